@@ -3,13 +3,16 @@
 import functools
 import inspect
 import logging
-from typing import Any, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from .errors import PeerFailed, forget, is_oom
 from .memory import release_memory
 from .ranks import FAILED, FINE, OUT_OF_MEMORY, ranks
 
 _log = logging.getLogger("oomctl")
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Batch(NamedTuple):
@@ -28,20 +31,20 @@ class _PeerOutOfMemory(PeerFailed):
 class OOMHandler:
     """Runs a function with the largest batch that fits.
 
-    After an out-of-memory the batch is halved, not under `min_batch_size`, and gradient accumulation doubled, so
-    that a step sees as many samples as before. Where the half does not divide the first batch, a divisor near it is
-    taken; where there is none, the last of the passes is smaller (`split`).
+    After an out-of-memory it halves the batch, down to `min_batch_size`, and doubles gradient accumulation, so each
+    step still sees the same number of samples. If the half does not divide the first batch, it takes a divisor near
+    the half; if there is none, the last pass is smaller (`split`).
 
-    An attempt that did not fit is thrown away on all ranks, also on those where it did. The function therefore
-    begins with `zero_grad`, and what cannot be repeated, such as the optimizer's step, follows `run`.
+    An attempt that did not fit is discarded on all ranks, also on those where it fitted. So the function starts with
+    `zero_grad`, and what cannot be repeated, such as the optimizer's step, comes after `run`.
 
     With torch.distributed all ranks agree on the batch. `run` is then a collective: every rank makes the handler
-    and calls `run` equally often. A function with collectives of its own (a DistributedDataParallel backward
-    outside `no_sync`, for one) calls `check_ranks` before them; otherwise the other ranks would wait in the
-    collective for the one that ran out of memory, until `timeout_s` ends it.
+    and calls `run` equally often. A function that has collectives (for example a DistributedDataParallel backward
+    outside `no_sync`) calls `check_ranks` before them. Otherwise the other ranks wait in the collective for the rank
+    that ran out of memory, until `timeout_s` is over.
     """
 
-    def __init__(self, initial_batch_size=128, min_batch_size=4, timeout_s=600.0):
+    def __init__(self, initial_batch_size: int = 128, min_batch_size: int = 1, timeout_s: float = 600.0) -> None:
         if not 1 <= min_batch_size <= initial_batch_size:
             raise ValueError(
                 "min_batch_size is {}, and must be between 1 and initial_batch_size ({})".format(
@@ -54,18 +57,23 @@ class OOMHandler:
         self.retries = 0
         self._ranks = ranks(timeout_s)
 
+    def __repr__(self) -> str:
+        return "OOMHandler(batch_size={}, accumulation_steps={}, min_batch_size={}, retries={})".format(
+            self.batch_size, self.accumulation_steps, self.min_batch_size, self.retries
+        )
+
     @property
-    def accumulation_steps(self):
+    def accumulation_steps(self) -> int:
         """Passes that make up the effective batch."""
         return -(-self.effective_batch_size // self.batch_size)
 
     @property
-    def batch(self):
+    def batch(self) -> Batch:
         """Batch and accumulation now."""
         return Batch(self.batch_size, self.accumulation_steps)
 
-    def reduce(self):
-        """Makes the batch smaller; False where it may not be any smaller."""
+    def reduce(self) -> bool:
+        """Makes the batch smaller; False if it is at its minimum."""
         smaller = self._smaller()
         if smaller is None:
             return False
@@ -74,27 +82,27 @@ class OOMHandler:
         self.retries += 1
         return True
 
-    def _smaller(self):
+    def _smaller(self) -> Optional[int]:
         if self.batch_size <= self.min_batch_size:
             return None
         half = max(self.batch_size // 2, self.min_batch_size)
         candidates = range(half, max(self.min_batch_size, half // 2 + 1) - 1, -1)
         return next((size for size in candidates if self.effective_batch_size % size == 0), half)
 
-    def split(self, samples):
+    def split(self, samples: Any) -> Iterator[Any]:
         """Slices of an effective batch (a list, a tensor), each at most `batch_size` long."""
         for start in range(0, len(samples), self.batch_size):
             yield samples[start : start + self.batch_size]
 
-    def check_ranks(self):
-        """Meets the other ranks, before a collective: ends this attempt where one of them ran out of memory."""
+    def check_ranks(self) -> None:
+        """Call it before a collective: it ends this attempt if any rank ran out of memory."""
         worst = self._ranks.worst(FINE)
         if worst == OUT_OF_MEMORY:
             raise _PeerOutOfMemory("another rank ran out of GPU memory")
         if worst == FAILED:
             raise PeerFailed("another rank failed")
 
-    def run(self, function, *args, **kwargs):
+    def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Calls `function(batch, *args, **kwargs)` with a Batch until it fits, and returns what it returns.
 
         Other errors pass through. When the smallest batch does not fit, the out-of-memory itself is raised.
@@ -102,7 +110,7 @@ class OOMHandler:
         while True:
             result, error = self._attempt(function, args, kwargs)
             if error is None:
-                return result
+                return result  # type: ignore[return-value]
             forget(error)
             if not self.reduce():
                 raise error
@@ -110,9 +118,12 @@ class OOMHandler:
             del error, result
             release_memory()
 
-    def _attempt(self, function, args, kwargs):
-        """The result, or the out-of-memory of this rank or another one, on which all ranks agree."""
-        result, error = None, None
+    def _attempt(
+        self, function: Callable[..., T], args: Sequence[Any], kwargs: Any
+    ) -> Tuple[Optional[T], Optional[Exception]]:
+        """The result, or the out-of-memory of any rank. All ranks get the same kind of answer."""
+        result: Optional[T] = None
+        error: Optional[Exception] = None
         try:
             result = function(self.batch, *args, **kwargs)
         except _PeerOutOfMemory as peer:
@@ -147,16 +158,18 @@ class Trained(NamedTuple):
     """Passes before the optimizer's step."""
 
 
-def adaptive_batch_training(train_fn, initial_batch_size=128, min_batch_size=4, timeout_s=600.0):
+def adaptive_batch_training(
+    train_fn: Callable[..., Any], initial_batch_size: int = 128, min_batch_size: int = 1, timeout_s: float = 600.0
+) -> Trained:
     """Calls `train_fn` with the largest batch that fits.
 
-    `train_fn(batch_size)` or, where it has such a parameter, `train_fn(batch_size, accumulation_steps)`. Each
-    attempt is a new call, so the function makes model and optimizer itself or loads a checkpoint. Returns Trained.
+    Calls `train_fn(batch_size)` or, if it has that parameter, `train_fn(batch_size, accumulation_steps)`. Each
+    attempt is a new call, so the function must make model and optimizer itself, or load a checkpoint.
     """
     handler = OOMHandler(initial_batch_size, min_batch_size, timeout_s)
     takes_steps = "accumulation_steps" in inspect.signature(train_fn).parameters
 
-    def train(batch):
+    def train(batch: Batch) -> Any:
         if takes_steps:
             return train_fn(batch.size, accumulation_steps=batch.accumulation_steps)
         return train_fn(batch.size)
@@ -165,33 +178,56 @@ def adaptive_batch_training(train_fn, initial_batch_size=128, min_batch_size=4, 
     return Trained(result, handler.batch_size, handler.accumulation_steps)
 
 
-def retry_on_oom(max_retries=3, min_batch_size=4, timeout_s=600.0):
-    """Decorator: calls the function again after an out-of-memory, at most `max_retries` times.
+@overload
+def retry_on_oom(max_retries: Function) -> Function: ...
 
-    Where the function has a parameter `batch_size` and is called with one, it is halved each time (not under
-    `min_batch_size`), and a parameter `accumulation_steps` doubled. Otherwise the call is repeated as it was, which
-    helps against fragmentation and what others hold for a moment.
+
+@overload
+def retry_on_oom(
+    max_retries: int = 3, min_batch_size: int = 1, timeout_s: float = 600.0
+) -> Callable[[Function], Function]: ...
+
+
+def retry_on_oom(
+    max_retries: Union[int, Callable[..., Any]] = 3, min_batch_size: int = 1, timeout_s: float = 600.0
+) -> Any:
+    """Decorator, `@retry_on_oom` or `@retry_on_oom(max_retries=3)`: repeats the call after an out-of-memory.
+
+    If the function has a parameter `batch_size`, each retry halves it, down to `min_batch_size`, and doubles a
+    parameter `accumulation_steps`. Otherwise the call is repeated unchanged, which helps against fragmentation and
+    against memory that other processes hold for a moment.
     """
     if callable(max_retries):
-        raise TypeError("write @retry_on_oom(), with brackets")
+        return retry_on_oom()(max_retries)
+    retries = max_retries
 
-    def decorate(function):
+    def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def wrapper(*args, **kwargs):
-            return _retried(function, args, kwargs, max_retries, min_batch_size, timeout_s)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return _retried(function, args, kwargs, retries, min_batch_size, timeout_s)
 
-        return wrapper
+        return wrapper  # type: ignore[return-value]
 
     return decorate
 
 
-def _retried(function, args, kwargs, max_retries, min_batch_size, timeout_s):
+def _retried(
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    max_retries: int,
+    min_batch_size: int,
+    timeout_s: float,
+) -> Any:
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
     size = given.get("batch_size")
     sized = isinstance(size, int)
-    handler = OOMHandler(size, min(min_batch_size, size), timeout_s) if sized else OOMHandler(1, 1, timeout_s)
+    if isinstance(size, int):
+        handler = OOMHandler(size, min(min_batch_size, size), timeout_s)
+    else:
+        handler = OOMHandler(1, 1, timeout_s)
     steps = given.get("accumulation_steps")
     for retry in range(max_retries + 1):
         if sized:

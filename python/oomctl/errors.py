@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from typing import Any, Optional, Tuple
 
 # What libraries print where an allocation of theirs failed. cuBLAS and cuDNN allocate outside PyTorch's
 # allocator, so they say it in words of their own.
@@ -21,12 +22,12 @@ class PeerFailed(RuntimeError):
     """Another rank gave up, so this one does."""
 
 
-def torch():
-    """PyTorch, where the program has imported it."""
+def torch() -> Any:
+    """PyTorch if the program has imported it, else None."""
     return sys.modules.get("torch")
 
 
-def is_oom(error):
+def is_oom(error: BaseException) -> bool:
     """True if a GPU was full, in the words of PyTorch, CUDA, HIP, cuBLAS or cuDNN. Host memory is another matter."""
     if isinstance(error, _oom_types()):
         return True
@@ -38,16 +39,17 @@ def is_oom(error):
     return any(word in text for word in _ALLOCATION_FAILED)
 
 
-def _oom_types():
+def _oom_types() -> Tuple[type, ...]:
     module = torch()
     homes = (module, getattr(module, "cuda", None))
     found = (getattr(home, "OutOfMemoryError", None) for home in homes)
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
-def forget(error):
-    """Lets go of what the frames of an error hold: the tensors of the failed attempt live in its traceback."""
+def forget(caught: BaseException) -> None:
+    """Frees what the frames of an error hold: the tensors of the failed attempt live in its traceback."""
     seen = set()
+    error: Optional[BaseException] = caught
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         traceback.clear_frames(error.__traceback__)

@@ -1,7 +1,7 @@
 """Memory of the GPUs, as PyTorch's allocator counts it."""
 
 import gc
-from typing import NamedTuple
+from typing import Any, List, NamedTuple
 
 from .errors import torch
 
@@ -19,7 +19,7 @@ class DeviceMemory(NamedTuple):
     max_allocated: int
     """Tensors at their peak."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "{}: {:.2f} GiB allocated, {:.2f} GiB reserved, {:.2f} GiB at most".format(
             self.device,
             self.allocated / _GIB,
@@ -28,12 +28,12 @@ class DeviceMemory(NamedTuple):
         )
 
 
-def memory_summary():
+def memory_summary() -> List[DeviceMemory]:
     """The GPUs that this process has used, as a list of DeviceMemory; empty without PyTorch or CUDA."""
     cuda = _cuda()
     if cuda is None:
         return []
-    told = (
+    devices = (
         DeviceMemory(
             "cuda:{}".format(index),
             cuda.memory_allocated(index),
@@ -42,10 +42,10 @@ def memory_summary():
         )
         for index in range(cuda.device_count())
     )
-    return [memory for memory in told if memory.reserved or memory.max_allocated]
+    return [memory for memory in devices if memory.reserved or memory.max_allocated]
 
 
-def release_memory():
+def release_memory() -> None:
     """Collects cycles that hold tensors, then gives the allocator's cache back to the driver."""
     gc.collect()
     cuda = _cuda()
@@ -53,7 +53,7 @@ def release_memory():
         cuda.empty_cache()
 
 
-def _cuda():
+def _cuda() -> Any:
     """torch.cuda, once the program has used it: asking an unused one would make a context."""
     cuda = getattr(torch(), "cuda", None)
     return cuda if cuda is not None and cuda.is_available() and cuda.is_initialized() else None

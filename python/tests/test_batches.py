@@ -41,6 +41,21 @@ class SmallerBatches(unittest.TestCase):
                 oomctl.OOMHandler(first, least)
 
 
+    def test_a_handler_shows_its_batch(self):
+        self.assertEqual(
+            repr(oomctl.OOMHandler(8)),
+            "OOMHandler(batch_size=8, accumulation_steps=1, min_batch_size=1, retries=0)",
+        )
+
+    def test_batches_go_down_to_one_by_default(self):
+        self.assertEqual(oomctl.OOMHandler(2).batch, (2, 1))
+        handler = oomctl.OOMHandler(2)
+        self.assertTrue(handler.reduce())
+        self.assertEqual(handler.batch, (1, 2))
+        self.assertFalse(handler.reduce())
+        self.assertEqual(oomctl.OOMHandler(1).batch, (1, 1))
+
+
 class OnAFullGpu(unittest.TestCase):
     def setUp(self):
         self.gpu = standin.Gpu(capacity=40)
@@ -135,6 +150,15 @@ class OnAFullGpu(unittest.TestCase):
 
         self.assertEqual(train(0.1), (32, 8, 32))
         self.assertEqual(calls, [(0.1, 128, 2), (0.1, 64, 4), (0.1, 32, 8)])
+        self.assertEqual((train.__name__, train.__doc__), ("train", "Trains."))
+
+    def test_the_decorator_needs_no_parentheses(self):
+        @oomctl.retry_on_oom
+        def train(batch_size=64):
+            """Trains."""
+            return self.step(oomctl.Batch(batch_size, 1))
+
+        self.assertEqual(train(), (32, 1, 32))
         self.assertEqual((train.__name__, train.__doc__), ("train", "Trains."))
 
     def test_the_decorator_gives_up_after_its_retries(self):

@@ -77,6 +77,10 @@ class Readme(unittest.TestCase):
             ),
         }
         blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+        # The first starts the program: test_program does so.
+        submitting, *blocks = blocks
+        self.assertIn("oomctl.submit(", submitting)
+        compile(submitting, str(README), "exec")
         self.assertEqual(len(blocks), 5)
         printed = io.StringIO()
         gpus = [devices._Gpu("GPU-{}".format(free), "H100", free << 30) for free in (5, 9, 70)]

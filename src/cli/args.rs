@@ -25,7 +25,7 @@ pub struct Configuration {
     /// Set a knob, by its name or its full spelling (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     pub set: Vec<String>,
-    /// Hand over a key that no knob describes, value as it stands (repeatable)
+    /// Pass on a key that no knob describes, value unchanged (repeatable)
     #[arg(long = "override", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
     /// How the next attempt is chosen after a memory failure [default: ladder]
@@ -34,7 +34,7 @@ pub struct Configuration {
     /// Forbid rungs that change training (train batch, mini batch, response length): --policy same-math
     #[arg(long, conflicts_with = "policy")]
     pub same_math: bool,
-    /// Start as asked, whatever earlier runs of the project taught
+    /// Start unchanged: ignore what earlier runs of the project needed
     #[arg(long)]
     pub fresh: bool,
     /// Climb one rung at a time, whatever the memory model expects

@@ -11,7 +11,8 @@ use crate::view::{CommandFailure, print};
 /// to Ctrl-C wonders whether it was heard.
 const WONDER: Duration = Duration::from_secs(1);
 
-const WAITING: &str = "interrupted; waiting for an answer of the scheduler. Ctrl-C again ends this at once, and loses nothing";
+const WAITING: &str =
+    "interrupted; waiting for the scheduler's answer. Ctrl-C again quits now and loses nothing";
 
 /// The signals of this process, where nothing else is waited for that could take long.
 pub fn listen_quietly() -> Result<WakeSources, CommandFailure> {

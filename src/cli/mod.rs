@@ -95,7 +95,7 @@ enum CliCommand {
     Plan(commands::plan::PlanArgs),
     /// Show what is understood of a job script of your own, and the patch that the first rung would be
     Adopt(commands::adopt::AdoptArgs),
-    /// Check, mend and run a sweep: which cells cannot fit, and the others each as a run
+    /// Check, fix and submit a sweep: find the cells that cannot fit, run the others
     Sweep(commands::sweep::SweepArgs),
     /// From a run that fits, propose the fastest configuration that still does
     Tune(commands::tune::TuneArgs),
@@ -109,7 +109,7 @@ enum CliCommand {
     Probe(commands::probe::ProbeArgs),
     /// Write a commented starter oomctl.yaml
     Init(commands::init::InitArgs),
-    /// Look whether everything that oomctl needs is there and works, and say what to do
+    /// Check everything that oomctl needs, and say what to fix
     Doctor(commands::doctor::DoctorArgs),
     /// Print the JSON Schema of a file, for editors
     Schema(commands::schema::SchemaArgs),

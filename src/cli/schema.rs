@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
-use crate::cli::launch::launching;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
     ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
 };
+use crate::core::launch::SET;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::io::files::{Access, make_private_dir, write_atomic};
@@ -73,11 +73,11 @@ struct ProjectFile {
     /// Probability to fit that the next attempt should have.
     #[schemars(range(min = 0.0, max = 1.0))]
     risk: Option<f64>,
-    /// Values of knobs, by their names in the framework. `oomctl explain KNOB` tells more of one.
+    /// Values of knobs, by their names in the framework. `oomctl explain KNOB` describes one.
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.
     pin: Option<Vec<String>>,
-    /// Keys that no knob describes, handed over as they stand.
+    /// Keys that no knob describes, passed on unchanged.
     overrides: Option<BTreeMap<String, Scalar>>,
     /// The ladder: names pick and order the preset's rungs; fields change one, or define a new one.
     ladder: Option<Vec<LadderItem>>,
@@ -109,13 +109,13 @@ struct ProfileFile {
     summary: Option<String>,
     /// The preset whose knobs are named.
     preset: Option<String>,
-    /// What is known of a cluster; what is left out is never assumed.
+    /// Facts about a cluster; nothing that is missing is assumed.
     facts: Option<ClusterFacts>,
     /// Values of knobs.
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.
     pin: Option<Vec<String>>,
-    /// Keys that no knob describes, handed over as they stand.
+    /// Keys that no knob describes, passed on unchanged.
     overrides: Option<BTreeMap<String, Scalar>>,
 }
 
@@ -130,7 +130,7 @@ struct SiteFile {
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.
     pin: Option<Vec<String>>,
-    /// Keys that no knob describes, handed over as they stand.
+    /// Keys that no knob describes, passed on unchanged.
     overrides: Option<BTreeMap<String, Scalar>>,
 }
 
@@ -231,7 +231,7 @@ fn lenient(schema: &mut Map<String, Json>) {
 
 /// Lets knobs, pins and rungs follow the preset that a file names, or that its dataset names.
 fn with_presets(schema: &mut Json, library: &Library) -> Result<(), CommandFailure> {
-    let launch = set(library, launching::SET)?;
+    let launch = set(library, SET)?;
     let mut definitions = schema["definitions"]
         .as_object()
         .cloned()

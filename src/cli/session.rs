@@ -91,6 +91,6 @@ pub fn document(path: &Path, here: &Path) -> Result<ConfigDocument, CommandFailu
 /// The working directory.
 pub fn working_directory() -> Result<PathBuf, CommandFailure> {
     std::env::current_dir().map_err(|e| {
-        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+        CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
     })
 }

@@ -15,6 +15,7 @@ use crate::cli::launch::launching;
 use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::config::{ConfigDocument, parse_knob_set, parse_preset};
+use crate::core::launch::SET;
 use crate::core::recipe::{Knob, PresetFile};
 use crate::io::library::{Library, LibraryFolder};
 use oomctl_base::ValueKind;
@@ -178,7 +179,7 @@ fn knobs() -> Vec<Knob> {
         return Vec::new();
     };
     let library = library();
-    let launch = is_launch().then(|| launching::SET.to_owned());
+    let launch = is_launch().then(|| SET.to_owned());
     let sets = preset.uses.iter().chain(&launch);
     let shared = sets.filter_map(|set| {
         let source = library.get(LibraryFolder::Sets, set).ok()?;

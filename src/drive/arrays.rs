@@ -87,7 +87,7 @@ impl Supervisor {
         self.arrays = arrays;
     }
 
-    /// Is there something of the array to submit, and nothing of it whose fate is not known? While one task is
+    /// Is there something of the array to submit, and nothing whose fate is not known? While one task is
     /// looked for, the others are too: it is one answer that was lost.
     fn is_ready(&self, array: &Array, now: Timestamp) -> bool {
         let open = || {
@@ -186,7 +186,7 @@ impl Array {
             let asks = directives(&text).join("\n");
             let same_name = script.file_name() == first.submission.script.file_name();
             if *asked.get_or_insert_with(|| asks.clone()) != asks || !same_name {
-                let why = format!("{} asks for something else than the others", task.run);
+                let why = format!("{} requests something else than the others", task.run);
                 return Err(unreadable(why));
             }
             let attempt = script.parent().unwrap_or(script);

@@ -76,7 +76,7 @@ impl RunFolder {
     /// Refuses a folder that is not ours.
     ///
     /// # Errors
-    /// When it does not exist, belongs to somebody else, or can be written by everybody.
+    /// When it does not exist, belongs to somebody else, or is writable by everybody.
     pub fn check(&self) -> Result<(), DriveError> {
         Ok(check_ours(&self.dir)?)
     }

@@ -145,7 +145,7 @@ fn signal_before(sources: &WakeSources, moment: Instant) -> Option<i32> {
         let left = moment.saturating_duration_since(Instant::now());
         match sources.wait(left) {
             Some(Wake::Signal(signal)) => return Some(signal),
-            Some(Wake::Logs | Wake::Asked(_)) => {}
+            Some(Wake::Logs | Wake::Jobs | Wake::Asked(_)) => {}
             None => return None,
         }
     }

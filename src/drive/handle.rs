@@ -285,7 +285,8 @@ impl Handle {
             Some(theirs) if theirs.one_log => out.clone(),
             _ => err,
         };
-        let folder = self.folder.log_links();
+        let named = !self.run.request.is_program();
+        let folder = self.folder.log_links().filter(|_| named);
         let ours = |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
         let theirs = theirs.unwrap_or_default();
         let all = [

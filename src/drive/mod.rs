@@ -86,7 +86,7 @@ pub enum DriveError {
     },
     /// Secrets that the job needs are not set here.
     #[error(
-        "the job needs {} from the environment, which {} not set here; their values are never written down",
+        "the job needs {} from the environment, which {} not set here; oomctl never stores their values",
         names.join(", "),
         if names.len() == 1 { "is" } else { "are" }
     )]
@@ -95,7 +95,7 @@ pub enum DriveError {
         names: Vec<String>,
     },
     /// The script of an intended attempt was edited.
-    #[error("{} was changed after its attempt was written down; it is not submitted", path.display())]
+    #[error("{} was changed after its attempt was recorded, so it is not submitted", path.display())]
     ScriptChanged {
         /// The script.
         path: PathBuf,
@@ -261,6 +261,10 @@ fn wait(
             Some(Wake::Signal(signal)) => return Some(signal),
             Some(Wake::Asked(asked)) => {
                 supervisor.asked(&asked, observer);
+                return None;
+            }
+            Some(Wake::Jobs) => {
+                supervisor.has_news = true;
                 return None;
             }
             None if !behind => return None,

@@ -105,12 +105,18 @@ pub(super) fn submission(
     let limit = run.request.resources(&rungs);
     let handed = run
         .request
-        .handed(&rungs)
+        .handed(&rungs, &folder.attempt(attempt.number).to_string_lossy())
         .map_err(|refusal| DriveError::Unreadable {
             path: script.clone(),
             why: refusal.to_string(),
         })?;
     let mut environment = environment(folder)?;
+    let mut gpu = handed.gpu;
+    if let Some(wish) = &mut gpu {
+        wish.need = wish.need.max(run.history.needed().unwrap_or_default());
+        let number = attempt.number.to_string();
+        environment.insert("OOMCTL_ATTEMPT".to_owned(), number);
+    }
     environment.extend(handed.variables);
     let mut options = handed.options;
     options.extend(after_the_last(run, attempt));
@@ -129,6 +135,7 @@ pub(super) fn submission(
         export: handed.export,
         time_limit_s: limit.ok().and_then(|r| r.time_limit_s),
         tasks: None,
+        gpu,
     })
 }
 

@@ -28,6 +28,8 @@ pub enum Wake {
     Signal(i32),
     /// Logs may have grown; the followers know which.
     Logs,
+    /// A job has ended: the scheduler has news of it.
+    Jobs,
     /// Somebody who looks on wants something.
     Asked(SteerRequest),
 }

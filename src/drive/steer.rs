@@ -91,7 +91,7 @@ impl Supervisor {
         let attempt = handle.history().attempt().map_or(0, |a| a.number);
         let next = match handle.is_open() {
             true => outlook(&handle.run, self.now()),
-            false => Err("nothing is done for it here any more".to_owned()),
+            false => Err("this process no longer supervises it".to_owned()),
         };
         observer.notice(&Notice::Outlook {
             run,

@@ -28,6 +28,7 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
+    pub(super) has_news: bool,
     pub(super) sweep_groups: Vec<SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
@@ -58,6 +59,7 @@ impl Supervisor {
             groups: Vec::new(),
             silent: false,
             pace: Pace::new(None),
+            has_news: false,
             sweep_groups: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
@@ -258,7 +260,7 @@ impl Supervisor {
     fn poll(&mut self, observer: &mut dyn Observer) {
         let asked = self.now();
         let mut jobs: Vec<JobQuery<JobRef>> = Vec::new();
-        let (mut is_due, mut every_s) = (false, u64::MAX);
+        let (mut is_due, mut every_s) = (std::mem::take(&mut self.has_news), u64::MAX);
         for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
             let Some(attempt) = handle.run.history.attempt() else {
                 continue;

@@ -43,7 +43,7 @@ pub fn list(workdir: &Path, shelf: &CheckpointDirectory) -> Result<Option<Listin
 
 /// A folder of checkpoints of which nothing is known.
 #[derive(Debug, thiserror::Error)]
-#[error("the checkpoints in {} cannot be listed: {why}", folder.display())]
+#[error("cannot list the checkpoints in {}: {why}", folder.display())]
 pub struct Unlisted {
     folder: PathBuf,
     why: String,

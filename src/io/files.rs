@@ -159,7 +159,7 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Refuses a folder that is a link, belongs to another user, or can be written by everybody.
+/// Refuses a folder that is a link, belongs to another user, or is writable by everybody.
 ///
 /// # Errors
 /// When it is not safe to use.
@@ -178,7 +178,7 @@ pub fn check_ours(path: &Path) -> Result<(), FileError> {
         return refuse("belongs to another user");
     }
     if meta.permissions().mode() & 0o002 != 0 {
-        return refuse("can be written by everybody");
+        return refuse("is writable by everybody");
     }
     Ok(())
 }
@@ -347,7 +347,7 @@ pub fn link(target: &Path, at: &Path) -> Result<(), FileError> {
         Ok(meta) if !meta.is_symlink() => {
             return Err(FileError::NotOurs {
                 path: at.to_owned(),
-                why: "is there already and is no link",
+                why: "already exists and is not a link",
             });
         }
         Ok(_) if fs::read_link(at).is_ok_and(|t| t == target) => return Ok(()),
@@ -441,7 +441,7 @@ mod tests {
         make_private_dir(&run).unwrap();
         fs::set_permissions(&run, fs::Permissions::from_mode(0o777)).unwrap();
         let error = make_private_dir(&run).unwrap_err().to_string();
-        assert!(error.contains("can be written by everybody"), "{error}");
+        assert!(error.contains("is writable by everybody"), "{error}");
         let link_to_run = dir.path().join("alias");
         link(&run, &link_to_run).unwrap();
         assert!(check_ours(&link_to_run).is_err());

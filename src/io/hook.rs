@@ -47,7 +47,7 @@ pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
     let runs = |delivery: HookCall| match access(&delivery.program, Access::EXEC_OK) {
         Ok(()) if delivery.program.is_file() => Ok(()),
         _ => Err(format!(
-            "notice by {}: {} cannot be run",
+            "notice by {}: cannot run {}",
             delivery.to,
             delivery.program.display()
         )),
@@ -98,7 +98,7 @@ fn go(delivery: &HookCall, project: &Path, limit_s: u64) -> Result<(), String> {
 fn own(first: &str, rest: &[String], document: &Value, project: &Path) -> Result<HookCall, String> {
     let program = match first.contains('/') {
         true => project.join(first),
-        false => located(first).ok_or_else(|| format!("notice by command: there is no {first}"))?,
+        false => located(first).ok_or_else(|| format!("notice by command: {first} not found"))?,
     };
     Ok(HookCall {
         to: "command",
@@ -141,7 +141,7 @@ fn curl(
     body: &str,
     limit_s: u64,
 ) -> Result<HookCall, String> {
-    let program = located("curl").ok_or_else(|| format!("notice by {to}: there is no curl"))?;
+    let program = located("curl").ok_or_else(|| format!("notice by {to}: curl not found"))?;
     let url = url(address).map_err(|e| format!("notice by {to}: {e}"))?;
     let mut input = format!("url = {}\n", quoted(&url));
     for (name, value) in headers {
@@ -189,7 +189,7 @@ fn mail(to: &str, title: &str, text: &str) -> Result<HookCall, String> {
             .find(|path| path.is_file())
     };
     let program = located("sendmail").or_else(known);
-    let program = program.ok_or("notice by mail: there is no sendmail")?;
+    let program = program.ok_or("notice by mail: sendmail not found")?;
     let input = format!(
         "To: {to}\nSubject: {}\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\nContent-Type: text/plain; \
          charset=utf-8\n\n{text}\n",
@@ -215,7 +215,7 @@ fn url(address: &Address) -> Result<String, String> {
     let is_one = url.starts_with("https://") || url.starts_with("http://");
     match is_one && !url.contains(|c: char| c.is_control() || c.is_whitespace()) {
         true => Ok(url.to_owned()),
-        false => Err("its address is no URL".to_owned()),
+        false => Err("its address is not a URL".to_owned()),
     }
 }
 
@@ -225,7 +225,7 @@ fn private(path: &Path) -> Result<String, String> {
     let meta = std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw();
     if !ours || meta.mode() & 0o077 != 0 {
-        return Err(format!("{shown} can be read by others: chmod 600 {shown}"));
+        return Err(format!("others can read {shown}: chmod 600 {shown}"));
     }
     read_text(path, ADDRESS_MAX).map_err(|e| e.to_string())
 }

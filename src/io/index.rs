@@ -31,7 +31,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Of the ledger in the folder of a run; `None` where there is no regular file of that name.
+    /// Of the ledger in the folder of a run; `None` where there is not a regular file of that name.
     #[must_use]
     pub fn of(run_dir: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(run_dir.join(LEDGER_FILE)).ok()?;

@@ -78,7 +78,7 @@ impl LibraryFolder {
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// No such name.
-    #[error("there is no {noun} named {name:?}")]
+    #[error("no {noun} named {name:?}")]
     Missing {
         /// What was looked for.
         noun: &'static str,
@@ -88,7 +88,9 @@ pub enum LibraryError {
         known: Vec<String>,
     },
     /// A name that could lead out of the folder.
-    #[error("{name:?} is no name of a {noun}: letters, digits, `.`, `_` and `-` only, at most 64")]
+    #[error(
+        "{name:?} cannot be the name of a {noun}: letters, digits, `.`, `_` and `-` only, at most 64"
+    )]
     Name {
         /// What was looked for.
         noun: &'static str,

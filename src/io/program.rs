@@ -1,5 +1,4 @@
-//! A program that is run here: its output goes through as it comes, a copy of it goes to whoever reads, and
-//! signals go to its process group.
+//! A program that is run here: its output goes through as it comes, and signals go to its process group.
 //!
 //! Threads feed one channel: one for each stream, one that waits for the end, one for the signals of all.
 
@@ -28,13 +27,6 @@ const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]
 /// Something that happened.
 #[derive(Debug)]
 pub enum ProgramEvent {
-    /// The program printed.
-    Output {
-        /// On standard error.
-        error: bool,
-        /// What.
-        bytes: Vec<u8>,
-    },
     /// All that the program itself wrote to one of its two streams has come.
     Said,
     /// A stream was closed by all that had it.
@@ -182,10 +174,10 @@ impl RunningProgram {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or(ErrorKind::InvalidData)?;
         if let Some(stream) = child.stdout.take() {
-            pump(stream, outputs.out, false, &life, inbox);
+            pump(stream, outputs.out, &life, inbox);
         }
         if let Some(stream) = child.stderr.take() {
-            pump(stream, outputs.err, true, &life, inbox);
+            pump(stream, outputs.err, &life, inbox);
         }
         await_end(child, alive, inbox.sender.clone());
         Ok(Self { group })
@@ -230,7 +222,6 @@ fn input() -> Stdio {
 fn pump(
     stream: impl Read + AsFd + Send + 'static,
     mut to: Box<dyn Write + Send>,
-    error: bool,
     life: &Arc<PipeReader>,
     inbox: &Inbox,
 ) {
@@ -239,8 +230,7 @@ fn pump(
         words::read(stream, life, |words| match words {
             PipeRead::Piece(bytes) => {
                 let passed = to.write_all(&bytes).and_then(|()| to.flush());
-                let told = events.send(ProgramEvent::Output { error, bytes });
-                passed.is_ok() && told.is_ok()
+                passed.is_ok()
             }
             PipeRead::All => events.send(ProgramEvent::Said).is_ok(),
         });
@@ -285,7 +275,7 @@ impl ProgramEnd {
             ProgramEvent::Exited(exit) => self.exited = Some((now, *exit)),
             ProgramEvent::Said => self.streams_said += 1,
             ProgramEvent::Closed => self.streams_closed += 1,
-            ProgramEvent::Output { .. } | ProgramEvent::Signal(_) | ProgramEvent::Freed => {}
+            ProgramEvent::Signal(_) | ProgramEvent::Freed => {}
         }
         if self.exited.is_some() && self.streams_said == 2 && self.said.is_none() {
             self.said = Some(now);
@@ -322,11 +312,15 @@ mod tests {
     use super::*;
 
     /// Takes nothing until it is told to.
-    struct Stuck(Receiver<()>);
+    struct Stuck {
+        gate: Receiver<()>,
+        said: Arc<Mutex<Vec<u8>>>,
+    }
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.0.recv();
+            let _ = self.gate.recv();
+            self.said.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> io::Result<()> {
@@ -341,19 +335,20 @@ mod tests {
     fn run(script: &str, late: impl Fn(&ProgramEnd)) -> (String, Option<ExitStatus>) {
         let inbox = Inbox::default();
         let (go, gate) = sync_channel(0);
+        let said = Arc::new(Mutex::new(Vec::new()));
         let outputs = Outputs {
             out: Box::new(io::sink()),
-            err: Box::new(Stuck(gate)),
+            err: Box::new(Stuck {
+                gate,
+                said: Arc::clone(&said),
+            }),
         };
         let command = ["/bin/bash", "-c", script].map(str::to_owned);
         let program = RunningProgram::start(&command, &[], outputs, &inbox).unwrap();
-        let (mut ending, mut said) = (ProgramEnd::default(), String::new());
-        let mut next = |ending: &mut ProgramEnd| {
+        let mut ending = ProgramEnd::default();
+        let next = |ending: &mut ProgramEnd| {
             let event = inbox.next(Instant::now() + HOUR).unwrap();
             ending.heard(&event, Instant::now());
-            if let ProgramEvent::Output { bytes, .. } = event {
-                said.push_str(std::str::from_utf8(&bytes).unwrap());
-            }
         };
         while !ending.has_exited() {
             next(&mut ending);
@@ -364,6 +359,7 @@ mod tests {
             next(&mut ending);
         }
         program.kill();
+        let said = String::from_utf8(said.lock().unwrap().clone()).unwrap();
         (said, ending.over(false, Instant::now() + HOUR))
     }
 

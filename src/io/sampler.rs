@@ -157,14 +157,16 @@ pub fn node_name() -> String {
 
 /// The file of this node: opened for each line, so that other nodes see it and a full disk or a folder
 /// that went away is noticed.
-struct SampleFile {
+pub struct SampleFile {
     path: PathBuf,
     /// The last line may have been written in part.
     torn: bool,
 }
 
 impl SampleFile {
-    fn of(dir: &Path) -> Self {
+    /// That of an attempt's folder.
+    #[must_use]
+    pub fn of(dir: &Path) -> Self {
         let node = node_name();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let node: String = node.chars().filter(|c| plain(*c)).take(200).collect();
@@ -183,7 +185,7 @@ impl SampleFile {
     }
 
     /// Appends a line, or goes without.
-    fn append(&mut self, line: &str) {
+    pub fn append(&mut self, line: &str) {
         let file = OpenOptions::new()
             .append(true)
             .create(true)

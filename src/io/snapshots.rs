@@ -64,7 +64,7 @@ pub fn look(incident: &mut Incident, logs: &[PathBuf], folders: &[&Path], beside
     if let Err(why) = show(incident, &path) {
         incident
             .notes
-            .push(format!("the snapshot of memory is not read: {why}"));
+            .push(format!("cannot read the memory snapshot: {why}"));
     }
 }
 

@@ -119,7 +119,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let metadata = file.metadata()?;
     match metadata.is_file() {
         true => Ok((file, metadata.len())),
-        false => Err(io::Error::other("no regular file")),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 

@@ -139,7 +139,9 @@ impl AdoptView {
     pub fn text(&self) -> String {
         let mut out = match &self.preset {
             Some(preset) => format!("recognised as {}\n", Paint(NAME, preset)),
-            None => "no preset knows what this script starts\n".to_owned(),
+            None => {
+                "framework not recognised: no preset knows what this script starts\n".to_owned()
+            }
         };
         if let Some(version) = &self.version {
             let _ = writeln!(out, "{version}");
@@ -149,13 +151,15 @@ impl AdoptView {
             let _ = writeln!(out, "not there: {missing}");
         }
         for unread in &self.unread {
-            let _ = writeln!(out, "not read: {unread}; what it gives is not known");
+            let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
         for place in &self.not_understood {
-            let _ = writeln!(out, "not understood: {place}");
+            let _ = writeln!(out, "cannot read: {place}");
         }
         if self.cut {
-            out.push_str("the scripts are longer, or call each other deeper, than is followed\n");
+            out.push_str(
+                "the scripts are too long, or call each other too deeply, to be read completely\n",
+            );
         }
         for doubt in &self.doubts {
             let _ = writeln!(out, "note: {doubt}");
@@ -172,7 +176,7 @@ impl AdoptView {
             }
         }
         for knob in &self.appended {
-            let line = format!("{knob} is given behind all others, where it wins");
+            let line = format!("{knob} is appended to the command line");
             let _ = writeln!(out, "{line}");
         }
         if let Some(diff) = &self.diff {

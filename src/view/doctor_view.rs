@@ -23,7 +23,7 @@ impl DoctorView {
         }
     }
 
-    /// Is there anything that must be mended first?
+    /// Is there anything that must be fixed first?
     pub fn stands_in_the_way(&self) -> bool {
         self.count(CheckHealth::Bad) > 0
     }
@@ -66,12 +66,13 @@ impl DoctorView {
         }
         let (bad, odd) = (self.count(CheckHealth::Bad), self.count(CheckHealth::Odd));
         let _ = match (bad, odd) {
-            (0, 0) => writeln!(out, "\nNothing stands in the way."),
-            (0, _) => writeln!(
+            (0, 0) => writeln!(out, "\nNo problems found."),
+            (0, _) => writeln!(out, "\nNo problems found; {odd} worth a look (odd)."),
+            _ => writeln!(
                 out,
-                "\nNothing stands in the way; {odd} deserve a look (odd)."
+                "\n{bad} problem{} to fix (BAD).",
+                if bad == 1 { "" } else { "s" }
             ),
-            _ => writeln!(out, "\n{bad} must be mended first (BAD)."),
         };
         out
     }

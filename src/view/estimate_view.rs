@@ -278,7 +278,7 @@ fn thumb_line(out: &mut String, thumb: &RuleComparison) {
     );
     let model = match thumb.by_model {
         None => return,
-        Some(0) => "none fits with this probability".to_owned(),
+        Some(0) => "no value fits with this probability".to_owned(),
         Some(model) => format!(
             "{knob} {model} at most ({:+} beside the rule)",
             model - rule

@@ -245,9 +245,7 @@ impl From<LibraryError> for CommandFailure {
                 let question = meant(name, known.iter().map(String::as_str));
                 failure.hint(question.unwrap_or_else(|| format!("there are: {}", known.join(", "))))
             }
-            LibraryError::Name { .. } => {
-                failure.hint("`oomctl presets` lists the names that there are")
-            }
+            LibraryError::Name { .. } => failure.hint("`oomctl presets` lists all names"),
             LibraryError::File(file) => failure.hint(mend_file(file)),
         }
     }
@@ -269,7 +267,7 @@ fn mend_file(e: &FileError) -> String {
             source,
         } => match source.kind() {
             ErrorKind::NotFound => {
-                "is the path right? It is taken from the folder in which you are".to_owned()
+                "check the path; it is relative to the current folder".to_owned()
             }
             ErrorKind::PermissionDenied => {
                 format!(
@@ -279,17 +277,17 @@ fn mend_file(e: &FileError) -> String {
             }
             ErrorKind::IsADirectory => "name a file in it".to_owned(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "free some space; `df -h .` and `df -i .` show what there is, `quota` what is yours"
+                "free some space: `df -h .` and `df -i .` show the disk, `quota` your share"
                     .to_owned()
             }
-            _ => "`oomctl doctor` looks whether the file system does what it must".to_owned(),
+            _ => "`oomctl doctor` tests the file system".to_owned(),
         },
         FileError::TooLarge { .. } => {
-            "is it the right file? What people write for oomctl is far smaller".to_owned()
+            "check the path: oomctl's own files are far smaller".to_owned()
         }
-        FileError::NotText { .. } => "save it as UTF-8; `file` tells what it is".to_owned(),
+        FileError::NotText { .. } => "save it as UTF-8; `file` names its encoding".to_owned(),
         FileError::NotOurs { path, .. } => format!(
-            "`ls -ld {}` shows whose it is; use a folder of your own that only you can write",
+            "use a folder that only you can write; `ls -ld {}` shows who owns this one",
             path.display()
         ),
         FileError::Name { .. } => {
@@ -311,11 +309,11 @@ fn refusing<'a>(action: &str, path: &'a Path) -> &'a Path {
 fn mend_ledger(e: &LedgerError) -> String {
     match e {
         LedgerError::File(file) => mend_file(file),
-        LedgerError::Owned { dir, .. } => format!("let it, or end that process first; where it is surely gone: `oomctl watch --take-over {}`", name(dir)),
-        LedgerError::TakenOver { dir } => format!("`oomctl status {}` shows how it goes on", name(dir)),
-        LedgerError::Damaged { .. } => "docs/ledger.md, \"Recovery\", says how to go on from the last whole record; jobs that run are not touched".to_owned(),
-        LedgerError::Newer { .. } => "use the newer oomctl for this run: `oomctl doctor` shows which ones there are".to_owned(),
-        LedgerError::Poisoned { .. } => "`oomctl doctor` shows space and file system; then `oomctl watch` goes on with the run".to_owned(),
+        LedgerError::Owned { dir, .. } => format!("let it run, or end that process first. If you are sure that it is gone: `oomctl watch --take-over {}`", name(dir)),
+        LedgerError::TakenOver { dir } => format!("`oomctl status {}` shows its progress", name(dir)),
+        LedgerError::Damaged { .. } => "docs/ledger.md, \"Recovery\", says how to continue from the last whole record; running jobs are not touched".to_owned(),
+        LedgerError::Newer { .. } => "use the newer oomctl for this run; `oomctl doctor` shows which ones are installed".to_owned(),
+        LedgerError::Poisoned { .. } => "`oomctl doctor` checks space and file system; then `oomctl watch` continues the run".to_owned(),
         LedgerError::Exists { .. } => "name another run with --run".to_owned(),
     }
 }
@@ -344,12 +342,12 @@ impl From<&DriveError> for CommandFailure {
                 names.join(" and ")
             )),
             DriveError::RunExists { run } => failure.hint(format!(
-                "`oomctl watch {run}` goes on with it, `--run` names another"
+                "`oomctl watch {run}` continues it; `--run` gives another name"
             )),
             DriveError::Ledger(ledger) => failure.hint(mend_ledger(ledger)),
             DriveError::File(file) => failure.hint(mend_file(file)),
-            DriveError::Unreadable { .. } => failure.hint("nothing was changed: put the file back, or submit anew under another name with --run"),
-            DriveError::ScriptChanged { .. } => failure.hint("undo the change, or cancel this run and submit anew; values are changed with --set or in oomctl.yaml"),
+            DriveError::Unreadable { .. } => failure.hint("nothing was changed; restore the file, or submit under another name with --run"),
+            DriveError::ScriptChanged { .. } => failure.hint("undo the change, or cancel this run and submit again; change values with --set or in oomctl.yaml"),
         }
     }
 }
@@ -359,23 +357,18 @@ impl From<LaunchError> for CommandFailure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::Refused(refusal) => refusal.into(),
-            LaunchError::Start { ref source, .. } => {
-                let missing = source.kind() == std::io::ErrorKind::NotFound;
-                let (exit, hint) = match missing {
-                    true => (
-                        Exit::NotFound,
-                        "is it installed here, and its environment active? `type -a` tells",
-                    ),
-                    false => (
-                        Exit::NotExecutable,
-                        "can it be executed? `chmod +x` makes it so, or name its interpreter first",
-                    ),
+            LaunchError::Start { .. } => {
+                let hint = match error.exit() {
+                    Exit::NotFound => {
+                        "check that it is installed and its environment active (`type -a`)"
+                    }
+                    _ => "make it executable (`chmod +x`), or put its interpreter first",
                 };
-                Self::new(exit, error.to_string()).hint(hint)
+                Self::new(error.exit(), error.to_string()).hint(hint)
             }
             LaunchError::File(ref file) => Self::failed(error.to_string()).hint(mend_file(file)),
             LaunchError::Gpu(_) => Self::failed(error.to_string())
-                .hint("`nvidia-smi` should say more; `oomctl doctor` asks the driver as well"),
+                .hint("`nvidia-smi` should say more; `oomctl doctor` checks the driver too"),
         }
     }
 }

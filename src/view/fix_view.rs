@@ -83,7 +83,7 @@ impl LogAdvice {
         let Some(LogFramework { name, presets, by }) = &self.framework else {
             let _ = writeln!(
                 out,
-                "\nno framework is recognised in it; `oomctl fix {log} SCRIPT` reads the job script, --preset NAME names the framework"
+                "\nframework not recognised; `oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
             );
             return out;
         };
@@ -91,7 +91,7 @@ impl LogAdvice {
         if presets.len() > 1 {
             let _ = writeln!(
                 out,
-                "as {} have it alike; --preset NAME picks one",
+                "the same in {}; choose one with --preset NAME",
                 presets.join(", ")
             );
         }
@@ -103,10 +103,10 @@ impl LogAdvice {
             } else {
                 "of it"
             };
-            let _ = writeln!(out, "no knob {whose} is known to help against this");
+            let _ = writeln!(out, "no known knob {whose} helps against this");
             return out;
         }
-        out.push_str("its values are not known, so none is given; the best comes first\n");
+        out.push_str("current values unknown, so none is suggested; best first\n");
         helps.iter().for_each(|a| one(&mut out, a, true));
         if !worse.is_empty() {
             out.push_str("\nWorse:\n");
@@ -134,7 +134,7 @@ fn one(out: &mut String, advised: &ladder::Recommendation, helps: bool) {
         let _ = writeln!(out, "       {}", Paint(DIM, &when));
     }
     for (when, why) in &advised.in_vain {
-        let in_vain = format!("in vain where {when}: {why}");
+        let in_vain = format!("no use where {when}: {why}");
         let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
     }
 }

@@ -79,9 +79,9 @@ impl GpusView {
         }
         out.extend(closed.map(|gone| closed_line(gone, look)));
         if machine.gpus.is_empty() && machine.unavailable.is_empty() {
-            let why = self.reason.as_deref().unwrap_or("the driver sees none");
+            let why = self.reason.as_deref().unwrap_or("the driver finds none");
             let said = format!(
-                "No GPUs: {why}. Is this a login node? `oomctl gpus --job JOBID` looks at those of a job."
+                "No GPUs: {why}. On a login node, `oomctl gpus --job JOBID` shows those of a job."
             );
             out.extend(wrapped(&said));
         }

@@ -118,6 +118,8 @@ pub struct HistoryRow {
     elapsed_s: Option<i64>,
     gpus: u64,
     gpu_hours: f64,
+    #[serde(skip)]
+    gpu_seconds: f64,
     peak_bytes: Option<u64>,
     capacity_bytes: Option<u64>,
     /// Share of the capacity that was used at the peak.
@@ -166,6 +168,7 @@ impl HistoryRow {
             elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
             gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
+            gpu_seconds: attempt.gpu_seconds_by(now),
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
             memory: fullest.and_then(GpuPeak::share),
@@ -283,7 +286,7 @@ impl HistoryView {
     /// A table, and what it adds up to.
     pub fn text(&self, columns: &[Column]) -> String {
         if self.attempts.is_empty() {
-            return "no such attempts; `oomctl history` without filters shows all\n".to_owned();
+            return "no attempt matches; `oomctl history` without filters shows all\n".to_owned();
         }
         let side = |c: &Column| match c.is_number() {
             true => Side::Right,
@@ -309,7 +312,8 @@ impl HistoryView {
             .collect();
         runs.sort_unstable();
         runs.dedup();
-        let hours: f64 = self.attempts.iter().map(|r| r.gpu_hours).sum();
+        let seconds: f64 = self.attempts.iter().map(|r| r.gpu_seconds).sum();
+        let hours = gpu_hours(seconds);
         let good = self
             .attempts
             .iter()

@@ -196,7 +196,7 @@ impl IncidentView {
             line(
                 out,
                 "unsure",
-                "the text alone cannot tell whether memory ran out",
+                "it is unclear from the log whether memory ran out",
             );
         }
         if let Some(frame) = &self.frame {
@@ -238,7 +238,7 @@ impl IncidentView {
             line(
                 out,
                 "others",
-                &format!("{held} are held by processes that are not ours"),
+                &format!("other users' processes hold {held}"),
             );
         }
     }

@@ -28,7 +28,7 @@ impl LastLines {
         if self.gone > 0 {
             let n = self.gone;
             super::print::talk(&format!(
-                "({n} earlier lines are left out; `oomctl status RUN` tells what happened)"
+                "({n} earlier lines omitted; `oomctl status RUN` shows them)"
             ));
         }
         for line in self.lines {

@@ -1,23 +1,24 @@
-//! What is told of a program while `run` looks after it, and what came of it in the end.
+//! What is told of a program while `run` looks after it.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
 
+use super::explanation::explained;
 use super::figures::{clock, in_gib, of_gib};
 use super::lines::{bugs, rung};
-use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use crate::core::exit::Exit;
-use crate::core::measure::Quantity;
+use super::style::{BAD, DIM, GOOD, Paint, WARN};
+use crate::core::engine::{Fact, Verdict};
+use crate::core::ladder::Step;
+use crate::core::measure::{Measured, Quantity};
 use crate::core::render::shell_word;
-use crate::drive::launch::{
-    GpuUsed, LaunchAttempt, LaunchListener, LaunchNews, LaunchOutcome, Summary,
-};
+use crate::drive::launch::{LaunchListener, LaunchNews};
+use crate::drive::{Notice, Observer};
 use crate::io::program::Outputs;
+use oomctl_base::job::{ExitStatus, GpuUsed, JobStatus};
 use oomctl_base::units::Bytes;
+use oomctl_diagnose::Incident;
 
 /// Tells on standard error, each line with a name in front: the program's own output is there too.
 pub struct Teller {
@@ -25,6 +26,8 @@ pub struct Teller {
     bar: ProgressBar,
     /// When it was last told off a terminal that a GPU is waited for.
     waited: Option<Duration>,
+    /// How the present attempt ended, as far as that is a fact.
+    end: EndedAttempt,
 }
 
 /// How often it is told off a terminal that a GPU is waited for.
@@ -37,6 +40,7 @@ impl Teller {
             name: number.map_or_else(|| "oomctl".to_owned(), |n| format!("oomctl {n}")),
             bar: ProgressBar::hidden(),
             waited: None,
+            end: EndedAttempt::default(),
         }
     }
 
@@ -52,6 +56,30 @@ impl Teller {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::hidden();
         super::print::talk(&lines(&self.name, text));
+    }
+
+    fn climbing(&mut self, steps: &[Step]) {
+        let text: Vec<String> = steps.iter().map(rung).collect();
+        self.say(&text.join("\n"));
+    }
+
+    /// Tells how an attempt ended once it is decided what follows.
+    fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Ended { status, .. } => self.end.status.clone_from(status),
+            Fact::Measured { measured, .. } => self.end.measured.clone_from(measured),
+            Fact::Diagnosed { incident, .. } => self.end.incident = Some((**incident).clone()),
+            Fact::Decided { attempt, verdict } => {
+                let end = std::mem::take(&mut self.end);
+                if let Some(text) = end.text(*attempt) {
+                    self.say(&text);
+                }
+                if let Verdict::Climb { steps, .. } = &**verdict {
+                    self.climbing(steps);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// On a terminal a line that moves; elsewhere a line now and then.
@@ -85,6 +113,7 @@ impl LaunchListener for Teller {
     fn news(&mut self, news: &LaunchNews<'_>) {
         match news {
             LaunchNews::Remark(text) => self.say(&format!("{} {text}", Paint(WARN, "note:"))),
+            LaunchNews::Start(text) => self.say(text),
             LaunchNews::Waiting {
                 need,
                 best,
@@ -98,6 +127,7 @@ impl LaunchListener for Teller {
                 gpu,
             } => {
                 self.waited = None;
+                self.end = EndedAttempt::default();
                 let place = place(*gpu);
                 let words = command
                     .iter()
@@ -105,15 +135,28 @@ impl LaunchListener for Teller {
                 let command = words.collect::<Vec<_>>().join(" ");
                 self.say(&format!("attempt {number}  {place}: {command}"));
             }
-            LaunchNews::Ended(tried) => self.say(&ended(tried)),
-            LaunchNews::Climbing(steps) => {
-                let text: Vec<String> = steps.iter().map(rung).collect();
-                self.say(&text.join("\n"));
-            }
+            LaunchNews::Climbing(steps) => self.climbing(steps),
             LaunchNews::Settling { held } => self.say(&format!(
                 "           {}",
-                Paint(DIM, &format!("waiting for {held} that the driver frees"))
+                Paint(DIM, &format!("waiting for the driver to free {held}"))
             )),
+        }
+    }
+}
+
+impl Observer for Teller {
+    fn notice(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Fact { record, .. } => self.fact(&record.fact),
+            Notice::Explained {
+                explanation, saved, ..
+            } => self.say(&explained(explanation, *saved)),
+            Notice::Trouble { what, .. } => self.say(&format!("{} {what}", Paint(WARN, "note:"))),
+            Notice::SetAside { why, .. } => self.say(&format!(
+                "{} {why}; what follows is not recorded, and the program is not run again",
+                Paint(WARN, "note:")
+            )),
+            _ => {}
         }
     }
 }
@@ -135,45 +178,63 @@ fn place(gpu: Option<&GpuUsed>) -> String {
     }
 }
 
-/// How an attempt ended. The lines that prove it stand above: the program printed them.
-fn ended(tried: &LaunchAttempt) -> String {
-    let number = tried.number;
-    let Some(incident) = &tried.incident else {
-        return format!(
-            "attempt {number}  {} after {}{}",
-            Paint(GOOD, "done"),
-            clock(Duration::from_secs_f64(tried.seconds.max(0.0))),
-            memory(tried)
+/// How an attempt ended, gathered from its facts.
+#[derive(Default)]
+struct EndedAttempt {
+    status: Option<JobStatus>,
+    measured: Measured,
+    incident: Option<Incident>,
+}
+
+impl EndedAttempt {
+    /// In lines. Those that prove it stand above: the program printed them.
+    fn text(&self, number: u32) -> Option<String> {
+        let status = self.status.as_ref()?;
+        let exit = status.exit.unwrap_or_default();
+        let incident = self.incident.as_ref().filter(|_| !is_success(exit));
+        let memory = memory(&self.measured);
+        let Some(incident) = incident else {
+            let (done, took) = (Paint(GOOD, "done"), clock(seconds(status)));
+            return Some(format!("attempt {number}  {done} after {took}{memory}"));
+        };
+        let how = match (exit.signal, exit.code) {
+            (0, code) => format!("exit code {code}"),
+            (signal, _) => format!("signal {signal}"),
+        };
+        let headline = incident.headline();
+        let mut text = format!(
+            "attempt {number}  {} ({how}){memory}",
+            Paint(BAD, &headline)
         );
-    };
-    let how = match (tried.exit.signal, tried.exit.code) {
-        (0, code) => format!("exit code {code}"),
-        (signal, _) => format!("signal {signal}"),
-    };
-    let mut text = format!(
-        "attempt {number}  {} ({how}){}",
-        Paint(BAD, &incident.headline()),
-        memory(tried)
-    );
-    for line in bugs(incident) {
-        text.push_str(&format!("\n           {line}"));
+        for line in bugs(incident) {
+            text.push_str(&format!("\n           {line}"));
+        }
+        Some(text)
     }
-    text
+}
+
+pub fn is_success(exit: ExitStatus) -> bool {
+    exit == ExitStatus::default()
+}
+
+/// How long a program ran.
+pub fn seconds(status: &JobStatus) -> Duration {
+    let ran = status.started.zip(status.ended);
+    let ran = ran.and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
+    ran.unwrap_or_default()
 }
 
 /// The memory of an attempt: its peak by NVML, and what the program prints of itself.
-fn memory(tried: &LaunchAttempt) -> String {
+fn memory(measured: &Measured) -> String {
     let mut parts = Vec::new();
-    if let Some(gpu) = &tried.gpu
-        && let Some(peak) = gpu.peak_bytes
-    {
-        let peak = of_gib(peak.gib(), gpu.total_bytes.gib());
+    if let Some(gpu) = measured.fullest() {
+        let peak = of_gib(gpu.peak_bytes.gib(), gpu.total_bytes.gib());
         parts.push(format!("peak {peak}"));
         if let Some(own) = gpu.own_peak_bytes {
             parts.push(format!("own {}", in_gib(own.gib())));
         }
     }
-    for figure in &tried.figures {
+    for figure in &measured.figures {
         if figure.measure != Quantity::HostUsed {
             let (bytes, what) = (figure.peak_bytes.gib(), figure.measure.describe());
             parts.push(format!("{} {what}", in_gib(bytes)));
@@ -183,78 +244,6 @@ fn memory(tried: &LaunchAttempt) -> String {
         true => String::new(),
         false => format!(", {}", parts.join(", ")),
     }
-}
-
-/// What came of one program.
-#[derive(Serialize)]
-pub struct LaunchView {
-    schema_version: u32,
-    #[serde(flatten)]
-    summary: Summary,
-}
-
-impl LaunchView {
-    /// The view of a program that could not be started.
-    pub fn not_started(why: String, exit: Exit) -> Self {
-        Self::new(Summary {
-            outcome: LaunchOutcome::NotStarted { why },
-            exit_code: exit.code(),
-            attempts: Vec::new(),
-        })
-    }
-
-    /// The view of a summary.
-    pub fn new(summary: Summary) -> Self {
-        Self {
-            schema_version: 1,
-            summary,
-        }
-    }
-}
-
-/// Says what a summary says that was not told yet: why nothing is left to try, and what the program may have
-/// refused.
-pub fn close(summary: &Summary) {
-    match &summary.outcome {
-        LaunchOutcome::Exhausted { skipped } => {
-            let mut text = format!("{} nothing is left to try", Paint(BAD, "out of memory:"));
-            for rung in skipped {
-                let name = Paint(NAME, &rung.rung);
-                let _ = write!(text, "\n           {name}: {}", rung.reason);
-            }
-            super::print::talk(&lines("oomctl", &text));
-        }
-        LaunchOutcome::Failed => {
-            let added = added(summary);
-            if !added.is_empty() {
-                let text = format!(
-                    "{} the command that failed has {}, which yours had not; if the program refuses it, \
-                     `--knob accum=NAME` says how it is spelled there, and `--knob accum=` that there is none",
-                    Paint(WARN, "hint:"),
-                    added.join(" ")
-                );
-                super::print::talk(&lines("oomctl", &text));
-            }
-        }
-        LaunchOutcome::NoGpu { .. } => {
-            let text = format!(
-                "{} the program was not run. `oomctl gpus` shows what GPUs this machine has and who holds them; \
-                 --allow-cpu lets it run without, --wait waits longer; on a login node it needs a job (srun, sbatch)",
-                Paint(WARN, "hint:")
-            );
-            super::print::talk(&lines("oomctl", &text));
-        }
-        _ => {}
-    }
-}
-
-/// Words that the last attempt had more than the first.
-fn added(summary: &Summary) -> Vec<String> {
-    let (Some(first), Some(last)) = (summary.attempts.first(), summary.attempts.last()) else {
-        return Vec::new();
-    };
-    let before = first.command.len();
-    last.command.iter().skip(before).cloned().collect()
 }
 
 /// The program's streams as ours. With `--json` standard output is for the document alone.

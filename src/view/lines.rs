@@ -24,8 +24,7 @@ pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> Stri
         format!(": up to {hours:.1} GPU-hours until its time limit")
     });
     format!(
-        "attempt {attempt}  {} nothing has moved for {quiet_s} s; cancelling the job so that it does \
-         not hold the GPUs{saved}",
+        "attempt {attempt}  {} no sign of life for {quiet_s} s; cancelling the job to free its GPUs{saved}",
         Paint(WARN, "hangs:")
     )
 }
@@ -35,9 +34,9 @@ pub fn dependent(job: &Dependent, moved: bool, to: &JobId) -> String {
     let waits_for = sanitize(job.waits_for.as_bytes());
     let id = &job.id;
     match moved {
-        true => format!("job {id}, which waited for {waits_for}, waits for job {to} now"),
+        true => format!("job {id} now waits for job {to}, not {waits_for}"),
         false => format!(
-            "job {id} waits for {waits_for}, which job {to} replaces: `scontrol update JobId={id} \
+            "job {id} still waits for {waits_for}; job {to} replaces that one: `scontrol update JobId={id} \
              Dependency=afterok:{to}`, or `supervision: {{ move_dependents: true }}`"
         ),
     }
@@ -56,18 +55,18 @@ pub fn steered(fact: &Fact) -> Option<String> {
             Paint(WARN, "refused for now:")
         )),
         Fact::SubmitAgain { attempt, by } => Some(match by {
-            Some(by) => format!("attempt {attempt}  submitted again, as {by} asked"),
+            Some(by) => format!("attempt {attempt}  submitted again, requested by {by}"),
             None => format!("attempt {attempt}  submitted again"),
         }),
         Fact::NeverStarts { attempt, reason } => Some(format!(
-            "attempt {attempt}  {} {reason} is no reason that passes; cancelling the job",
+            "attempt {attempt}  {} {reason} will not pass; cancelling the job",
             Paint(WARN, "never starts:")
         )),
         Fact::EscalationRequested { attempt, by } => Some(format!(
-            "attempt {attempt}  ended for the next rung, as {by} asked"
+            "attempt {attempt}  ended for the next rung, requested by {by}"
         )),
         Fact::RungLeftOut { attempt, rung, by } => Some(format!(
-            "attempt {attempt}  {} is left out of what follows, as {by} asked",
+            "attempt {attempt}  {} is skipped from now on, requested by {by}",
             Paint(NAME, rung)
         )),
         _ => None,
@@ -139,11 +138,10 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
             text
         }
         None if unclear => format!(
-            "{name}: the scheduler did not say whether it accepted; nothing is repeated. \
-             `oomctl watch {name}` finds the job"
+            "{name}: the scheduler did not say whether it accepted the job. Do not submit again: `oomctl watch {name}` finds it"
         ),
         None if let Some(refused) = refused => format!(
-            "{name}: refused for now: {}; nothing was accepted. `oomctl watch {name}` submits it again until it is",
+            "{name}: refused for now: {}. `oomctl watch {name}` retries until it is accepted",
             refused.reason
         ),
         None => format!("run {name}; next: oomctl watch {name}"),

@@ -21,9 +21,9 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
             Some(rung) => format!("the scheduler refused the rung {rung}: {reason}"),
             None => format!("the scheduler refused the submission: {reason}"),
         }),
-        Outcome::RetriesSpent { cause, retries, .. } => Some(format!(
-            "{cause}, after {retries} resubmissions of the same configuration"
-        )),
+        Outcome::RetriesSpent { cause, retries, .. } => {
+            Some(format!("{cause}, after {retries} unchanged retries"))
+        }
         Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
         Outcome::Pruned { reason, .. } => Some(reason.clone()),
         Outcome::Cancelled { by } => Some(match by {
@@ -43,7 +43,7 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
     }
     // Where the expectation alone would fit, doubt about it is what is in the way.
     let verdict = match shortfall.least_bytes < shortfall.gpu_bytes {
-        true => "does not fit surely enough on this hardware: ",
+        true => "is too likely not to fit on this hardware: ",
         false => "cannot fit on this hardware: ",
     };
     format!(
@@ -67,7 +67,7 @@ pub fn smallest_request(shortfall: &Shortfall) -> String {
     let host = host.map(|b| format!("nodes with {:.0} GiB of host memory", b.gib()));
     let all: Vec<String> = gpus.into_iter().chain(larger).chain(host).collect();
     match all.as_slice() {
-        [] => "a smaller model, an adapter or shorter sequences remain".to_owned(),
+        [] => "try a smaller model, an adapter or shorter sequences".to_owned(),
         all => format!("the smallest request that would fit: {}", all.join(", or ")),
     }
 }
@@ -84,8 +84,7 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             by_hand(history)
         }
         Outcome::Exhausted { .. } => Some(
-            "`oomctl plan` shows every rung and why it is not taken; more GPUs, a smaller model or \
-             shorter sequences remain"
+            "`oomctl plan` shows why each rung was skipped; try more GPUs, a smaller model or shorter sequences"
                 .to_owned(),
         ),
         Outcome::BudgetSpent { budget } => Some(match budget {
@@ -98,7 +97,7 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             .or_else(|| Some(evidence(history))),
         Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
         Outcome::Pruned { by, .. } => Some(format!(
-            "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits a cell alone"
+            "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits one cell"
         )),
         Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
     }
@@ -122,24 +121,23 @@ fn by_hand(history: &History) -> Option<String> {
 fn again(cause: RetryCause) -> &'static str {
     match cause {
         RetryCause::TimeLimit => {
-            "raise the time limit; or, where checkpoints are written, `supervision: \
-             time_limit_retries` submits again"
+            "raise the time limit; if the job writes checkpoints, `supervision: time_limit_retries` resubmits it"
         }
         RetryCause::NodeFailure => {
-            "raise `supervision: node_failure_retries`, or keep away from the node (`--sbatch=--exclude=NODE`)"
+            "raise `supervision: node_failure_retries`, or exclude the node (`--sbatch=--exclude=NODE`)"
         }
         RetryCause::Preemption => {
-            "raise `supervision: preemption_retries`, or use a partition or QOS that is not preempted"
+            "raise `supervision: preemption_retries`, or use a partition or QOS without preemption"
         }
         RetryCause::CoTenant => {
-            "another process holds the GPU: tell the site, or keep away from the node"
+            "another process holds the GPU: report it to the site, or exclude the node"
         }
-        RetryCause::Disk => "make room on the disk, then `oomctl watch RUN` goes on",
+        RetryCause::Disk => "free disk space, then `oomctl watch RUN` continues",
         RetryCause::LateOom => {
-            "take the next rung by hand, or raise `supervision: late_oom_retries`"
+            "apply the next rung by hand, or raise `supervision: late_oom_retries`"
         }
         RetryCause::Leak => {
-            "find what leaks, or raise `supervision: leak_retries`; checkpoints more often lose less"
+            "find the leak, or raise `supervision: leak_retries`; more frequent checkpoints lose less"
         }
     }
 }
@@ -160,7 +158,7 @@ fn evidence(history: &History) -> String {
 /// What the memory model expects of the next attempt.
 pub fn expectation(expects: &Expectation) -> String {
     let speed = expects.slower.map_or_else(String::new, |slower| {
-        format!(", speed about {} less", percent(slower))
+        format!(", about {} slower", percent(slower))
     });
     format!(
         "then {:.0} GiB are expected ({}), probability to fit {:.2}{speed}",
@@ -188,8 +186,7 @@ mod tests {
             enough_host_bytes: None,
         };
         assert!(
-            cannot_fit(&least(1.0))
-                .starts_with("does not fit surely enough on this hardware: 1 GiB")
+            cannot_fit(&least(1.0)).starts_with("is too likely not to fit on this hardware: 1 GiB")
         );
         assert!(cannot_fit(&least(30.0)).starts_with("cannot fit on this hardware: 30 GiB"));
     }

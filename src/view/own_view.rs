@@ -103,12 +103,12 @@ impl ScriptView {
     pub fn text(&self) -> String {
         let mut out = match &self.preset {
             Some(preset) => format!(
-                "recognised as {}, run in {}\n",
+                "recognised as {}, runs in {}\n",
                 Paint(NAME, preset),
                 self.workdir
             ),
             None => format!(
-                "no preset knows what this starts; it is run in {} and watched, and what to change after a failure is told\n",
+                "framework not recognised; the script runs in {}. oomctl watches it and, after a failure, says what to change\n",
                 self.workdir
             ),
         };
@@ -128,15 +128,15 @@ impl ScriptView {
             let _ = writeln!(out, "not there: {missing}");
         }
         for unread in &self.unread {
-            let _ = writeln!(out, "not read: {unread}; what it gives is not known");
+            let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
         for Computed { knob, why, wins } in &self.computed {
             let _ = match wins {
                 Some(wins) => writeln!(
                     out,
-                    "{knob} {why}, so no rung moves it; `{wins}` behind the other words would win"
+                    "{knob} {why}, so no rung changes it; to set it, append `{wins}` to the command"
                 ),
-                None => writeln!(out, "{knob} {why}, so no rung moves it"),
+                None => writeln!(out, "{knob} {why}, so no rung changes it"),
             };
         }
         for doubt in &self.doubts {
@@ -147,7 +147,7 @@ impl ScriptView {
             .as_ref()
             .filter(|_| self.preset.is_some())
         {
-            let _ = writeln!(out, "later runs learn nothing of this one: {why}");
+            let _ = writeln!(out, "later runs learn nothing from this one: {why}");
         }
         for attempt in &self.plan.attempts {
             write(attempt, &mut out, self.taught);
@@ -169,12 +169,9 @@ fn write(attempt: &ScriptAttempt, out: &mut String, taught: bool) {
     let _ = match attempt.attempt {
         1 if taught => writeln!(
             out,
-            "\nattempt 1: as earlier runs taught, behind lines of ours"
+            "\nattempt 1: your script with the values that earlier runs needed, plus oomctl's own lines"
         ),
-        1 => writeln!(
-            out,
-            "\nattempt 1: the script as it is, behind lines of ours"
-        ),
+        1 => writeln!(out, "\nattempt 1: your script, plus oomctl's own lines"),
         n => writeln!(
             out,
             "\nattempt {n}, if attempt {} runs out of GPU memory",
@@ -186,7 +183,7 @@ fn write(attempt: &ScriptAttempt, out: &mut String, taught: bool) {
         out.push_str(&step_text(step));
     }
     for knob in &attempt.appended {
-        let note = format!("{knob} is given behind all others, where it wins");
+        let note = format!("{knob} is appended to the command line");
         let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
     }
     let _ = write!(out, "\n{}", attempt.diff);
@@ -198,8 +195,11 @@ fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
     let computed = knobs.filter_map(|(knob, found)| {
         let (span, why) = match (&found.state, found.maybe, found.way) {
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
-            (_, true, KnobForm::Composed) => (found.place(), "may be hidden by what is not read"),
-            (_, true, _) => (found.place(), "is given under a condition"),
+            (_, true, KnobForm::Composed) => (
+                found.place(),
+                "may be overridden by a file that was not read",
+            ),
+            (_, true, _) => (found.place(), "is set under a condition"),
             _ => return None,
         };
         let at = place(&adoption.reading, span);

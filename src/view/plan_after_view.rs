@@ -87,7 +87,7 @@ impl PlanAfterView {
                 let _ = writeln!(out, "{}", smallest_request(shortfall));
             }
             None if self.steps.is_empty() => {
-                out.push_str("\nno rung of the ladder answers this failure\n");
+                out.push_str("\nno rung of the ladder helps against this failure\n");
             }
             None => {}
         }
@@ -96,7 +96,7 @@ impl PlanAfterView {
             out.push_str(&self.phases(expects));
         }
         for skipped in &self.skipped {
-            let line = format!("not taken: {}: {}", skipped.rung, skipped.reason);
+            let line = format!("skipped: {}: {}", skipped.rung, skipped.reason);
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
         if let Some(explanation) = &self.explanation {

@@ -64,19 +64,19 @@ impl PlanView {
                 );
             }
             None if columns == usize::MAX => out.push_str(
-                "\nMemory is not known by phase; `oomctl estimate` says what is missing.\n",
+                "\nMemory cannot be estimated; `oomctl estimate` says what is missing.\n",
             ),
             _ => {}
         }
         if self.rungs.is_empty() {
-            out.push_str("\nThere is none: after a failure of memory the run ends.\n");
+            out.push_str("\nNo rungs: the run ends when it runs out of memory.\n");
         } else {
-            out.push_str("\nThe number is the attempt that would run with the rung.");
+            out.push_str("\nThe number is the attempt that uses the rung.");
             match self.rules {
                 0 => {}
-                1 => out.push_str(" All of them hold the preset's rule."),
+                1 => out.push_str(" All keep the preset's rule."),
                 n => {
-                    let _ = write!(out, " All of them hold the preset's {n} rules.");
+                    let _ = write!(out, " All keep the preset's {n} rules.");
                 }
             }
             out.push('\n');
@@ -97,7 +97,7 @@ impl PlanView {
             self.preset
         );
         if self.policy == Policy::Predict {
-            let note = "note: the policy predict decides from each failure and is bound to no rung; --after LOG shows its decision";
+            let note = "note: the policy `predict` decides after each failure, not in this order; --after LOG shows its decision";
             let _ = writeln!(out, "{}", Paint(DIM, note));
         }
         out

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::CommandFailure;
+use super::fold::folded;
 use super::pipeline::commands;
 use super::style::{self, Paint};
+use super::{CommandFailure, columns};
 use crate::core::exit::Exit;
 
 /// Does the terminal's locale show more than ASCII?
@@ -47,7 +48,16 @@ pub fn show<V: Serialize>(
 ) -> Result<(), CommandFailure> {
     match as_json {
         true => json(view),
-        false => data(&text(view)),
+        false => prose(&text(view)),
+    }
+}
+
+/// Prints text for people, folded where standard output is a terminal. Elsewhere lines stay whole, for those who
+/// search in them.
+pub fn prose(text: &str) -> Result<(), CommandFailure> {
+    match columns() {
+        Some(columns) => data(&folded(text, columns)),
+        None => data(text),
     }
 }
 

@@ -94,14 +94,14 @@ impl NextView<'_> {
     pub fn text(&self) -> String {
         let odds = odds(self.fits_probability, "unknown");
         let mut out = format!(
-            "The next probe is {}, {} training steps with {} (probability to fit {odds}, about {} less time a step):\n",
+            "The next probe is {}, {} training steps with {} (probability to fit {odds}, about {} less time per step):\n",
             self.run,
             self.probe_steps,
             laps(&self.taken),
             percent(1.0 - self.time)
         );
         for change in &self.changes {
-            let _ = writeln!(out, "  {}  {} -> {}", change.knob, change.from, change.to);
+            let _ = writeln!(out, "  {}  {}", change.knob, change.values("->"));
         }
         out.push('\n');
         out
@@ -194,17 +194,17 @@ impl ProbeView {
         );
         let why = match self.stopped {
             Stop::NothingToGain => format!(
-                "nothing else that is not unlikely to fit is expected to save {}",
+                "no other candidate that may fit is expected to save {}",
                 percent(GAIN_MIN)
             ),
-            Stop::ProbesSpent => "as many probes as asked for (`--max-probes`)".to_owned(),
+            Stop::ProbesSpent => "the limit of probes is reached (`--max-probes`)".to_owned(),
         };
         let _ = writeln!(out, "ended: {why}");
         match (&self.rows[self.fastest].run, &self.yaml) {
             (Some(run), Some(yaml)) => {
                 let how = match self.measured {
                     true => "measured",
-                    false => "expected, for not every log tells",
+                    false => "expected, because not every log has the time of a step",
                 };
                 let saved = percent(self.time_saved);
                 let _ = writeln!(out, "fastest: {run}, {saved} less time a step ({how})");

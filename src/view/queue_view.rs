@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::launch_summary::Summary;
 use super::launch_view::lines;
 use super::style::{BAD, GOOD, Paint};
 use crate::core::exit::Exit;
-use crate::drive::launch::Summary;
 
 /// What came of a queue.
 #[derive(Serialize)]
@@ -25,8 +25,8 @@ pub struct QueuedProgram {
     pub number: usize,
     /// The program and its arguments, as in the list.
     pub command: Vec<String>,
-    /// Its output.
-    pub log: PathBuf,
+    /// Its output, where it was begun.
+    pub log: Option<PathBuf>,
     /// Its exit code.
     pub exit_code: Exit,
     /// Why it was not run.
@@ -61,12 +61,16 @@ impl QueueView {
         let mut text = Paint(style, &format!("{good} of {all} succeeded")).to_string();
         for program in failed {
             let why = program.error.as_ref().map(|e| format!(" ({e})"));
+            let log = program
+                .log
+                .as_ref()
+                .map(|log| format!(", {}", log.display()));
             text.push_str(&format!(
-                "\n{}: exit code {}{}, {}",
+                "\n{}: exit code {}{}{}",
                 program.number,
                 program.exit_code,
                 why.unwrap_or_default(),
-                program.log.display()
+                log.unwrap_or_default()
             ));
         }
         super::print::talk(&lines("oomctl", &text));

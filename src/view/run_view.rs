@@ -229,7 +229,7 @@ impl RunView {
         let _ = writeln!(out, "{}", self.last_line());
         if matches!(self.exit_code, Some(Exit::Failed | Exit::StillOutOfMemory)) {
             for skipped in &self.skipped {
-                let _ = writeln!(out, "  not taken: {}: {}", skipped.rung, skipped.reason);
+                let _ = writeln!(out, "  skipped: {}: {}", skipped.rung, skipped.reason);
             }
         }
         if let Some(hint) = &self.hint {

@@ -78,7 +78,7 @@ impl RungForecast {
             let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
         if let Some(slower) = self.slower {
-            let mut speed = format!("speed about {} less", percent(slower));
+            let mut speed = format!("about {} slower", percent(slower));
             if self.slower_so_far > slower {
                 let _ = write!(speed, ", {} by now", percent(self.slower_so_far));
             }
@@ -112,11 +112,11 @@ fn in_vain(frees: &Freed) -> Option<String> {
     match (frees.fullest, names.is_empty()) {
         (true, _) => None,
         (false, true) => Some(
-            "frees no GPU memory, by the memory model: after a failure it is passed over"
+            "by the memory model it frees no GPU memory, so it is skipped after a failure"
                 .to_owned(),
         ),
         (false, false) => Some(format!(
-            "the fullest phase needs no less, by the memory model: it is taken after a failure in {} alone",
+            "by the memory model it does not help the fullest phase; used only after a failure in {}",
             names.join(", ")
         )),
     }
@@ -142,7 +142,7 @@ pub struct PhaseRow {
 }
 
 impl PhaseRow {
-    /// Of a configuration; a line of dashes where its memory is not known.
+    /// Of a configuration; a line of dashes where its memory use is unknown.
     pub fn new(name: String, memory: Option<&MemoryForecast>) -> Self {
         let phases = memory.map_or(&[][..], |m| &m.phases);
         Self {
@@ -219,7 +219,7 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
     let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
     for c in changes {
         let effect = format!("({})", c.effect.describe());
-        let change = format!("{} -> {}  {}", c.from, c.to, Paint(DIM, &effect));
+        let change = format!("{}  {}", c.values("->"), Paint(DIM, &effect));
         table.row([c.knob.clone(), change]);
     }
     table.lines().collect()

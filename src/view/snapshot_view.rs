@@ -20,8 +20,8 @@ pub fn lines(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
 fn sums(snapshot: &Snapshot) -> String {
     let when = match snapshot.at_failure {
         Some(true) => "where memory ran out",
-        Some(false) => "not where memory ran out, so it decides nothing",
-        None => "without history, so it decides nothing",
+        Some(false) => "taken elsewhere, so it is ignored",
+        None => "no history, so it is ignored",
     };
     let owners = snapshot.owners.iter().take(4);
     let owners: Vec<String> = owners

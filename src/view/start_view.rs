@@ -12,30 +12,30 @@ pub fn text(start: &Start) -> String {
     let rungs = start.rungs.join(", ");
     let why = match start.ground {
         Ground::FitsAsAsked => {
-            return format!("start      as asked: {who}, fitted{}\n", peak(of));
+            return format!("start      unchanged: {who} fitted{}\n", peak(of));
         }
         Ground::NoneKnown => {
             return format!(
-                "start      as asked, although {who}, {} with no more than this: what the ladder would change is set here, or known to fail too\n",
+                "start      unchanged, although {who}, {} with this or less: the values that the ladder would change are set by you, or failed too\n",
                 died(of)
             );
         }
-        Ground::Fits => format!("as {who}, which fitted{}: {rungs}", peak(of)),
+        Ground::Fits => format!("as in {who}, which fitted{}: {rungs}", peak(of)),
         Ground::Untried => format!(
-            "{who}, {} with no more than what is asked; first rungs that are not known to fail: {rungs}",
+            "{who}, {} with this or less, so it starts with: {rungs}",
             died(of)
         ),
     };
     let changes: Vec<String> = start.changes.iter().map(change).collect();
     format!(
-        "start      {why}\n           {} ({}); --fresh starts as asked\n",
+        "start      {why}\n           {} ({}); --fresh starts unchanged\n",
         changes.join(", "),
         start.effect.describe()
     )
 }
 
 fn change(change: &Change) -> String {
-    format!("{} {} -> {}", change.knob, change.from, change.to)
+    format!("{} {}", change.knob, change.values("->"))
 }
 
 fn peak(entry: &LearnedEntry) -> String {

@@ -181,8 +181,7 @@ impl Story {
             } => self.say(run, &hangs(*attempt, *quiet_s, *saved_gpu_seconds)),
             Fact::Idle { attempt, idle_s } => {
                 let text = format!(
-                    "attempt {attempt}  {} no progress for {idle_s} s; nothing is done about it \
-                     unless `supervision: stall_cancel` says so",
+                    "attempt {attempt}  {} no progress for {idle_s} s; set `supervision: stall_cancel` to cancel such a job",
                     Paint(WARN, "idle:")
                 );
                 self.say(run, &text);

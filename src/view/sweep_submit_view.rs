@@ -166,7 +166,7 @@ impl SweepSubmitView {
         self.table(&mut out, &self.cells);
         self.starts(&mut out);
         if !self.refused.is_empty() {
-            let _ = writeln!(out, "not submitted, {} cells:", self.refused.len());
+            let _ = writeln!(out, "{} cells not submitted:", self.refused.len());
             self.table(&mut out, &self.refused);
             self.rules(&mut out);
         }
@@ -189,7 +189,7 @@ impl SweepSubmitView {
         for (rungs, count) in counts {
             let _ = writeln!(
                 out,
-                "{count} of them start with what earlier runs needed: {rungs}; --fresh starts as asked"
+                "{count} start with rungs that earlier runs needed: {rungs}; --fresh starts unchanged"
             );
         }
     }
@@ -206,7 +206,7 @@ impl SweepSubmitView {
             let _ = writeln!(out, "{}: {why}", row.rule.as_deref().unwrap_or("bounds"));
         }
         if !told.is_empty() {
-            let note = "what breaks a rule has no script, with --force neither";
+            let note = "cells that break a rule are never submitted, not even with --force";
             let _ = writeln!(out, "{}", Paint(DIM, note));
         }
     }

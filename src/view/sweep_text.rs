@@ -53,7 +53,7 @@ impl SweepView {
         if self.verdicts.keys().any(mends) {
             let _ = writeln!(
                 out,
-                "\n`oomctl sweep fix {}` drops and caps values until every cell runs, or says that none will do",
+                "\n`oomctl sweep fix {}` drops and caps values until every cell runs, or says that no change is enough",
                 self.sweep
             );
         }
@@ -130,10 +130,7 @@ impl SweepFinding {
             let _ = writeln!(out, "  {}", culprit.text());
         }
         if self.together && self.to_blame.len() > 1 {
-            let _ = writeln!(
-                out,
-                "  no single one of them is enough: they must go down together"
-            );
+            let _ = writeln!(out, "  lowering one is not enough; lower them together");
         }
     }
 }
@@ -148,7 +145,7 @@ impl CulpritView {
             (Some(most), _) => format!("{name}: at most {most}{after}"),
             (_, Some(least)) => format!("{name}: or at least {least}{after}"),
             _ => format!(
-                "{name}: no value of it is enough alone{}",
+                "{name}: no value is enough alone{}",
                 self.gib_after
                     .map_or(String::new(), |g| format!(" ({g:.2} GiB with half of it)"))
             ),

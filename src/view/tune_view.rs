@@ -78,7 +78,8 @@ impl TuneView {
                     from.run, from.attempt
                 )
             }
-            None => "From what would be submitted, of which nothing was measured:\n\n".to_owned(),
+            None => "From the configuration that would be submitted (nothing measured yet):\n\n"
+                .to_owned(),
         };
         if let Some(not_counted) = &self.not_counted {
             let _ = writeln!(out, "  {}\n", Paint(DIM, not_counted));
@@ -87,14 +88,14 @@ impl TuneView {
         if let Some(then) = self.steps.last().and_then(|s| s.then.as_ref()) {
             let _ = writeln!(
                 out,
-                "\n{}expected, probability to fit {:.2} ({}), about {} less time a step",
+                "\n{}expected, probability to fit {:.2} ({}), about {} less time per step",
                 self.peaks(then),
                 then.fits_probability,
                 then.ground,
                 percent(self.time_saved)
             );
         } else {
-            out.push_str("no step saves time and is expected to fit\n");
+            out.push_str("no change both saves time and is expected to fit\n");
         }
         for skipped in &self.not_taken {
             let what = match skipped.lap {
@@ -115,7 +116,7 @@ impl TuneView {
         let rows = self.steps.iter().flat_map(|faster| {
             let step = &faster.step;
             step.changes.iter().enumerate().map(move |(i, c)| {
-                let change = format!("{} -> {}", c.from, c.to);
+                let change = c.values("->");
                 let first = i == 0;
                 [
                     if first {

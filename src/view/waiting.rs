@@ -24,7 +24,7 @@ const REASONS: [(&str, &str); 14] = [
     ),
     (
         "PartitionNodeLimit",
-        "more nodes than the partition allows, or so many are down: `sinfo -s`",
+        "more nodes than the partition allows, or too many are down: `sinfo -s`",
     ),
     (
         "PartitionTimeLimit",
@@ -40,7 +40,7 @@ const REASONS: [(&str, &str); 14] = [
     ),
     (
         "BadConstraints",
-        "no node is as asked for: it will never start",
+        "no node matches the request: it will never start",
     ),
     (
         "DependencyNeverSatisfied",
@@ -52,7 +52,7 @@ const REASONS: [(&str, &str); 14] = [
     ),
     (
         "QOSMax",
-        "a limit of the QOS on your jobs: it starts when others of yours end",
+        "QOS limit on your jobs: it starts when your other jobs end",
     ),
     (
         "Assoc",

@@ -12,8 +12,8 @@ const ROOMS: [&str; 6] = ["main", "cli", "view", "drive", "io", "core"];
 const CORE: [&[&str]; 9] = [
     &["report"],
     &["engine"],
-    &["request", "launch"],
-    &["learn", "adopt"],
+    &["request"],
+    &["learn", "adopt", "launch"],
     &["ladder", "sweep"],
     &["memory", "config", "render"],
     &["recipe"],

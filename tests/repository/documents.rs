@@ -4,6 +4,8 @@
 
 #[path = "documents/messages.rs"]
 mod messages;
+#[path = "documents/terminal.rs"]
+mod terminal;
 #[path = "documents/troubleshooting.rs"]
 mod troubleshooting;
 
@@ -129,9 +131,11 @@ fn example(document: &str) -> tempfile::TempDir {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(root().join("examples").join(name).join(file), to).unwrap();
     }
-    // The script that the reader of docs/adopt.md has.
+    // The script that the reader of docs/adopt.md and README.md has.
     let script = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=4\n";
-    fs::write(dir.path().join("submit_grpo.slurm"), script).unwrap();
+    for name in ["submit_grpo.slurm", "my_job.slurm"] {
+        fs::write(dir.path().join(name), script).unwrap();
+    }
     dir
 }
 
@@ -537,8 +541,11 @@ fn steady(story: &str) -> String {
         })
 }
 
+/// The picture of README.md, which `INSTA_UPDATE=always cargo test --test repository session` draws anew.
+const SESSION: &str = "docs/session.svg";
+
 #[test]
-fn the_session_in_the_readme_is_what_happens() {
+fn the_session_of_the_first_run_is_what_happens_and_the_readme_has_its_picture() {
     let folder = tempfile::tempdir().unwrap();
     let copied = Command::new("cp")
         .args(["-r", "examples/diamonds-grpo"])
@@ -551,7 +558,7 @@ fn the_session_in_the_readme_is_what_happens() {
     for left in [".oomctl", "logs"] {
         fs::remove_dir_all(folder.path().join("example").join(left)).ok();
     }
-    let (_, _, session) = blocks(&document("README.md"))
+    let (_, _, session) = blocks(&document("docs/first-run.md"))
         .into_iter()
         .find(|(language, _, _)| language == "console")
         .unwrap();
@@ -562,17 +569,81 @@ fn the_session_in_the_readme_is_what_happens() {
         .envs([
             ("SIM_START_S", "0.1"),
             ("SIM_STEP_S", "0.05"),
-            ("NO_COLOR", "1"),
+            ("CLICOLOR_FORCE", "1"),
         ])
+        .env_remove("NO_COLOR")
         .env_remove("OOMCTL_SITE_CONFIG")
         .output()
         .unwrap();
     // Talk first, data last, as a terminal shows them.
-    let happened = format!(
+    let coloured = format!(
         "{}{}",
         String::from_utf8_lossy(&out.stderr),
         String::from_utf8_lossy(&out.stdout)
     );
-    assert_eq!(steady(&happened), steady(told));
+    assert_eq!(steady(&terminal::plain(&coloured)), steady(told));
     assert_eq!(out.status.code(), Some(0));
+    let drawn = terminal::drawn(line, &coloured);
+    roxmltree::Document::parse(&drawn).unwrap();
+    assert!(drawn.contains("prefers-color-scheme: dark"));
+    if std::env::var("INSTA_UPDATE").is_ok_and(|how| how == "always") {
+        fs::write(root().join(SESSION), &drawn).unwrap();
+    }
+    assert_eq!(
+        drawn,
+        document(SESSION),
+        "INSTA_UPDATE=always draws it anew"
+    );
+    assert!(document("README.md").contains(SESSION));
+}
+
+/// README convinces in thirty seconds: why not a loop is on its first screen, one's own script comes first, and it is short.
+#[test]
+fn the_readme_is_short_and_begins_with_what_one_wants() {
+    let text = document("README.md");
+    assert!(text.lines().count() <= 120);
+    let at = |words: &str| text.lines().position(|l| l.contains(words)).expect(words);
+    assert!(at("Why not a bash loop?") < 15);
+    assert!(at("oomctl submit --watch my_job.slurm") < at("oomctl init"));
+    for set_up in ["cargo run --locked -- submit --fresh", "tests/all"] {
+        assert!(text.lines().any(|l| l.starts_with(set_up)), "{set_up}");
+    }
+}
+
+/// Words of our own that stay, each with its row.
+#[test]
+fn the_glossary_has_our_dozen_words() {
+    let page = document("docs/glossary.md");
+    for word in [
+        "rung",
+        "knob",
+        "layer",
+        "run",
+        "attempt",
+        "incident",
+        "ledger",
+        "preset",
+        "recipe",
+        "shape",
+        "signature",
+        "fact",
+    ] {
+        assert!(page.contains(&format!("| **{word}** |")), "{word}");
+    }
+}
+
+/// Below its heading every page begins with a command, or with at most a few lines before one.
+#[test]
+fn every_page_opens_with_the_command_that_one_wants() {
+    let pages = files("docs", &["md"]).into_iter();
+    for (path, text) in pages.filter(|(path, _)| !path.ends_with("SUMMARY.md")) {
+        let first: Vec<&str> = text.lines().take(15).collect();
+        let command = first.iter().any(|l| {
+            l.starts_with("oomctl ")
+                || l.starts_with("$ oomctl ")
+                || l.starts_with("pip install")
+                || l.starts_with("cargo ")
+        });
+        assert!(command, "{path} has no command in its first lines");
+    }
 }

@@ -9,6 +9,7 @@ mod architecture;
 mod checklist;
 mod dependencies;
 mod documents;
+mod english;
 mod libraries;
 mod loops;
 mod packaging;

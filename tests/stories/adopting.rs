@@ -39,7 +39,7 @@ fn a_value_that_is_computed_is_given_where_it_wins() {
     let set = "gpu_memory_utilization=0.5";
     let done = place.run(&["adopt", "--set", set, "submit.slurm"]).ends(0);
     done.says(&[
-        "gpu_memory_utilization is given behind all others, where it wins",
+        "gpu_memory_utilization is appended to the command line",
         "+  actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
     ]);
     let wrong = ["adopt", "--set", "no_such_knob=1", "submit.slurm"];

@@ -269,6 +269,6 @@ fn a_dry_run_refuses_what_a_submission_refuses() {
     }
     let place = bare("preset: weaver\nlimits: { attempts: 0 }\n");
     let done = place.run(&["submit", "--backend", "local"]).ends(5);
-    done.says(&["attempts: 0 leaves nothing to submit"]);
+    done.says(&["`attempts: 0` would submit nothing"]);
     assert!(!place.has(".oomctl"));
 }

@@ -319,7 +319,7 @@ fn scripts_below(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// A checkout of somebody's, which `OOMCTL_DIFFERENTIAL` names; nothing of it is run but its shell scripts, in a copy.
+/// A checkout of somebody's, which `OOMCTL_DIFFERENTIAL` names; nothing is run but its shell scripts, in a copy.
 #[test]
 fn scripts_of_a_checkout() {
     let Some(tree) = std::env::var_os("OOMCTL_DIFFERENTIAL") else {

@@ -111,10 +111,10 @@ fn a_model_that_nobody_knows_is_never_taken_for_another() {
     let unknown = ["--set", "model.path=lab/secret"];
     let done = estimate(&place, &unknown).ends(5);
     done.says(&[
-        "is needed and missing",
+        "is required",
         "the model lab/secret is not known: there is no ",
         "proj/lab/secret/config.json, it is not in ",
-        ".cache/huggingface/hub, and the tables of models do not have it",
+        ".cache/huggingface/hub, and it is not in the model tables",
         "--set model.path=lab/secret",
         "hint: give the model's dimensions as model.layers, model.hidden",
     ]);
@@ -335,5 +335,5 @@ fn a_table_of_ones_own_is_read_too() {
     );
     estimate(&place, &[])
         .ends(5)
-        .says(&["mine.yaml:2: num_hidden_layers: is needed and missing"]);
+        .says(&["mine.yaml:2: num_hidden_layers: is required"]);
 }

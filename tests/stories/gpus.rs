@@ -330,7 +330,7 @@ fn waiting_prints_the_freest_gpu_that_may_be_used() {
     place
         .run(&["gpus", "--wait", "1"])
         .ends(20)
-        .says(&["no GPU here may be used"]);
+        .says(&["no GPU may be used here"]);
 }
 
 #[test]

@@ -410,18 +410,18 @@ fn each_attempt_is_recorded_with_what_killed_it() {
     let mut place = place(&gpus);
     place.set("TRAINER", "oom 32");
     run(&place, &[], COMMAND).ends(0);
-    let folder = std::fs::read_dir(place.path(".oomctl/run")).unwrap();
-    let folder = folder.map(|e| e.unwrap().path()).next().unwrap();
     let record = |n: u32| {
-        let text = std::fs::read_to_string(folder.join(format!("attempt-{n}.json"))).unwrap();
+        let text = place.read(&format!(".oomctl/runs/train-1/attempt-{n}/verdict.json"));
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
+    assert_eq!(record(1)["incident"]["requested_bytes"], 2_u64 << 30);
     assert_eq!(
-        record(1)["attempt"]["incident"]["requested_bytes"],
-        2_u64 << 30
+        record(1)["verdict"]["climb"]["steps"][0]["rung"],
+        "halve-batch"
     );
-    assert_eq!(record(1)["attempt"]["rungs"][0]["rung"], "halve-batch");
-    assert_eq!(record(2)["attempt"]["incident"], serde_json::Value::Null);
+    assert_eq!(record(2)["status"]["state"], "COMPLETED");
+    let log = place.read(".oomctl/runs/train-1/attempt-2/slurm.out");
+    assert!(log.starts_with("step 1/2 with batch 32\n"), "{log}");
 }
 
 #[test]
@@ -445,9 +445,7 @@ exec ./train.sh "$@"
         .collect();
     let started = place.start(&words);
     place.wait_for("the record of the first attempt", || {
-        let folders = std::fs::read_dir(place.path(".oomctl/run"));
-        let mut folders = folders.into_iter().flatten().flatten();
-        folders.any(|f| f.path().join("attempt-1.json").exists())
+        place.has(".oomctl/runs/holds-1/attempt-1/verdict.json")
     });
     let left = place.written("left");
     place.wait_for("the end of what it left", || {

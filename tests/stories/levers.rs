@@ -297,7 +297,7 @@ fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
     let plan = place.run(&["plan", "--after", "job.log", "run.sh"]).ends(0);
     plan.says(&[
         "halve-logprob-budget",
-        "log_probs_max_tokens_per_gpu  null -> 4096",
+        "log_probs_max_tokens_per_gpu  unset -> 4096",
     ]);
     assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
 }

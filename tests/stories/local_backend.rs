@@ -52,6 +52,7 @@ impl Place {
             export: None,
             time_limit_s: None,
             tasks: None,
+            gpu: None,
         }
     }
 

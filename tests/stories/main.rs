@@ -31,6 +31,7 @@ mod interactive;
 mod killed_watch;
 mod launch;
 mod launch_queue;
+mod launch_run;
 mod learning;
 mod levers;
 mod links;

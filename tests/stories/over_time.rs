@@ -165,6 +165,6 @@ fn the_sampler_shows_a_leak_of_a_program_that_prints_no_memory() {
     let view = place.run(&["status", "--json", "weaver-1"]).ends(0).json();
     let attempt = &view["runs"][0]["attempts"][0];
     assert_eq!(attempt["incident"]["course"]["pattern"], "leak", "{view}");
-    // It writes no checkpoint to go on from.
+    // It writes no checkpoint to resume from.
     assert_eq!(attempt["rungs"][0], "thin", "{view}");
 }

@@ -314,7 +314,7 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
     place
         .run(&wins)
         .ends(0)
-        .says(&["batch_size is given behind all others, where it wins"]);
+        .says(&["batch_size is appended to the command line"]);
 }
 
 /// Slurm's commands as a site without accounting has them, with one job that somebody submitted.

@@ -206,7 +206,7 @@ fn an_interruption_detaches_or_cancels_as_asked_and_is_on_disk_before_the_job_is
         let exit = ("OOMCTL_EXIT_CODE".into(), code.to_string());
         assert!(dotenv(&place).contains(&exit));
         if what == "cancel" {
-            done.says(&["interrupted; the jobs were told to end"]);
+            done.says(&["interrupted; the jobs are being cancelled"]);
             place.run(&["watch", "w"]).ends(9);
         } else {
             done.says(&["detached; the jobs go on"]);

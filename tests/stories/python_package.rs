@@ -16,6 +16,7 @@ fn unittest(python: &str) -> Option<Command> {
     command
         .args(["-B", "-m", "unittest", "--quiet"])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/python"))
+        .env("OOMCTL_PROGRAM", env!("CARGO_BIN_EXE_oomctl"))
         .env_remove("CUDA_VISIBLE_DEVICES")
         .env_remove("CUDA_DEVICE_ORDER");
     Some(command)
@@ -37,6 +38,36 @@ fn its_tests_pass_without_a_driver() {
     if let Some(command) = unittest("python3") {
         passes(command);
     }
+}
+
+/// mypy is in the checkers' environment, which `tests/verl/setup` makes.
+#[test]
+fn its_types_are_strict() {
+    let target = std::env::var("CARGO_TARGET_DIR")
+        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/target").to_owned());
+    let python = std::path::Path::new(&target).join("verl/venv/bin/python");
+    let cache = tempfile::tempdir().unwrap();
+    let output = Command::new(python)
+        .args(["-m", "mypy", "--strict", "--cache-dir"])
+        .arg(cache.path())
+        .arg("oomctl")
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/python"))
+        .output();
+    let said = output.map(|o| {
+        (
+            o.status.success(),
+            String::from_utf8_lossy(&o.stdout).into_owned(),
+        )
+    });
+    let missing = said
+        .as_ref()
+        .map_or(true, |(passed, out)| !passed && out.is_empty());
+    if missing && std::env::var_os("CI").is_none() {
+        eprintln!("skipped: no mypy (tests/verl/setup installs it)");
+        return;
+    }
+    let (passed, out) = said.unwrap();
+    assert!(passed, "{out}");
 }
 
 #[test]

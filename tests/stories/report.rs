@@ -220,6 +220,8 @@ fn a_job_that_ended_unwatched_ran_as_long_as_its_scheduler_says_wherever_that_is
     let columns = "elapsed,gpu-hours,ended";
     let history = place.run(&["history", "-P", "--columns", columns]).ends(0);
     history.says(&["\n36s|0.04|2026-11-22T06:02:24Z\n"]);
+    let history = place.run(&["history"]).ends(0);
+    history.says(&["3 attempts of 1 run, 0.06 GPU-hours"]);
     let report = place.run(&["report", "--format", "text"]).ends(0);
     report.says(&["ran 36s", "3 attempts in 54s", "0.06 GPU-hours"]);
 }

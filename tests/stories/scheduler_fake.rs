@@ -119,6 +119,7 @@ impl Site {
             export: None,
             time_limit_s: None,
             tasks: None,
+            gpu: None,
         }
     }
 }

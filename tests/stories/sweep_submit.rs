@@ -170,7 +170,7 @@ fn a_range_is_drawn_from_and_json_has_the_cells_that_are_refused() {
     let text = submit(&drawn).ends(0);
     text.says(&[
         "12 cells drawn at random, --seed 4",
-        "what breaks a rule has no script, with --force neither",
+        "cells that break a rule are never submitted, not even with --force",
     ]);
     let json = submit(&[&drawn[..], &["--json"]].concat()).ends(0).json();
     let (cells, refused) = (json["cells"].as_array(), json["refused"].as_array());

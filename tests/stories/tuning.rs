@@ -231,7 +231,7 @@ fn a_probe_that_fails_for_another_reason_ends_the_search_and_is_made_again() {
         "1",
     ];
     place.run(&search).ends(1).says(&[
-        "probe weaver-1-probe-1 says nothing of its configuration",
+        "probe weaver-1-probe-1 says nothings configuration",
         "KeyError: 'shuttle'",
     ]);
     place.set("WEAVER", "fits 64");

@@ -1,4 +1,4 @@
-//! Files that options name: what is there and is no regular file is written into, and links are followed.
+//! Files that options name: what is there and is not a regular file is written into, and links are followed.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -26,7 +26,7 @@ pub struct Policy {
     /// flash-attn's cross-entropy is installed; without it one row after the other is kept.
     pub flash: bool,
     pub entropy: bool,
-    /// The entropy is compiled, so that it keeps nothing of its own.
+    /// The entropy is compiled, so that it keeps nothings own.
     pub compiled: bool,
     pub chunked: bool,
 }

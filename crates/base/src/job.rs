@@ -3,8 +3,12 @@
 //! State names are Slurm's (`job_state_string` in SchedMD/slurm `src/common/slurm_protocol_defs.c`);
 //! the local backend reports in the same words.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
 
 /// A scheduler's job id, as text: `4711`, or an array task `4711_3`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -210,6 +214,43 @@ impl std::fmt::Display for ExitStatus {
     }
 }
 
+/// A GPU that a program was started on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuUsed {
+    /// NVML's index; of a MIG device that of its GPU.
+    pub index: u32,
+    /// UUID, as in `CUDA_VISIBLE_DEVICES`.
+    pub uuid: String,
+    /// Product name.
+    pub name: String,
+    /// Capacity.
+    pub total_bytes: Bytes,
+    /// Bytes that were free at the start.
+    pub free_bytes: Bytes,
+}
+
+/// The GPUs that a program could be given when it was started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunMachine {
+    /// The one that it got; none on the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuUsed>,
+    /// Capacity of each GPU, by UUID.
+    pub capacities: BTreeMap<String, Bytes>,
+}
+
+impl RunMachine {
+    /// What must be equal for two attempts to be compared: the model of the GPU and its capacity.
+    #[must_use]
+    pub fn model(&self) -> String {
+        let gpu = self.gpu.as_ref();
+        gpu.map_or_else(
+            || "none".to_owned(),
+            |gpu| format!("{}, {}", gpu.name, gpu.total_bytes),
+        )
+    }
+}
+
 /// What a scheduler says about one job at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
@@ -254,6 +295,9 @@ pub struct JobStatus {
     /// moment, and what is submitted meanwhile has to wait for its true end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub self_reported: bool,
+    /// Where `oomctl run` started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<RunMachine>>,
 }
 
 impl JobStatus {
@@ -275,6 +319,7 @@ impl JobStatus {
             cancelled_by: None,
             ran_before_s: None,
             self_reported: false,
+            machine: None,
         }
     }
 }

@@ -184,6 +184,15 @@ impl Value {
         }
     }
 
+    /// The value for people: `unset` where there is none.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Null => "unset".to_owned(),
+            value => value.to_string(),
+        }
+    }
+
     /// True for `Null`.
     #[must_use]
     pub fn is_null(&self) -> bool {

@@ -166,7 +166,7 @@ impl LogEvent {
         let base = *self.step.get_or_insert(step);
         if step < base {
             self.step = Some(step);
-        } else if step >= base + STEPS_SURVIVED {
+        } else if step - base >= STEPS_SURVIVED {
             self.survived = true;
         }
     }
@@ -196,7 +196,7 @@ impl LogEvent {
         };
         let rose = count.rose(before);
         before.clone_from(count);
-        *risen += rose.unwrap_or(0);
+        *risen = risen.saturating_add(rose.unwrap_or(0));
         self.progressed |= rose.is_some();
         self.survived = *risen >= STEPS_SURVIVED;
         if self.survived {
@@ -213,7 +213,7 @@ impl LogEvent {
             self.restarted_at = Some(step);
         }
         let begun = self.restarted_at;
-        self.rerun |= begun.is_some_and(|at| step >= at + STEPS_SURVIVED);
+        self.rerun |= begun.is_some_and(|at| step.saturating_sub(at) >= STEPS_SURVIVED);
     }
 
     pub(crate) fn figures(&self) -> MemoryFigures {

@@ -140,7 +140,7 @@ impl MemoryFigures {
             && self.allowed.is_none()
         {
             notes.push(format!(
-                "{free} were free for a request of {requested}: the driver refused for another reason than the sum (alignment, pieces that do not lie together, or a race with another process)"
+                "{free} were free for a request of {requested}: the driver refused for another reason (alignment, fragmentation, or a race with another process)"
             ));
         }
         if let Some(allowed) = self.allowed {

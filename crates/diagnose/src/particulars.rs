@@ -28,7 +28,7 @@ pub(super) fn survived_figures(incident: &mut Incident, findings: &Findings<'_>)
         put(incident, &told);
         incident
             .notes
-            .push("the figures are those of a failure that was survived".to_owned());
+            .push("the figures are from an earlier failure that the job survived".to_owned());
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     };
     let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
     if let Some(held) = incident.co_tenant_bytes {
-        let first = format!("another GPU or node: somebody else holds {held} of this one");
+        let first = format!("use another GPU or node: another process holds {held} of this one");
         helps.insert(0, first);
         worse.insert(0, "shrinking our own job".to_owned());
     }
@@ -97,7 +97,7 @@ pub(super) fn figures(
             .find(|f| f.requested.is_some());
         if let Some(fuller) = fuller {
             incident.notes.push(
-                "the first message has no figures; they are those of the next that says the same"
+                "the first message has no figures; these are from the next equal message"
                     .to_owned(),
             );
             figures = MemoryFigures {

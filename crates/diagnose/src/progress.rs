@@ -235,9 +235,9 @@ impl Finished {
         let same = self.total.is_none() || total == self.total;
         let begins = shown.initial || next.step <= self.step / 2 || !same;
         match next.step.checked_sub(self.step) {
-            Some(more) if same && !shown.initial => self.steps += more,
+            Some(more) if same && !shown.initial => self.steps = self.steps.saturating_add(more),
             None if anew => *self = next,
-            _ if begins => self.steps += next.steps,
+            _ if begins => self.steps = self.steps.saturating_add(next.steps),
             // Several processes print, and one of them lags behind.
             _ => return,
         }

@@ -64,6 +64,25 @@ fn roles(incident: &Incident, role: EvidenceRole) -> Vec<&str> {
 }
 
 #[test]
+fn steps_as_large_as_a_number_can_be_are_read_without_overflow() {
+    let most = u64::MAX;
+    let bar = |step: u64| format!("Training Progress: 10%|#  | {step}/{most} [00:01<00:09]\n");
+    let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
+    for steps in [
+        [0, 1, most, most],
+        [most, most, 0, most],
+        [0, most, 1, most - 1],
+    ] {
+        let [a, b, c, d] = steps.map(bar);
+        let mut scanner = Scanner::new(&ProgressPattern::built_in());
+        let source = scanner.source("log");
+        scanner.feed(source, 0, format!("{a}{b}{oom}{c}{d}{oom}").as_bytes());
+        scanner.finish_source(source);
+        assert_eq!(scanner.verdict(None).kind, "cuda_oom");
+    }
+}
+
+#[test]
 fn the_rest_that_every_cache_has_is_no_fragmentation() {
     // Of 79 GiB 0.9 lie idle, more than the 112 MiB that were asked for.
     let small = OOM
@@ -770,7 +789,7 @@ fn an_end_that_nothing_explains_is_told_with_its_exit_code_and_its_last_lines() 
     let incident = scanner.verdict(Some(&job(JobState::Failed, 3, 0)));
     assert_eq!(
         incident.headline(),
-        "the job failed for a reason that its log does not tell (exit 3:0)"
+        "the job failed; its log does not say why (exit 3:0)"
     );
     let last: Vec<String> = (5..=14).map(|i| format!("line {i}")).collect();
     assert_eq!(incident.last_lines, last);

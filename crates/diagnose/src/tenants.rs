@@ -45,7 +45,7 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
             .map(|(pid, held)| format!("{pid} ({held})"))
             .collect();
         let note = format!(
-            "other processes hold memory on the GPU: {}; they may be the engine of this job",
+            "other processes hold memory on the GPU: {}; perhaps this job's own inference engine",
             list.join(", ")
         );
         return (None, Some(note));

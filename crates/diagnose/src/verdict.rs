@@ -102,12 +102,12 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     };
     if root.is_some_and(|e| e.rerun) {
         incident.notes.push(
-            "training begins anew behind it in the same log; if that is another run of the job, judge it by itself".to_owned(),
+            "training starts again later in the same log; if that is another run, diagnose it separately".to_owned(),
         );
     }
     if root.is_some_and(|e| e.signature.role == LineRole::Consequence && e.user.is_none()) {
         incident.notes.push(
-            "this is what follows from another failure, and that is not in these logs: look at the logs of the other ranks and nodes".to_owned(),
+            "this is the consequence of another failure that is not in these logs: read the logs of the other ranks and nodes".to_owned(),
         );
     }
     if let Some(job) = job {
@@ -128,14 +128,13 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     }
     if root.is_some_and(|e| e.signature.id == "unfinished_traceback") {
         incident.notes.push(
-            "the log ends inside a traceback: its last line, which tells the cause, is missing"
-                .to_owned(),
+            "the log ends inside a traceback: its last line, with the cause, is missing".to_owned(),
         );
     }
     if findings.earlier {
         incident
             .notes
-            .push("the log also holds an earlier run of this job, which was left out".to_owned());
+            .push("the log also holds an earlier run of this job, which was ignored".to_owned());
     }
     incident
 }

@@ -134,7 +134,7 @@ fn slip_in(given: &serde_json::Map<String, serde_json::Value>) -> Option<Unknown
     long.find_map(|name| {
         let one_off = |field: &&String| strsim::damerau_levenshtein(name, field) == 1;
         let meant = fields.keys().find(one_off)?;
-        let why = format!("is no field; did you mean {meant}?");
+        let why = format!("is not a field; did you mean {meant}?");
         Some(Unknown::new(name, why))
     })
 }

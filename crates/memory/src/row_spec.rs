@@ -112,8 +112,7 @@ impl MeasurementRow {
             tied: self.tied.unwrap_or(false),
         };
         if or_none("experts", self.experts)? > 0.0 && self.params_b.is_none() {
-            let why =
-                "is needed and missing: what a token passes does not say how large all experts are";
+            let why = "is required: what a token passes does not say how large all experts are";
             return Err(Unknown::new("params_b", why));
         }
         let apart = model.counted_params();

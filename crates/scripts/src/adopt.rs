@@ -233,9 +233,9 @@ impl<'a> Adoption<'a> {
             return None;
         }
         if let Some(path) = self.unread_of(call, knob) {
-            return Some(format!("{path} may give it, which is not read"));
+            return Some(format!("{path} may set it, but was not read"));
         }
-        let why = "the script does not give it, and whether the program knows it is not known";
+        let why = "the script does not set it, and the program may not know it";
         (!self.sure).then(|| why.to_owned())
     }
 
@@ -254,7 +254,7 @@ impl<'a> Adoption<'a> {
         });
         let (Some(stack), Some(same)) = (self.stack, again.stack) else {
             let nothing = self.stack.is_none() && again.stack.is_none();
-            let why = "the program is not recognised any more";
+            let why = "the program would no longer be recognised";
             let refused = PatchError {
                 knob: String::new(),
                 why: why.to_owned(),
@@ -377,8 +377,7 @@ fn mismatch(
     if let Some(wish) = wish {
         let off = *wish == Value::Bool(false) && is.is_none();
         let said = is.is_some_and(|f| f.state == KnobState::Known(wish.clone()) && !f.maybe);
-        return (!off && !said)
-            .then(|| "the new value would not be the one that counts".to_owned());
+        return (!off && !said).then(|| "the new value would be overridden".to_owned());
     }
     let said = |found: Option<&FoundKnob>| {
         found.map(|f| {
@@ -396,5 +395,5 @@ fn mismatch(
             (state, f.value.text(), way, f.maybe)
         })
     };
-    (said(was) != said(is)).then(|| "its value would change, too".to_owned())
+    (said(was) != said(is)).then(|| "its value would change too".to_owned())
 }

@@ -26,21 +26,21 @@ pub(super) fn append(
         knob: knob.name.clone(),
         why: why.to_owned(),
     };
-    let by_hand = || refused("the value would have to be quoted; put it in by hand");
+    let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
     if found.is_none() && said.settings > said.flags.max(said.pairs) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
         if edit.is_some() || !stack.recognise.words_win {
-            let why = "the file that gives the others has no place to which it could be added";
+            let why = "the settings file has no place for it";
             return edit.map(Some).ok_or_else(|| refused(why));
         }
     }
     let none = match found.map(|f| f.way) {
         Some(KnobForm::Setting { shared: true, .. }) => {
-            "its bytes in the file say something else, too, or are written in a way of their own"
+            "the same text in the file has another use, or an unusual form"
         }
-        _ => "the program has no option that would win over the value that it is given",
+        _ => "the program has no option that overrides the present value",
     };
     let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
     // The options of what starts the processes do not stand behind the program.
@@ -48,7 +48,7 @@ pub(super) fn append(
     let told = matches!(spelling, Spelling::Flag(_) | Spelling::Env(_));
     if counts && told || found.is_some_and(|f| f.launcher) {
         return Err(refused(
-            "it is an option of what starts the program; change it by hand",
+            "it is an option of the launcher; change it by hand",
         ));
     }
     let way = match spelling {
@@ -72,7 +72,7 @@ pub(super) fn append(
             }),
             None => exported(reading, &assignment),
         };
-        let why = "the command stands in several places";
+        let why = "the command appears in several places";
         return edit.map(Some).ok_or_else(|| refused(why));
     }
     let words = match words(spelling, value, new, found) {
@@ -81,7 +81,7 @@ pub(super) fn append(
         Err(why) => return Err(refused(why)),
     };
     let end = call.end.as_ref().filter(|end| is_of_one(reading, end));
-    let end = end.ok_or_else(|| refused("the command is put together from several places"))?;
+    let end = end.ok_or_else(|| refused("the command is assembled from several places"))?;
     let words = words.iter().map(|word| quoted(word, end.quote));
     let words: Option<Vec<String>> = words.collect();
     let text = format!("{}{}", end.separator, words.ok_or_else(by_hand)?.join(" "));
@@ -116,10 +116,10 @@ fn words(
         Spelling::Flag(flag) => vec![flag.clone(), new],
         Spelling::Switch(flag) if *value == Value::Bool(true) => vec![flag.clone()],
         Spelling::Switch(_) if found.is_none() => Vec::new(),
-        Spelling::Switch(_) => return Err("the flag is given under a condition"),
+        Spelling::Switch(_) => return Err("the flag is set under a condition"),
         Spelling::Env(_) => Vec::new(),
         Spelling::Yaml(_) | Spelling::Key(_) => {
-            return Err("it is given in a file only, and there its bytes say something else, too");
+            return Err("only a file sets it, and the same text there has another use");
         }
     })
 }

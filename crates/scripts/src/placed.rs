@@ -76,7 +76,7 @@ impl Adoption<'_> {
             }]
         };
         if self.reading.sources.len() <= SCRIPT {
-            return Err(by_hand("the script is not known".to_owned()));
+            return Err(by_hand("the script is unknown".to_owned()));
         }
         let (changed, turns) = self.turned(patch, place).map_err(by_hand)?;
         let mut edits = patch.edits.clone();
@@ -134,7 +134,7 @@ impl Adoption<'_> {
         changed.insert(SCRIPT);
         let unclear = |path: &str| {
             format!(
-                "how {path} is named is not clear enough to call a copy of it; change it by hand"
+                "the reference to {path} is unclear, so oomctl cannot use a copy; change it by hand"
             )
         };
         let mut words = Vec::new();
@@ -168,7 +168,7 @@ impl Adoption<'_> {
         let old = source.text.get(span.start..span.end).unwrap_or_default();
         let unclear = || {
             format!(
-                "how {old} is named in {} is not clear enough to call a copy of it; change it by hand",
+                "the reference to {old} in {} is unclear, so oomctl cannot use a copy; change it by hand",
                 source.path
             )
         };
@@ -205,7 +205,7 @@ impl Adoption<'_> {
             Quote::Double if !path.contains(['"', '$', '`', '\\']) => path.to_owned(),
             _ => {
                 return Err(format!(
-                    "the folder {path} cannot be named in {}; use one without quotes in its name",
+                    "the folder {path} has quotes in its name, which {} cannot hold; use another folder",
                     source.path
                 ));
             }

@@ -70,7 +70,7 @@ fn distributed(path: &str, text: &str, call: &DataParallel) -> Option<Proposal> 
     let lines = lines.map(|line| format!("{indent}{line}")).join("\n");
     Some(Proposal {
         title: format!(
-            "one process a GPU instead of {} on line {}",
+            "one process per GPU instead of {} on line {}",
             call.name, call.line
         ),
         left: [

@@ -160,7 +160,7 @@ fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<Text
     for other in ["mem-per-cpu", "mem-per-gpu"] {
         if wins(all, other).is_some() {
             return Err(format!(
-                "the job asks for memory with --{other}; change it by hand"
+                "the job requests memory with --{other}; change it by hand"
             ));
         }
     }
@@ -174,12 +174,12 @@ fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdi
     if let Some(tasks) = wins(all, "ntasks") {
         let text = tasks.value.as_ref().map(Traced::text).unwrap_or_default();
         return Err(format!(
-            "the job also asks for --ntasks={text}; change both by hand"
+            "the job also requests --ntasks={text}; change both by hand"
         ));
     }
     if wins(all, "gpus").is_some() {
         return Err(
-            "the job asks for all GPUs together with --gpus; change both by hand".to_owned(),
+            "the job requests its GPUs in total with --gpus; change both by hand".to_owned(),
         );
     }
     match wins(all, "nodes") {
@@ -195,13 +195,13 @@ fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdit
     }
     let unclear = |d: &Directive| {
         let option = &d.option;
-        format!("how many GPUs --{option} means is not known; change it by hand")
+        format!("the number of GPUs in --{option} is unclear; change it by hand")
     };
     let mut before = None;
     for directive in &given {
         let here = per_node(all, directive).ok_or_else(|| unclear(directive))?;
         if before.replace(here).is_some_and(|other| other != here) {
-            let why = "GPUs are asked for with several options, which differ; change them by hand";
+            let why = "several options request different numbers of GPUs; change them by hand";
             return Err(why.to_owned());
         }
     }
@@ -240,7 +240,7 @@ fn tasks_along(
             .map(Traced::text)
             .unwrap_or_default();
         return Err(format!(
-            "the job also asks for --ntasks={text}, which may be a task for each GPU; change both by hand"
+            "the job also requests --ntasks={text}, perhaps one task per GPU; change both by hand"
         ));
     }
     let Some(directive) = wins(all, "ntasks-per-node") else {
@@ -274,7 +274,7 @@ fn steps_fit(reading: &Reading) -> Result<(), String> {
         };
         let steps = launchers.iter().any(|l| l == "srun");
         if let Some(word) = launchers.iter().find(|w| steps && own(w)) {
-            return Err(format!("srun is told {word}, too; change both by hand"));
+            return Err(format!("srun gets {word} too; change both by hand"));
         }
     }
     Ok(())
@@ -293,7 +293,7 @@ fn asks_gpus(directive: &Directive) -> bool {
 fn recounted(directive: &Directive, count: u32) -> Result<Vec<TextEdit>, String> {
     let by_hand = || {
         format!(
-            "--{} is written in a way that is not changed here",
+            "--{} has a form that oomctl does not edit",
             directive.option
         )
     };
@@ -338,19 +338,13 @@ fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
             span,
             text: new.to_owned(),
         }),
-        _ => Err(format!(
-            "--{} has no value that could be changed",
-            directive.option
-        )),
+        _ => Err(format!("--{} has no value to change", directive.option)),
     }
 }
 
 /// A directive behind the last one, or behind the first line.
 fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
-    let script = reading
-        .sources
-        .get(SCRIPT)
-        .ok_or("the script is not known")?;
+    let script = reading.sources.get(SCRIPT).ok_or("the script is unknown")?;
     let inside = directives(reading).into_iter().map(|d| d.span);
     let last = inside.filter(|s| s.file == SCRIPT).map(|s| s.end).max();
     let from = last.unwrap_or(0);
@@ -358,7 +352,7 @@ fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
     let at = match rest.find('\n') {
         Some(line) => from + line + 1,
         None => {
-            return Err("the script has no line behind which a directive could stand".to_owned());
+            return Err("the script has no place for a directive".to_owned());
         }
     };
     let span = Span {

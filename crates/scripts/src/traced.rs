@@ -100,7 +100,7 @@ impl Why {
             Self::Environment => "comes from the job's environment",
             Self::Condition => "depends on a condition",
             Self::Loop => "takes several values in a loop",
-            Self::TooLong => "is longer than what is read",
+            Self::TooLong => "is too long to read",
         }
     }
 }

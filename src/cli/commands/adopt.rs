@@ -31,7 +31,7 @@ pub struct AdoptArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// The script, and what stands behind it on sbatch's command line, which is the script's
+    /// The script and its arguments, as on sbatch's command line
     #[arg(required = true, trailing_var_arg = true)]
     script: Vec<String>,
 }
@@ -88,7 +88,7 @@ fn show(
 
 fn wish<'t>(adoption: &Adoption<'_>, text: &'t str) -> Result<(&'t str, Value), CommandFailure> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        Problem::new(format!("`--set {text}` is no KNOB=VALUE")).hint("write --set NAME=VALUE")
+        Problem::new(format!("`--set {text}` is not KNOB=VALUE")).hint("write --set NAME=VALUE")
     })?;
     let knob = adoption.stack.and_then(|s| s.knob(name));
     let knob = knob.ok_or_else(|| {

@@ -74,7 +74,7 @@ impl Asking {
         }
         let by = print::somebody("oomctl cancel");
         match request_cancel(&stored.folder, &by)? {
-            CancelAnswer::Over => print::talk(&format!("{name} is over already")),
+            CancelAnswer::Over => print::talk(&format!("{name} has already ended")),
             CancelAnswer::LeftTo(owner) => {
                 let (host, pid) = (&owner.host, owner.pid);
                 print::talk(&format!(
@@ -104,7 +104,7 @@ impl Asking {
             [(one, _)] => one.history.run.clone(),
             all => format!("{} runs", all.len()),
         };
-        print::talk(&format!("ending {what}, and waiting for that"));
+        print::talk(&format!("cancelling {what}, and waiting for it to end"));
         let mut story = Story::quiet();
         // Before any ledger is opened: for many of them that takes long, and their jobs hold GPUs meanwhile.
         let histories = alone.iter().map(|(stored, _)| &stored.history);
@@ -131,7 +131,7 @@ impl Asking {
                 (None, Some(outcome)) => {
                     let word = outcome.word();
                     print::talk(&format!(
-                        "{name} was over before it could be cancelled: {word}"
+                        "{name} ended before it could be cancelled: {word}"
                     ));
                 }
                 (None, None) => {}

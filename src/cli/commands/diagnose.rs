@@ -55,10 +55,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
     };
     if let Some(given) = &args.snapshot {
         let [group] = groups.as_mut_slice() else {
-            return Err(
-                CommandFailure::usage("--snapshot is of one job, and several are named")
-                    .hint("name the logs of one job, with --together where they are several"),
-            );
+            return Err(CommandFailure::usage(
+                "--snapshot belongs to one job, but several are given",
+            )
+            .hint("give the logs of one job, with --together if there are several"));
         };
         group.snapshot = Some(given.clone());
     }
@@ -77,7 +77,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
         })?;
     } else {
         for (incident, view) in &answers {
-            print::data(&view.text(incident, print::unicode()))?;
+            print::prose(&view.text(incident, print::unicode()))?;
         }
     }
     Ok(match args.exit_code {

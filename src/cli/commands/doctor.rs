@@ -16,7 +16,8 @@ use crate::view::doctor_view::DoctorView;
 use crate::view::{CommandFailure, columns, print};
 use oomctl_base::units::parse_duration_s;
 
-const NOTICES_ADVICE: &str = "mend it in `notices:`, or nobody is told; `on: []` tells of nothing";
+const NOTICES_ADVICE: &str =
+    "fix it in `notices:`, or no notice is sent; `on: []` switches notices off";
 
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -43,7 +44,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
             session.folder
         }
         Err(failure) => {
-            let advice = "mend it: every command that reads it says the same";
+            let advice = "fix it: every command that reads it fails in the same way";
             findings.push(CheckFinding::with(
                 CheckHealth::Bad,
                 "project",
@@ -78,7 +79,7 @@ fn project_file(session: &Session) -> CheckFinding {
             CheckHealth::Absent,
             "project",
             format!("no {} here or above", PROJECT_FILE),
-            "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` do without",
+            "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` need none",
         ),
     }
 }
@@ -95,7 +96,7 @@ fn channels(session: &Session) -> Vec<CheckFinding> {
             none if none.is_empty() => {
                 vec![CheckFinding::good(
                     "notices",
-                    "programs and addresses are there",
+                    "programs and addresses exist",
                 )]
             }
             faults => faults.into_iter().map(bad).collect(),
@@ -109,7 +110,7 @@ fn terminal() -> CheckFinding {
     if print::unicode() {
         return CheckFinding::good("terminal", format!("{width}, UTF-8"));
     }
-    let found = format!("{width}, a locale without UTF-8: bars are drawn in ASCII");
+    let found = format!("{width}, locale without UTF-8: bars in ASCII");
     CheckFinding::with(
         CheckHealth::Absent,
         "terminal",

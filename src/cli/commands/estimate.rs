@@ -64,9 +64,8 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
                 let hint = "`oomctl sweep check KNOB=VALUE` judges a configuration by them";
                 return Err(CommandFailure::configuration(what).hint(hint));
             }
-            let what = format!("preset {preset} does not say how its knobs take memory");
-            let hint =
-                "a preset does so under `memory:`; `oomctl presets NAME` shows how others do";
+            let what = format!("preset {preset} does not say how its knobs use memory");
+            let hint = "add `memory:` to the preset; `oomctl presets NAME` shows how others do it";
             return Err(CommandFailure::configuration(what).hint(hint));
         }
     };

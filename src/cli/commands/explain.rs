@@ -20,7 +20,7 @@ pub struct ExplainArgs {
     knob: String,
     #[command(flatten)]
     configuration: Configuration,
-    /// The value in a run as it stands, rungs included
+    /// The value in a run, rungs included
     #[arg(long, value_name = "JOBID|RUN")]
     run: Option<String>,
     /// Print one JSON document

@@ -30,7 +30,7 @@ pub struct FixArgs {
     /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too
     #[arg(value_name = "LOG|JOBID|RUN")]
     log: String,
-    /// The job script that it is of, and what stands behind it on sbatch's command line
+    /// The job script and its arguments, as on sbatch's command line
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
 }

@@ -17,7 +17,7 @@ use oomctl_gpu::{Machine, advise};
 /// Arguments of `gpus`.
 #[derive(Debug, clap::Args)]
 pub struct GpusArgs {
-    /// Look again and again, every so many seconds (2), until Ctrl-C
+    /// Refresh every SECONDS (2) until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
     /// Wait until a GPU has so much free memory (MiB, or 40GiB), and print its UUID

@@ -61,9 +61,9 @@ fn since(text: &str) -> Result<Since, String> {
     }
     let bare = text.chars().all(|c| c.is_ascii_digit());
     let seconds = parse_duration_s(text).ok().filter(|_| !bare);
-    seconds.map(Since::Ago).ok_or_else(|| {
-        format!("`{text}` is neither a time such as 7d, 12h, 90m nor a day such as 2026-11-01")
-    })
+    seconds
+        .map(Since::Ago)
+        .ok_or_else(|| format!("`{text}` is not a time (7d, 12h, 90m) or a day (2026-11-01)"))
 }
 
 /// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.

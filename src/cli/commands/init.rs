@@ -38,7 +38,7 @@ pub struct InitArgs {
 pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     let path = args.folder.join(PROJECT_FILE);
     if path.exists() && !args.force && !args.interactive {
-        let what = format!("{} exists already", path.display());
+        let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
     let text = match &args.preset {

@@ -24,7 +24,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, CommandFailure> {
     let cannot = |e| {
         let what = format!("cannot create {}: {e}", args.out.display());
         CommandFailure::configuration(what)
-            .hint("name a folder that you may write, such as ~/.local/share/man/man1")
+            .hint("give a folder that you can write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(&args.out).map_err(cannot)?;
     let mut program = Cli::command().disable_help_subcommand(true);

@@ -23,7 +23,7 @@ pub struct PlanArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// A job script of your own, and what stands behind it, or a run of one: each rung as a diff of it
+    /// Your job script and its arguments, or a run of one: shows each rung as a diff
     #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
     script: Vec<String>,
 }

@@ -77,9 +77,7 @@ fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, CommandFailure> 
     }
     let all = runs.names()?;
     match all.is_empty() {
-        true => {
-            Err(CommandFailure::usage("there are no runs here").hint("`oomctl submit` starts one"))
-        }
+        true => Err(CommandFailure::usage("no runs here").hint("`oomctl submit` starts one")),
         false => Ok(all),
     }
 }
@@ -107,9 +105,11 @@ fn implied(to: Option<&Path>) -> Result<ReportFormat, CommandFailure> {
         Some("svg") => Ok(ReportFormat::Svg),
         Some("md") => Ok(ReportFormat::Markdown),
         Some("txt") => Ok(ReportFormat::Text),
-        Some(other) => Err(CommandFailure::usage(format!("a report cannot be written as {other}")).hint(
-            "name a file .html, .svg, .md or .txt, or say which with --format; a browser prints the page as PDF",
-        )),
+        Some(other) => Err(
+            CommandFailure::usage(format!("cannot write a report as {other}")).hint(
+                "use .html, .svg, .md or .txt, or --format; a browser can print the page as PDF",
+            ),
+        ),
     }
 }
 

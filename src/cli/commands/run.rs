@@ -1,17 +1,17 @@
 //! `oomctl run`: a program on this machine, on a GPU that is free, again and smaller when it runs out of memory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
+use crate::cli::launch::begin::ReadyProgram;
 use crate::cli::launch::launching::{Options, signals, visible};
 use crate::cli::launch::run_queue;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::drive::launch::{LaunchError, LaunchJob, MachineGpus, launch};
-use crate::view::launch_view::{self, LaunchView, Teller};
+use crate::drive::launch::MachineGpus;
+use crate::view::launch_summary::{self, LaunchView};
+use crate::view::launch_view::{self, Teller};
 use crate::view::{CommandFailure, print};
-
-/// Folder, below the working directory, where attempts are recorded.
-const RECORDS: &str = ".oomctl/run";
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -51,41 +51,31 @@ pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {
             [] => run_queue::list(args.queue.as_deref())?,
             command => vec![command.to_vec()],
         };
-        return run_queue::run(&args.options, &session, &list, &records(), args.json);
+        return run_queue::run(&args.options, &session, &list, args.json);
     }
     let shelves = args.options.shelves(&session)?;
-    let program = args
+    let (request, remarks) = args
         .options
-        .launch(&session, &shelves, args.command.clone())?;
-    let ears = signals()?;
-    let mut teller = Teller::new(None).telling(program.remarks());
-    let mut machine = MachineGpus::open(visible())?;
+        .request(&session, &shelves, args.command.clone())?;
+    let memory = args.options.memory(&session);
     let json = args.json;
-    let job = LaunchJob {
-        launch: &program,
-        outputs: &|| launch_view::outputs(json),
-        records: Some(records()),
-        ears: &ears,
+    let program = ReadyProgram {
+        session: &session,
+        request,
+        memory: memory.as_ref(),
+        ears: signals()?,
+        listener: Arc::new(Mutex::new(Teller::new(None).telling(&remarks))),
+        outputs: Box::new(move |_| Box::new(move || launch_view::outputs(json))),
     };
-    let summary = match launch(&job, &mut machine, &mut teller) {
-        Err(error @ LaunchError::Start { .. }) if json => {
-            let why = error.to_string();
-            let failure = CommandFailure::from(error);
-            print::json(&LaunchView::not_started(why, failure.exit()))?;
-            return Err(failure);
-        }
-        summary => summary?,
-    };
-    launch_view::close(&summary);
-    let code = summary.exit_code;
+    let machine = MachineGpus::open(visible())?;
+    let place = program.place(&machine)?;
+    let ran = program.run(machine, place)?;
+    launch_summary::close(&ran.summary);
     if json {
-        print::json(&LaunchView::new(summary))?;
+        print::json(&LaunchView::new(&ran.summary))?;
     }
-    Ok(Exit::Program(code))
-}
-
-/// A folder of this call.
-fn records() -> PathBuf {
-    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    Path::new(RECORDS).join(format!("{now}-{}", std::process::id()))
+    match ran.failure {
+        Some(failure) => Err(failure),
+        None => Ok(ran.summary.exit_code),
+    }
 }

@@ -57,7 +57,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         print::json(&document(&views, None))?;
     } else {
         for view in &views {
-            print::data(&view.text())?;
+            print::prose(&view.text())?;
         }
     }
     damaged.map_or(Ok(Exit::Success), Err)
@@ -89,7 +89,9 @@ pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Com
     for (backend, jobs) in by_backend {
         match runs.scheduler(&backend).poll(&jobs, now) {
             Ok(poll) => poll.jobs.iter().for_each(|status| update(stored, status)),
-            Err(e) => print::talk(&format!("no answer from {e}; states are those last seen")),
+            Err(e) => print::talk(&format!(
+                "no answer from {e}; showing the last known states"
+            )),
         }
     }
     stored.iter_mut().for_each(look);

@@ -49,7 +49,7 @@ pub struct SubmitArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// A job script of your own instead of a template, and what stands behind it, which is the script's
+    /// Your own job script instead of a template, followed by its arguments
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
     #[command(flatten)]

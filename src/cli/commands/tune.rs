@@ -43,7 +43,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let preset = request.preset();
     if preset.tune.is_empty() {
         let what = format!("preset {} has no steps that make a job faster", preset.name);
-        let hint = "it names them under `tune:`; a run keeps the preset that it was submitted with";
+        let hint = "add them under `tune:`; a run keeps the preset that it was submitted with";
         return Err(CommandFailure::configuration(what).hint(hint));
     }
     let before = request.judged(&basis)?;
@@ -84,9 +84,10 @@ fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), Co
     if probability >= request.inputs().risk {
         return Ok(());
     }
-    let what = format!("what is asked for is not expected to fit (probability {probability:.2})");
+    let what = format!("this configuration is not expected to fit (probability {probability:.2})");
     let mut hint =
-        "`oomctl plan` shows what would; `oomctl tune RUN` starts from a run that fits".to_owned();
+        "`oomctl plan` shows what would fit; `oomctl tune RUN` starts from a run that fits"
+            .to_owned();
     if let Some(elsewhere) = request.elsewhere(basis) {
         hint = format!("{}; {hint}", elsewhere.describe());
     }

@@ -21,7 +21,7 @@ pub struct WatchArgs {
     /// Project file; by default the nearest oomctl.yaml, walking up from here
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
-    /// Take the run over from a supervisor that is gone but cannot be told to be
+    /// Take over from a supervisor that is certainly gone
     #[arg(long)]
     take_over: bool,
     /// Do what is due and end, rather than stay until the runs are over

@@ -32,7 +32,7 @@ struct FreeView<'a> {
 pub fn size(text: &str) -> Result<Bytes, String> {
     if text.parse::<f64>().is_err() && parse_duration_s(text).is_ok() {
         return Err(format!(
-            "this is a time; --wait takes the free memory that is waited for (40GiB), and --timeout {text} how long"
+            "this is a time; --wait takes an amount of free memory (40GiB), and --timeout {text} the time"
         ));
     }
     Bytes::parse_mib(text)
@@ -41,7 +41,7 @@ pub fn size(text: &str) -> Result<Bytes, String> {
 /// There is no driver to wait for.
 pub fn none(error: &GpuError) -> CommandFailure {
     CommandFailure::new(Exit::NoGpu, error.to_string())
-        .hint("a login node has no GPUs: wait inside a job")
+        .hint("a login node has no GPUs: run this inside a job")
 }
 
 /// Waits, and prints the UUID.
@@ -79,8 +79,8 @@ pub fn wait(
         }
         Waited::Free(card) => print::data(&card.uuid).map(|()| Exit::Success),
         Waited::Signal(signal) => Ok(Exit::Signal(signal)),
-        Waited::Never(None) => Err(CommandFailure::new(Exit::NoGpu, "no GPU here may be used")
-            .hint("CUDA_VISIBLE_DEVICES, and the device cgroup of a job, leave GPUs out")),
+        Waited::Never(None) => Err(CommandFailure::new(Exit::NoGpu, "no GPU may be used here")
+            .hint("CUDA_VISIBLE_DEVICES or the job's device cgroup hides GPUs")),
         Waited::Never(Some(largest)) => Err(CommandFailure::new(
             Exit::NoGpu,
             format!("no GPU here has {need}; the largest has {largest}"),

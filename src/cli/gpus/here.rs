@@ -32,7 +32,7 @@ pub fn advice(machine: &Machine) -> Vec<GpuAdvice> {
 pub fn no_xids(machine: &Machine) {
     if let Some(why) = &machine.kernel_log_error {
         print::talk(&format!(
-            "Xids are not shown, for the kernel's log cannot be read ({why}); with a copy of it: --kernel-log FILE"
+            "no Xids: cannot read the kernel's log ({why}); give a copy with --kernel-log FILE"
         ));
     }
 }

@@ -40,7 +40,7 @@ pub fn show(id: &str, json: bool) -> Result<Exit, CommandFailure> {
 
 fn no_answer(id: &str, error: &NoAnswer) -> CommandFailure {
     CommandFailure::refused(format!("the nodes of job {id} do not answer: {error}"))
-        .hint("oomctl must lie at the same path on the nodes, as in a shared home")
+        .hint("oomctl must be at the same path on the nodes, for example in a shared home")
 }
 
 fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>, CommandFailure> {
@@ -53,13 +53,13 @@ fn nodes(slurm: &mut Slurm, job: &JobRef, now: Timestamp) -> Result<Vec<String>,
             Ok(status.nodes)
         }
         Some(status) => Err(CommandFailure::usage(format!(
-            "job {id} is {}: it has no nodes to look at",
+            "job {id} is {}: it has no nodes",
             status.state.word()
         ))),
-        None => Err(
-            CommandFailure::usage(format!("Slurm knows no job {id} (any more)"))
-                .hint("`squeue --me` lists those that run"),
-        ),
+        None => Err(CommandFailure::usage(format!(
+            "Slurm does not know job {id} (or has forgotten it)"
+        ))
+        .hint("`squeue --me` lists those that run")),
     }
 }
 

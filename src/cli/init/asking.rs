@@ -24,7 +24,7 @@ pub fn answered(
     set: &[String],
 ) -> Result<String, CommandFailure> {
     if !std::io::stdin().is_terminal() {
-        let what = "standard input is no terminal, so there is nobody to ask";
+        let what = "standard input is not a terminal, so oomctl cannot ask";
         let hint =
             "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
         return Err(CommandFailure::usage(what).hint(hint));
@@ -40,7 +40,8 @@ pub fn answered(
     let request = draft.request()?;
     let knobs = &request.preset().knobs;
     if let Some(knob) = knobs.iter().find(|k| k.name == GPU_MEMORY) {
-        let question = "Memory of the GPU that the job will have, such as 24GiB; nothing where that is not known.";
+        let question =
+            "Memory of the GPU that the job will have, such as 24GiB; leave it empty if unknown.";
         ask_once(&mut draft, knob, question, memory.as_deref().unwrap_or(""))?;
     }
     for knob in knobs {
@@ -71,9 +72,7 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFail
     until_taken(&question, default, |answer| match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
-        _ => Err(CommandFailure::usage(format!(
-            "{answer:?} is neither y nor n"
-        ))),
+        _ => Err(CommandFailure::usage(format!("{answer:?}: answer y or n"))),
     })
 }
 
@@ -91,7 +90,7 @@ fn until_taken<T>(
             Err(failure) => drop(failure.report()),
         }
         if refused.replace(answer.clone()) == Some(answer) {
-            let what = "the same answer was refused twice, and nothing was written";
+            let what = "the same answer was refused twice; nothing was written";
             let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
             return Err(CommandFailure::usage(what).hint(hint));
         }
@@ -108,9 +107,7 @@ fn ask(question: &str, default: &str) -> Result<String, CommandFailure> {
     match std::io::stdin().read_line(&mut line) {
         Ok(1..) => {}
         Ok(0) => {
-            return Err(CommandFailure::usage(
-                "no answer was given, and nothing was written",
-            ));
+            return Err(CommandFailure::usage("no answer; nothing was written"));
         }
         Err(e) => {
             return Err(CommandFailure::usage(format!(
@@ -127,11 +124,11 @@ fn show_gpus() -> Option<String> {
     let machine = match Driver::open().and_then(|d| d.look()) {
         Ok(machine) if !machine.gpus.is_empty() => machine,
         Ok(_) => {
-            print::talk("no GPU can be seen on this machine");
+            print::talk("no GPU found on this machine");
             return None;
         }
         Err(e) => {
-            print::talk(&format!("no GPU is known: {e}"));
+            print::talk(&format!("no GPU found: {e}"));
             return None;
         }
     };
@@ -170,9 +167,7 @@ fn ask_preset(library: &Library, folder: &Path) -> Result<String, CommandFailure
     until_taken("preset", &default, |name| {
         match names.iter().any(|known| known == name) {
             true => Ok(name.to_owned()),
-            false => Err(CommandFailure::usage(format!(
-                "there is no preset named {name:?}"
-            ))),
+            false => Err(CommandFailure::usage(format!("no preset named {name:?}"))),
         }
     })
 }

@@ -103,7 +103,7 @@ impl Draft {
         let request = self.request()?;
         let preset = request.preset();
         let mut text = format!(
-            "# Written by `oomctl init`. `oomctl explain KNOB` tells where a value comes from, `oomctl plan` shows the ladder.\n\
+            "# Written by `oomctl init`. `oomctl explain KNOB` shows where a value comes from, `oomctl plan` the ladder.\n\
              preset: {}\n",
             preset.name
         );

@@ -1,19 +1,24 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
-use std::path::Path;
+use std::sync::Arc;
 
-use crate::cli::request::copied;
+use crate::cli::request::{copied, learned, signatures};
+use crate::cli::runs::PROGRAM;
 use crate::cli::script::{self, Shelves};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, working_directory};
 use crate::core::config::{from_environment, from_flags};
-use crate::core::launch::{Copied, Launch, RunArguments};
+use crate::core::ladder::Policy;
+use crate::core::launch::{RunProgram, hang_grace_s, template, unknown_batch, uses_set};
+use crate::core::learn::LearnedEntries;
+use crate::core::recipe::{ClusterFacts, Shape};
+use crate::core::request::{INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision};
 use crate::io::environment::variables;
+use crate::io::installed::active_here;
+use crate::io::library::LibraryFolder;
 use crate::io::program::Ears;
 use crate::view::CommandFailure;
 use oomctl_base::units::{Bytes, parse_duration_s};
 
-/// The knob set that says how a GPU is waited for; it comes with every preset here.
-pub const SET: &str = "run";
 /// The preset when none is named.
 pub const PRESET: &str = "robust";
 
@@ -53,13 +58,16 @@ pub struct Options {
     /// Allow a rung that is off otherwise (repeatable): smaller-lora-rank, fewer-workers
     #[arg(long, value_name = "RUNG")]
     allow: Vec<String>,
+    /// Start as the command says, whatever earlier runs taught
+    #[arg(long)]
+    fresh: bool,
 }
 
 /// Reads how long is waited. `oomctl gpus` has an option of the same name that takes a size.
 fn time(text: &str) -> Result<String, String> {
     match parse_duration_s(text) {
         Err(_) if Bytes::parse(text).is_ok() => Err(format!(
-            "this is a size; --wait takes how long is waited for a GPU (60m), and --min-gpu-memory {text} how much it needs"
+            "this is a size; --wait takes a time (60m), and --min-gpu-memory {text} the memory it needs"
         )),
         // What is no time otherwise is told like the value of any knob.
         _ => Ok(text.to_owned()),
@@ -94,48 +102,139 @@ impl Options {
         Shelves::of(&session.library, Some(&self.preset))
     }
 
-    /// A program ready to be run.
-    pub fn launch(
+    /// What earlier runs taught, where that is to count.
+    pub fn memory(&self, session: &Session) -> Option<LearnedEntries> {
+        learned::memory(session, self.fresh)
+    }
+
+    /// The request for a program, which has no name yet, and remarks on it.
+    pub fn request(
         &self,
         session: &Session,
         shelves: &Shelves,
         command: Vec<String>,
-    ) -> Result<Launch, CommandFailure> {
-        let composed = script::composed(shelves, &command, &self.spellings);
+    ) -> Result<(Request, Vec<String>), CommandFailure> {
         let file = shelves.presets.first().cloned();
         let mut file = file
             .ok_or_else(|| CommandFailure::configuration(format!("no preset {}", self.preset)))?;
-        if !file.uses.iter().any(|n| n == SET) {
-            file.uses.push(SET.to_owned());
-        }
-        let sets = Shelves::sets(&session.library, &file)?;
-        let variables = variables();
-        let given = RunArguments {
-            composed,
+        uses_set(&mut file);
+        let sets = file.uses.iter();
+        let sets = sets.map(|set| session.library.get(LibraryFolder::Sets, set));
+        let texts: Vec<NamedText> = sets.collect::<Result<_, _>>()?;
+        let program = RunProgram {
+            composed: script::composed(shelves, &command, &self.spellings),
             command,
             spellings: self.spellings.clone(),
-            variables: variables.clone(),
+            gpu: String::new(),
         };
-        let launch = Launch::new(file, sets, given)?;
+        let parsed = Shelves::sets(&session.library, &file)?;
+        let preset = program.assemble(file, parsed)?;
+        let variables = variables();
+        let (words, mut remarks) = program.layer(&preset, &variables);
         let pairs = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        let environment = from_environment(launch.preset(), pairs)?;
-        let flags = from_flags(launch.preset(), &self.assignments(), &[])?;
+        let environment = from_environment(&preset, pairs)?;
+        let flags = from_flags(&preset, &self.assignments(), &[])?;
         let mut layers = vec![environment, flags];
-        let originals = copied::read(&session.folder, launch.preset(), &mut layers)?;
-        let launch = launch.with(layers);
-        let absolute = |path: &Path| {
-            let path = std::path::absolute(path);
-            path.map_err(|e| CommandFailure::usage(format!("cannot tell where this is: {e}")))
+        let originals = copied::read(&session.folder, &preset, &mut layers)?;
+        layers.push(words);
+        let shape = Shape::new(&preset, &layers, &ClusterFacts::default(), None)?;
+        remarks.extend(unknown_batch(&preset, &preset.ladder, &shape));
+        let inputs = Inputs {
+            preset: session
+                .library
+                .get(LibraryFolder::Presets, &self.preset)?
+                .into(),
+            knob_sets: texts.into(),
+            ladder: preset.ladder.clone().into(),
+            templates: template(&preset).into(),
+            originals: originals.into(),
+            program: Some(program),
+            layers,
+            supervision: Supervision {
+                hang_grace_s: hang_grace_s(shape.recipe()),
+                ..HERE
+            },
+            ..inputs(session)?
         };
-        let launch = launch.copying(Copied {
-            originals,
-            project: absolute(&session.folder)?,
-            workdir: absolute(Path::new("."))?,
-        })?;
+        let request = Request::new(inputs)?;
         // What cannot be run is told before anything is waited for.
-        launch.attempt(&[])?;
-        Ok(launch.remarking_an_unknown_batch()?)
+        request.words(&[], "")?;
+        Ok((request, remarks))
     }
+}
+
+/// Attempts in all: the ladder ends before.
+const ATTEMPTS: u32 = 10_000;
+
+/// How a program is supervised that runs in the foreground: its end is seen at once, what it prints lies on this machine,
+/// and which GPU is taken, and how long one is waited for, is settled before it starts.
+const HERE: Supervision = Supervision {
+    poll_s: 15,
+    poll_max_s: 120,
+    hang_grace_s: 600,
+    settle_s: 0,
+    drain_s: 0,
+    late_logs_s: 0,
+    node_failure_retries: 0,
+    preemption_retries: 0,
+    time_limit_retries: 0,
+    co_tenant_retries: 0,
+    late_oom_retries: 0,
+    leak_retries: 0,
+    resubmit: true,
+    move_dependents: false,
+    refused_pause_s: 60,
+    refused_pause_max_s: 60,
+    refused_wait_s: 0,
+    never_starts_s: 0,
+    stall_s: 0,
+    stall_cancel: false,
+};
+
+/// What is the same for all programs.
+fn inputs(session: &Session) -> Result<Inputs, CommandFailure> {
+    Ok(Inputs {
+        schema_version: INPUTS_VERSION,
+        run: String::new(),
+        preset: Arc::new(NamedText {
+            path: String::new(),
+            text: String::new(),
+        }),
+        knob_sets: Arc::default(),
+        framework_version: None,
+        ladder: Arc::default(),
+        policy: Policy::Ladder,
+        one_rung: true,
+        whole_rungs: false,
+        risk: RISK,
+        templates: Arc::default(),
+        originals: Arc::default(),
+        scripts: None,
+        program: None,
+        adopts: None,
+        user: None,
+        cluster: None,
+        memory_profile: None,
+        cluster_facts: ClusterFacts::default(),
+        dataset: None,
+        layers: Vec::new(),
+        resume_from: None,
+        limits: Limits {
+            attempts: ATTEMPTS,
+            ..Limits::default()
+        },
+        supervision: HERE,
+        notices: None,
+        backend: PROGRAM.to_owned(),
+        workdir: working_directory()?.display().to_string(),
+        project: session.folder.display().to_string(),
+        sbatch: Vec::new(),
+        signatures: signatures::of(&session.document)?,
+        bugs: signatures::bugs(&session.library)?,
+        installed: active_here(),
+        command: std::env::args().collect(),
+        probe: None,
+    })
 }
 
 /// The GPUs that this process may use, as CUDA's own list says.

@@ -3,13 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
+use crate::cli::launch::begin::{Ran, ReadyProgram};
 use crate::cli::launch::launching::{Options, signals, visible};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::launch::{Launch, commands};
-use crate::drive::launch::{LaunchError, LaunchJob, QueueEntry, Summary, queue};
-use crate::io::files::{make_private_dir, read_text};
+use crate::core::launch::commands;
+use crate::drive::launch::{Queued, queue};
+use crate::io::files::read_text;
 use crate::io::program::{Ears, Outputs};
 use crate::view::launch_view::Teller;
 use crate::view::queue_view::{QueueView, QueuedProgram};
@@ -41,41 +43,43 @@ pub fn list(file: Option<&Path>) -> Result<Vec<Vec<String>>, CommandFailure> {
     })
 }
 
-/// Runs the commands; the records and the output of each are below `folder`.
+/// Runs the commands; the output of each lies in the folder of its run.
 pub fn run(
     options: &Options,
     session: &Session,
     list: &[Vec<String>],
-    folder: &Path,
     json: bool,
 ) -> Result<Exit, CommandFailure> {
     let shelves = options.shelves(session)?;
-    let launches = list
-        .iter()
-        .map(|c| options.launch(session, &shelves, c.clone()));
-    let launches: Vec<Launch> = launches.collect::<Result<_, _>>()?;
+    let memory = options.memory(session);
+    let requests = list.iter();
+    let requests = requests.map(|c| options.request(session, &shelves, c.clone()));
+    let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
     let ears = signals()?;
-    let folders: Vec<PathBuf> = (1..=list.len())
-        .map(|n| folder.join(n.to_string()))
-        .collect();
-    let outputs: Vec<_> = folders.iter().map(|f| || outputs(f)).collect();
-    let entries = launches.iter().zip(&outputs).enumerate();
-    let entries = entries.map(|(at, (launch, outputs))| QueueEntry {
-        job: LaunchJob {
-            launch,
-            outputs,
-            records: Some(folders[at].clone()),
-            ears: &ears,
-        },
-        listener: Box::new(Teller::new(Some(at + 1)).telling(launch.remarks())),
+    let entries = requests.into_iter().enumerate();
+    let entries = entries.map(|(at, (request, remarks))| {
+        let teller = Teller::new(Some(at + 1)).telling(&remarks);
+        let program = ReadyProgram {
+            session,
+            request,
+            memory: memory.as_ref(),
+            ears: ears.clone(),
+            listener: Arc::new(Mutex::new(teller)),
+            outputs: Box::new(outputs),
+        };
+        Ok(Queued {
+            wish: program.wish()?,
+            listener: Arc::clone(&program.listener),
+            run: Box::new(|machine, place| program.run(machine, place)),
+        })
     });
-    let results = queue(entries.collect(), visible().as_deref(), &ears);
-    let programs = results.into_iter().zip(list.iter().zip(&folders));
-    let programs = programs
-        .enumerate()
-        .map(|(at, (result, (command, folder)))| {
-            program(at + 1, command, log(folder), result, &ears)
-        });
+    let entries = entries.collect::<Result<Vec<_>, CommandFailure>>()?;
+    let results = queue(entries, visible().as_deref(), &ears).into_iter();
+    let programs = results.zip(list).enumerate();
+    let programs = programs.map(|(at, (result, command))| {
+        let result = result.map(|done| done.map_err(CommandFailure::from).flatten());
+        program(at + 1, command, result, &ears)
+    });
     let view = QueueView::new(programs.collect());
     view.tell();
     if json {
@@ -87,16 +91,16 @@ pub fn run(
 fn program(
     number: usize,
     command: &[String],
-    log: PathBuf,
-    result: Option<Result<Summary, LaunchError>>,
+    result: Option<Result<Ran, CommandFailure>>,
     ears: &Ears,
 ) -> QueuedProgram {
     let (exit_code, error, summary) = match result {
-        Some(Ok(summary)) => (summary.exit_code.into(), None, Some(summary)),
-        Some(Err(error)) => {
-            let text = error.to_string();
-            (CommandFailure::from(error).exit(), Some(text), None)
-        }
+        Some(Ok(ran)) => (
+            Exit::from(ran.summary.exit_code.code()),
+            ran.failure.map(|failure| failure.sentence()),
+            Some(ran.summary),
+        ),
+        Some(Err(failure)) => (failure.exit(), Some(failure.sentence()), None),
         None => {
             let exit = ears.ending().map_or(Exit::Failed, Exit::Signal);
             (exit, Some("not begun".to_owned()), None)
@@ -105,7 +109,7 @@ fn program(
     QueuedProgram {
         number,
         command: command.to_vec(),
-        log,
+        log: summary.as_ref().map(|s| log(&s.folder)),
         exit_code,
         error,
         summary,
@@ -116,21 +120,21 @@ fn log(folder: &Path) -> PathBuf {
     folder.join("output.log")
 }
 
-/// Both streams of a program go to its log, in the order in which they come. Where that cannot be opened
-/// they come here.
-fn outputs(folder: &Path) -> Outputs {
-    let opened = make_private_dir(folder).ok().and_then(|()| {
+/// Both streams of a program go to one log, in the order in which they come. Where that cannot be opened they come here.
+fn outputs(folder: &Path) -> Box<dyn Fn() -> Outputs + Send> {
+    let log = log(folder);
+    Box::new(move || {
         let mut options = OpenOptions::new();
-        options.append(true).create(true).open(log(folder)).ok()
-    });
-    let copy = |log: &Option<File>| -> Box<dyn Write + Send> {
-        match log.as_ref().and_then(|log| log.try_clone().ok()) {
-            Some(log) => Box::new(log),
-            None => Box::new(io::stderr()),
+        let opened = options.append(true).create(true).open(&log).ok();
+        let copy = |log: &Option<File>| -> Box<dyn Write + Send> {
+            match log.as_ref().and_then(|log| log.try_clone().ok()) {
+                Some(log) => Box::new(log),
+                None => Box::new(io::stderr()),
+            }
+        };
+        Outputs {
+            out: copy(&opened),
+            err: copy(&opened),
         }
-    };
-    Outputs {
-        out: copy(&opened),
-        err: copy(&opened),
-    }
+    })
 }

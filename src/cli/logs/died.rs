@@ -54,7 +54,7 @@ impl Died {
                 .is_some_and(|i| i.fatal)
         };
         let Some(group) = groups.iter().rev().find(died) else {
-            let what = format!("no attempt of {run} died of something that is known");
+            let what = format!("no attempt of {run} has a known cause of failure");
             return Err(CommandFailure::usage(what)
                 .hint(format!("`oomctl status {run}` shows its attempts")));
         };
@@ -81,6 +81,7 @@ impl Died {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
             left_out: &[],
+            machine: None,
         };
         let mut incident = self.incident.clone();
         request.settle(rungs, &mut incident);

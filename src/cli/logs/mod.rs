@@ -86,7 +86,7 @@ impl LogGroup {
             }
         }
         if bytes == 0 && notes.is_empty() {
-            notes.push("nothing is written here, so this says nothing of the job".to_owned());
+            notes.push("the file is empty, so it says nothing about the job".to_owned());
         }
         let mut incident = scanner.verdict(self.status.as_ref());
         incident.notes.append(&mut notes);

@@ -34,9 +34,9 @@ pub fn decide(
     };
     let died = match &group.attempt {
         Some(_) if flags.says_what_to_run() || !words.is_empty() => {
-            let what = format!("{failure} is a run, which has its own configuration");
+            let what = format!("{failure} is a run, and has its own configuration");
             return Err(CommandFailure::usage(what).hint(
-                "leave the options and the script out, or name the log of its attempt to decide for another configuration",
+                "drop the options and the script, or give the log of its attempt to decide for another configuration",
             ));
         }
         Some((run, _)) => Died::of_run(session, run, groups)?,

@@ -73,9 +73,9 @@ fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
         submitted: now,
     };
     let mut slurm = Slurm::new();
-    let poll = slurm.poll(std::slice::from_ref(&job), now).map_err(|e| {
-        CommandFailure::refused(format!("Slurm does not say what became of job {id}: {e}"))
-    })?;
+    let poll = slurm
+        .poll(std::slice::from_ref(&job), now)
+        .map_err(|e| CommandFailure::refused(format!("Slurm does not report job {id}: {e}")))?;
     let status = poll.jobs.into_iter().next();
     let files = match slurm.log_paths(&job) {
         Some((out, err)) if out == err => vec![out],
@@ -85,7 +85,7 @@ fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
     if files.is_empty() {
         let what = match &status {
             Some(status) => format!(
-                "job {id} is {}, but Slurm does not say (any more) where its logs are",
+                "job {id} is {}, but Slurm does not (or no longer) report its logs",
                 status.state.word()
             ),
             None => format!("Slurm knows no job {id}"),

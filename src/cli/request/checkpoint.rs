@@ -61,7 +61,7 @@ pub fn is_its_own(request: &Request) -> Result<(), CommandFailure> {
     };
     let listing = checkpoints::list(Path::new(&inputs.workdir), &shelf).map_err(|unlisted| {
         CommandFailure::configuration(unlisted.to_string())
-            .hint("they may be another run's, which this one would train on from; give it a folder of its own, or `--resume-from FOLDER`")
+            .hint("they may belong to another run, and this run would resume from them; give it its own folder, or `--resume-from FOLDER`")
     })?;
     let Some(listing) = listing else {
         return Ok(());
@@ -72,7 +72,7 @@ pub fn is_its_own(request: &Request) -> Result<(), CommandFailure> {
     let folder = listing.folder;
     let what = format!("{folder} holds checkpoints of another run; the newest is {newest}");
     Err(CommandFailure::configuration(what).hint(format!(
-        "`--resume-from {folder}/{newest}` goes on from it; to begin anew, give this run another folder for checkpoints"
+        "`--resume-from {folder}/{newest}` resumes from it; to start fresh, give this run another folder for checkpoints"
     )))
 }
 
@@ -91,7 +91,7 @@ pub fn tell(request: &Request) {
     };
     let name = &knob.name;
     print::talk(&format!(
-        "{name} is {}: no checkpoint is written, and whatever ends an attempt, the next begins at step 0 (--set {name}=N)",
+        "warning: no checkpoints ({name}={}): every retry restarts from step 0. Fix: --set {name}=N",
         shape.recipe().value(name)
     ));
 }

@@ -19,7 +19,7 @@ pub fn how(flags: &Configuration, doc: &ConfigDocument) -> Result<(Policy, bool)
     match (written, flags.one_rung) {
         (None, true) => Err(
             Problem::new("--policy predict and --one-rung exclude each other")
-                .hint("predict is bound to no rungs; drop one of the two")
+                .hint("`predict` does not use single rungs; drop one of the two")
                 .into(),
         ),
         (None, false) => Ok((policy, false)),
@@ -28,7 +28,7 @@ pub fn how(flags: &Configuration, doc: &ConfigDocument) -> Result<(Policy, bool)
             "policy: predict and one_rung: true exclude each other",
         )
         .at(given.text, given.origin)
-        .hint("predict is bound to no rungs; drop one of the two lines")
+        .hint("`predict` does not use single rungs; drop one of the two lines")
         .into()),
         (Some(_), false) => Ok((policy, false)),
     }
@@ -49,12 +49,10 @@ fn policy(
     };
     match PolicyName::from_str(&given.text, false) {
         Ok(name) => Ok((name.into(), Some(given))),
-        Err(_) => Err(
-            Problem::new(format!("there is no policy named {:?}", given.text))
-                .at(given.text, given.origin)
-                .hint("policies: ladder, same-math, predict")
-                .into(),
-        ),
+        Err(_) => Err(Problem::new(format!("no policy named {:?}", given.text))
+            .at(given.text, given.origin)
+            .hint("policies: ladder, same-math, predict")
+            .into()),
     }
 }
 

@@ -17,7 +17,7 @@ impl Session {
         sbatch: &[String],
     ) -> Result<(Request, Option<Start>), CommandFailure> {
         let request = load::request(self, flags, run, sbatch)?;
-        let Some(memory) = memory(self, flags) else {
+        let Some(memory) = memory(self, flags.fresh) else {
             return Ok((request, None));
         };
         // What breaks a rule is told by whoever needs the configuration.
@@ -30,14 +30,16 @@ impl Session {
 }
 
 /// What the project learned; none where it is not asked for, or cannot be read, which is told.
-pub fn memory(session: &Session, flags: &Configuration) -> Option<LearnedEntries> {
-    if flags.fresh {
+pub fn memory(session: &Session, fresh: bool) -> Option<LearnedEntries> {
+    if fresh {
         return None;
     }
     match fits::read(&fits::file_of(&session.folder)) {
         Ok(memory) => Some(memory),
         Err(error) => {
-            print::talk(&format!("{error}; starting as if nothing was learned"));
+            print::talk(&format!(
+                "{error}; starting without what earlier runs needed"
+            ));
             None
         }
     }

@@ -145,6 +145,7 @@ pub fn inputs(
         templates: Arc::default(),
         originals: Arc::default(),
         scripts: None,
+        program: None,
         adopts: None,
         user: None,
         cluster_facts: ClusterFacts::default(),
@@ -317,7 +318,7 @@ pub fn backend(
         None => match doc.text("backend")? {
             None => Backend::Auto,
             Some(given) => clap::ValueEnum::from_str(&given.text, true).map_err(|_| {
-                Problem::new(format!("there is no backend named {:?}", given.text))
+                Problem::new(format!("no backend named {:?}", given.text))
                     .at(given.text.clone(), given.origin.clone())
                     .hint("backends: auto, slurm, local")
             })?,

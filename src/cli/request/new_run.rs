@@ -14,9 +14,8 @@ impl Runs {
     pub fn create(&self, name: &str, request: Request) -> Result<Handle, CommandFailure> {
         checkpoint::is_its_own(&request)?;
         let folder = self.folder(name)?;
-        let inputs = serde_json::to_string_pretty(request.inputs()).map_err(|e| {
-            CommandFailure::configuration(format!("cannot write down the request: {e}"))
-        })?;
+        let inputs = serde_json::to_string_pretty(request.inputs())
+            .map_err(|e| CommandFailure::configuration(format!("cannot store the request: {e}")))?;
         let environment = environment(&request)?;
         // A template that cannot be rendered is told before anything is written.
         preview::first(&request)?;

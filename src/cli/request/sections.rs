@@ -29,8 +29,8 @@ pub fn limits(doc: &ConfigDocument) -> Result<Limits, CommandFailure> {
     let limits: Limits = doc.section("limits", &["attempts", "gpu_hours"], &LIMIT_DURATIONS)?;
     match (limits.attempts, doc.get("limits")) {
         (0, Some(node)) => Err(doc
-            .fault(node, "attempts: 0 leaves nothing to submit")
-            .hint("the first attempt counts: write 1 or more")
+            .fault(node, "`attempts: 0` would submit nothing")
+            .hint("write 1 or more: the first attempt counts")
             .into()),
         _ => Ok(limits),
     }
@@ -100,14 +100,13 @@ pub fn notices(
         return Ok(None);
     }
     let wrong = match &notices.mail {
-        _ if notices.reach_nobody() => Some("`notices` names nobody to tell"),
-        Some(mail) if !is_address(mail) => Some("`mail` is no address for mail"),
+        _ if notices.reach_nobody() => Some("`notices` has no recipient"),
+        Some(mail) if !is_address(mail) => Some("`mail` is not a mail address"),
         _ => None,
     };
     match wrong {
         Some(what) => {
-            let hint = "one of `command: [./tell.sh]`, `slack: { url_env: SLACK_URL }`, `ntfy: { url_file: ~/.ntfy }`, \
-                        `mail: me@example.org`; `on: []` tells of nothing";
+            let hint = "one of `command: [./tell.sh]`, `slack: { url_env: SLACK_URL }`, `ntfy: { url_file: ~/.ntfy }`, `mail: me@example.org`; `on: []` switches notices off";
             Err(doc.fault(node, what).hint(hint).into())
         }
         None => Ok(Some(notices)),

@@ -37,7 +37,7 @@ pub fn of(doc: &ConfigDocument) -> Result<Vec<UserSignature>, ConfigError> {
     for item in items {
         let signature = one(doc, item)?;
         if all.iter().any(|s| s.id == signature.id) {
-            let what = format!("the signature `{}` is there twice", signature.id);
+            let what = format!("the signature `{}` is defined twice", signature.id);
             return Err(doc.fault(item, what));
         }
         all.push(signature);

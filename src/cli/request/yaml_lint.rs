@@ -45,7 +45,7 @@ pub fn of(path: &str, text: &str) {
     }
     if found.len() > MOST_TOLD {
         print::warn(&format!(
-            "{path}: {} more places that Python reads differently",
+            "{path}: {} more values that Python reads differently",
             found.len() - MOST_TOLD
         ));
     }

@@ -67,12 +67,13 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
     let names = names.join(" ");
     match end {
         DriveEnd::Detached { .. } => print::talk(&format!(
-            "detached; the jobs go on. `oomctl watch {names}` takes up again"
+            "detached; the jobs go on. `oomctl watch {names}` continues"
         )),
-        DriveEnd::LetGo { all: true, .. } => print::talk("interrupted; the jobs were told to end"),
+        DriveEnd::LetGo { all: true, .. } => {
+            print::talk("interrupted; the jobs are being cancelled")
+        }
         DriveEnd::LetGo { all: false, .. } => print::talk(&format!(
-            "interrupted; the end of the runs is written down, and not all jobs could be told in time. `oomctl cancel \
-             {names}` sees to it"
+            "interrupted; the runs are recorded as ended, but not all jobs could be cancelled in time. Run `oomctl cancel {names}`"
         )),
         DriveEnd::Reached | DriveEnd::OutOfPatience => {}
     }

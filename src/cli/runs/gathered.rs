@@ -16,7 +16,7 @@ pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Vec<RunRow> {
     let found = runs.overview(names, now);
     for (name, _) in &found.damaged {
         print::talk(&format!(
-            "{name} cannot be read and is left out; `oomctl status {name}` says why"
+            "{name} cannot be read and is omitted; `oomctl status {name}` says why"
         ));
     }
     found.rows(names, now)

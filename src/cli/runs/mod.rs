@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::core::engine::History;
 use crate::core::request::{Inputs, Request, Stacks};
+use crate::drive::launch::Foreground;
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
-use crate::io::files::io_error;
+use crate::io::disk::make_dir;
+use crate::io::files::{io_error, make_private_dir};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::Slurm;
@@ -24,7 +26,9 @@ use oomctl_base::meant;
 const MOST_RUNS: u32 = 100_000;
 
 /// The backends that a run's record may name. Its jobs are never asked for anywhere else.
-const BACKENDS: [&str; 2] = ["slurm", "local"];
+const BACKENDS: [&str; 3] = ["slurm", "local", PROGRAM];
+/// The one of `oomctl run`.
+pub const PROGRAM: &str = "program";
 
 /// The runs of a project, each a folder.
 #[derive(Debug, Clone)]
@@ -88,6 +92,16 @@ impl Runs {
         free_name(stem, |name| self.dir().join(name).exists())
     }
 
+    /// A name for a new run with a folder that no other process gets.
+    pub fn new_folder(&self, stem: &str) -> Result<String, CommandFailure> {
+        make_private_dir(&self.dir())?;
+        let is_taken = |name: &str| {
+            let made = make_dir(&self.dir().join(name));
+            made.is_err_and(|e| e.kind() == ErrorKind::AlreadyExists)
+        };
+        free_name(stem, is_taken)
+    }
+
     /// The run that is meant by its name, or by the id of one of its jobs.
     pub fn find(&self, wanted: &str) -> Result<Stored, CommandFailure> {
         // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
@@ -114,10 +128,7 @@ impl Runs {
     }
 
     fn unknown(&self, wanted: &str, known: &[String]) -> CommandFailure {
-        let what = format!(
-            "no run and no job of a run in {} is called {wanted:?}",
-            self.dir().display()
-        );
+        let what = format!("no run or job named {wanted:?} in {}", self.dir().display());
         let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
             Some(question) => failure.hint(question),
@@ -138,6 +149,7 @@ impl Runs {
     pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
             "local" => Box::new(Local::new(&self.project)),
+            PROGRAM => Box::new(Foreground::absent()),
             _ => Box::new(Slurm::new().sharing_answers()),
         }
     }
@@ -164,11 +176,7 @@ impl Stored {
         let inputs: Inputs = serde_json::from_str(&text)
             .map_err(|e| CommandFailure::ledger(format!("{}: {e}", path.display())))?;
         if !BACKENDS.contains(&inputs.backend.as_str()) {
-            let what = format!(
-                "{}: there is no backend {:?} here",
-                path.display(),
-                inputs.backend
-            );
+            let what = format!("{}: unknown backend {:?}", path.display(), inputs.backend);
             let hint = "a newer oomctl may have begun this run: use that one";
             return Err(CommandFailure::ledger(what).hint(hint));
         }
@@ -190,6 +198,6 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
         .map(|n| format!("{stem}-{n}"))
         .find(|name| !is_taken(name))
         .ok_or_else(|| {
-            CommandFailure::configuration("too many runs of one name; give one with --run")
+            CommandFailure::configuration("too many runs with this name; choose one with --run")
         })
 }

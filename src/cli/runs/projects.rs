@@ -17,9 +17,8 @@ pub fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
     for folder in folders {
         if !folder.is_dir() {
             let what = format!("{} is no folder", folder.display());
-            return Err(CommandFailure::usage(what).hint(
-                "name folders below which there are projects; runs are named to `oomctl status`",
-            ));
+            return Err(CommandFailure::usage(what)
+                .hint("give folders that contain projects; for runs use `oomctl status`"));
         }
         look(folder, &mut found);
     }

@@ -63,7 +63,7 @@ pub fn next_step(supervisor: &Supervisor, sweep: &str) -> String {
     match supervisor.runs().filter(waiting).count() {
         0 => format!("sweep {sweep}; next: oomctl watch {sweep}"),
         n => format!(
-            "sweep {sweep}; {n} of its runs begin as others end, while `oomctl watch {sweep}` runs"
+            "sweep {sweep}; {n} of its runs wait for others to end; keep `oomctl watch {sweep}` running"
         ),
     }
 }

@@ -36,7 +36,7 @@ pub struct JobArgs {
     /// Of a job that was submitted without oomctl: its script, where Slurm has not kept it
     #[arg(long, value_name = "PATH")]
     script: Option<PathBuf>,
-    /// Of such a job: an option that sbatch was given, where Slurm does not tell (repeatable)
+    /// With a job id: an option that sbatch was given, if Slurm does not report it (repeatable)
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Of such a job: the preset of its program, instead of the one that it is recognised by
@@ -62,7 +62,7 @@ pub fn open(
     let stored = match session.runs.find(wanted) {
         Ok(stored) if slurms && is_of_another(&stored, wanted) => {
             print::talk(&format!(
-                "job {wanted} is not the one of the run {}: Slurm has given its id again",
+                "job {wanted} is not the job of run {}: Slurm has reused its id",
                 stored.history.run
             ));
             return Ok((adopt_job(session, wanted, args)?, "slurm".to_owned()));
@@ -114,7 +114,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         submitted: Timestamp::now(),
     };
     let Some(foreign) = told(&slurm, &job)? else {
-        let what = format!("no run is called {id}, and Slurm knows no such job (any more)");
+        let what = format!("no run named {id}, and Slurm knows no such job (or has forgotten it)");
         return Err(CommandFailure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
@@ -145,7 +145,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
     let logs = logs(&foreign, &request);
     if logs.is_empty() {
         print::talk(&format!(
-            "where job {id} writes its log is not known; its state alone is followed"
+            "the log of job {id} was not found; only its state is followed"
         ));
     }
     let adopts = Adopts {
@@ -185,10 +185,9 @@ fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
         Some(theirs) if theirs != uid => {
             let whose = foreign.user.clone().unwrap_or_else(|| theirs.to_string());
             let id = &foreign.id;
-            let what =
-                format!("job {id} is {whose}'s, and only its owner can have it submitted again");
+            let what = format!("job {id} belongs to {whose}, and only its owner can resubmit it");
             Err(CommandFailure::usage(what).hint(format!(
-                "`oomctl diagnose {id}` says what killed it, where you may read its log"
+                "if you may read its log, `oomctl diagnose {id}` says what killed it"
             )))
         }
         _ => Ok(()),
@@ -199,7 +198,7 @@ fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
 fn one_job(foreign: &Foreign, id: &str) -> Result<(), CommandFailure> {
     if foreign.id.0 != id {
         let what = format!(
-            "job {id} is a job array, of which {} is one task",
+            "job {id} is a job array; {} is one of its tasks",
             foreign.id
         );
         return Err(CommandFailure::usage(what)
@@ -207,9 +206,9 @@ fn one_job(foreign: &Foreign, id: &str) -> Result<(), CommandFailure> {
     }
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
-            let what = format!("job {id} ({name}) is an attempt of a run of oomctl");
+            let what = format!("job {id} ({name}) is an attempt of an oomctl run");
             Err(CommandFailure::usage(what)
-                .hint("watch it in the folder of its project, or name that with --config"))
+                .hint("watch it in its project's folder, or give that with --config"))
         }
         _ => Ok(()),
     }
@@ -265,7 +264,7 @@ fn read(
     let known = text.is_some();
     if !known {
         print::talk(&format!(
-            "the script of job {id} is gone: it is watched, and what to change after a failure is told; --script PATH names a copy"
+            "the script of job {id} is gone. oomctl watches the job and, after a failure, says what to change; --script PATH gives a copy"
         ));
     }
     let options = match is_whole {
@@ -311,10 +310,10 @@ fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
     let asked = foreign.asked.iter().filter(|o| !others(&name(o)));
     let options: Vec<String> = asked.cloned().collect();
     print::talk(&format!(
-        "with which options job {} was submitted is not kept; Slurm reports {}. Others are given with --sbatch=OPT",
+        "Slurm did not keep the options of job {}; it reports {}. Add others with --sbatch=OPT",
         foreign.id,
         match options.as_slice() {
-            [] => "nothing of it".to_owned(),
+            [] => "nothing".to_owned(),
             all => all.join(" "),
         }
     ));
@@ -325,7 +324,7 @@ fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
 fn on_disk(id: &JobId, path: &Path) -> Option<String> {
     let text = script(path).ok()?;
     print::talk(&format!(
-        "Slurm has not kept the script of job {id}; {} is taken as it is now",
+        "Slurm did not keep the script of job {id}; using {} as it is now",
         path.display()
     ));
     Some(text)

@@ -26,7 +26,7 @@ impl SlurmCommandLine<'_> {
         match self.line {
             Some(line) if self.command.is_empty() || self.command == line => Ok(line.to_vec()),
             Some(line) => Err(refused(format!(
-                "the arguments of the script of job {id} are not certain: scontrol reports `{}`, the line of its submission `{}`",
+                "the script arguments of job {id} are unclear: scontrol reports `{}`, the submit line `{}`",
                 self.command.join(" "),
                 line.join(" ")
             ))),
@@ -34,7 +34,7 @@ impl SlurmCommandLine<'_> {
                 Ok(self.command.to_vec())
             }
             None => Err(refused(format!(
-                "the arguments of the script of job {id} are not known: Slurm 23.02 and later keep them only in the line of the submission, which accounting does not have"
+                "the script arguments of job {id} are unknown: Slurm 23.02 and later keep them only in the submit line, which accounting does not have"
             ))),
         }
     }

@@ -86,14 +86,14 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
         Ok((meta, real)) if meta.is_file() => real,
         Ok((meta, _)) if meta.is_dir() => {
             let what = format!("{shown} is a directory, not a job script");
-            return refused(what, "name the script in it");
+            return refused(what, "give the script in it");
         }
-        Ok(_) => return refused(format!("{shown} is no file"), "name a job script"),
+        Ok(_) => return refused(format!("{shown} is not a file"), "give a job script"),
         Err(e) => {
-            let what = format!("the job script {shown} cannot be read: {e}");
+            let what = format!("cannot read the job script {shown}: {e}");
             return refused(
                 what,
-                "`oomctl submit [options] SCRIPT [its arguments]`; without a script a template is submitted",
+                "`oomctl submit [options] SCRIPT [its arguments]`; without a script oomctl submits a template",
             );
         }
     };
@@ -115,14 +115,14 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
     }
     if !text.starts_with("#!") && path.extension().is_some_and(|e| e == "py") {
         return refused(
-            format!("{shown} does not begin with `#!`, and no shell runs it"),
-            "put `#!/usr/bin/env python3` into its first line, or start it in a script",
+            format!("{shown} does not start with `#!`, and is not a shell script"),
+            "start it with `#!/usr/bin/env python3`, or run it from a shell script",
         );
     }
     if text.contains("\r\n") {
         return refused(
             format!("{shown} has DOS line ends (\\r\\n), which sbatch refuses"),
-            "sed -i 's/\\r$//' takes them out",
+            "remove them with sed -i 's/\\r$//'",
         );
     }
     Ok(text)

@@ -63,12 +63,12 @@ pub fn submit(
     only_scripts(asked)?;
     for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
         print::talk(&format!(
-            "note: {word} stands behind the script, so it is the script's; options of oomctl stand before it"
+            "note: {word} comes after SCRIPT, so it is passed to the script. Put oomctl options before SCRIPT"
         ));
     }
     let text = script(Path::new(path))?;
     let here = std::env::current_dir().map_err(|e| {
-        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+        CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
     })?;
     let shelves = Shelves::of(&session.library, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
@@ -92,7 +92,7 @@ pub fn submit(
 
 /// The request as earlier runs of the project say that it should start, which is told.
 fn started(session: &Session, flags: &Configuration, request: Request) -> Request {
-    let memory = learned::memory(session, flags);
+    let memory = learned::memory(session, flags.fresh);
     let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
     let Some(start) = start else {
         return request;
@@ -105,7 +105,7 @@ fn started(session: &Session, flags: &Configuration, request: Request) -> Reques
         }
         Err(refused) => {
             print::talk(&format!(
-                "what earlier runs taught cannot be put into the scripts, which start as they are: {refused}"
+                "cannot apply what earlier runs needed; the scripts start unchanged: {refused}"
             ));
             request
         }
@@ -125,7 +125,7 @@ pub fn planned(
         return match request.inputs().scripts {
             Some(_) => Ok(request),
             None => {
-                let what = format!("the run {name} is not one of a script of your own");
+                let what = format!("the run {name} was not submitted from a script");
                 Err(CommandFailure::usage(what).hint("`oomctl plan` shows the ladder of templates"))
             }
         };
@@ -184,11 +184,11 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
     };
     let script = asked.words.first().map_or("", String::as_str);
     Err(CommandFailure::usage(format!(
-            "{option} before the script is for templates, and {script} is a script of your own"
+            "{option} before SCRIPT is for templates, not for {script}"
         ),
     )
     .hint(format!(
-        "what the script is to get stands behind it: `oomctl submit {script} {option} …`; before it stands what describes its GPUs: {}",
+        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}",
         DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }
@@ -199,12 +199,12 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
         return Ok(());
     };
     if let Some((option, hint)) = adopt::bad_directive(&adoption.reading) {
-        let what = format!("the job asks for {option}, and a run cannot be that");
+        let what = format!("the job requests {option}, which oomctl cannot run");
         return Err(CommandFailure::usage(what).hint(hint));
     }
     if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
-        let what = "the job is a task of an array, and there is no Slurm here";
-        return Err(CommandFailure::usage(what).hint("take --array out"));
+        let what = "the job is a task of an array, and Slurm is not available here";
+        return Err(CommandFailure::usage(what).hint("remove --array"));
     }
     Ok(())
 }
@@ -218,16 +218,17 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        let what = "what would be submitted, and changed after a failure, has to be agreed to, and there is no terminal to ask at";
+        let what =
+            "oomctl asks before it submits and later changes your script, and there is no terminal";
         let hint = match job {
-            None => "look at it with --dry-run, then add --yes",
+            None => "check it with --dry-run, then add --yes",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
     print::prompt(match job {
-        None => "submit this, and after a failure of memory what is shown? y or n [n]: ",
-        Some(_) => "submit what is shown after a failure of memory? y or n [n]: ",
+        None => "Submit now, and resubmit with the changes above if it runs out of memory? [y/N] ",
+        Some(_) => "Resubmit with the changes above if it runs out of memory? [y/N] ",
     });
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);

@@ -169,7 +169,7 @@ impl SweepPlan {
         let without = loaded.request().cell(&first.inputs().run, bare);
         if self.files(runs, &without)? == self.files(runs, first)? {
             let what = format!(
-                "preset {} hands nothing over that it has no knob for: {}",
+                "preset {} cannot pass on keys without a knob: {}",
                 first.preset().name,
                 words.join(", ")
             );
@@ -255,17 +255,14 @@ pub fn count(text: &str) -> Result<usize, String> {
 fn check_count(cells: usize) -> Result<(), CommandFailure> {
     let open = runs_open().map_or(MOST_RUNS, |n| usize::try_from(n).unwrap_or(MOST_RUNS));
     let (most, why) = match open < MOST_RUNS {
-        true => (
-            open,
-            " by the files that a process may have open (`ulimit -Hn`)",
-        ),
+        true => (open, " because of the limit of open files (`ulimit -Hn`)"),
         false => (MOST_RUNS, ""),
     };
     if cells <= most {
         return Ok(());
     }
     let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(CommandFailure::usage(what).hint("--limit, --cell or --count choose some of them"))
+    Err(CommandFailure::usage(what).hint("choose some with --limit, --cell or --count"))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.

@@ -10,10 +10,10 @@ pub struct CellSelection {
     /// Only cells with this value, or one of these (repeatable)
     #[arg(long = "cell", value_name = "NAME=VALUE[,VALUE]")]
     cells: Vec<String>,
-    /// At most so many cells, the first in order
+    /// At most this many cells, the first in order
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Draw so many cells at random from the values and distributions, in place of all [default: the sweep's run_cap]
+    /// Draw this many cells at random instead of all [default: the sweep's run_cap]
     #[arg(long, value_name = "N", value_parser = cells::count)]
     count: Option<usize>,
     /// The same seed draws the same cells

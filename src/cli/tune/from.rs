@@ -82,8 +82,8 @@ fn of_run(
         .attempt()
         .filter(|a| history.outcome == Some(Outcome::Succeeded) || fitted(a.number));
     let Some(attempt) = last else {
-        let what = format!("the last attempt of {run} is not known to fit");
-        let hint = "a run that succeeded, or trained for a while, is what tuning starts from";
+        let what = format!("the last attempt of {run} did not prove that it fits");
+        let hint = "tuning starts from a run that succeeded, or trained for a while";
         return Err(CommandFailure::new(Exit::StillOutOfMemory, what).hint(hint));
     };
     let basis = Basis {

@@ -77,7 +77,7 @@ impl ProbeTuning<'_> {
                 if self.args.dry_run {
                     let run = &basis.trials[open].run;
                     print::talk(&format!(
-                        "probe {run} is not over, and what comes next depends on it"
+                        "probe {run} has not ended, and the next step depends on it"
                     ));
                     return Ok(Exit::Success);
                 }
@@ -175,10 +175,10 @@ impl ProbeTuning<'_> {
                 .find_map(|h| h.history().attempt()?.job.clone());
             let left = match job {
                 Some(job) => format!("probe {name}, job {}, goes on", job.id),
-                None => format!("probe {name} is written down and was not submitted"),
+                None => format!("probe {name} is recorded, but was not submitted"),
             };
             print::talk(&format!(
-                "detached; {left}. The same command takes up again, `oomctl cancel {name}` ends it"
+                "detached; {left}. The same command continues, `oomctl cancel {name}` ends it"
             ));
             return Ok(Err(Exit::Signal(signal)));
         }
@@ -249,8 +249,8 @@ fn failed(trial: &Trial) -> Option<CommandFailure> {
         return None;
     };
     let run = &trial.run;
-    let what = format!("probe {run} says nothing of its configuration: {reason}");
-    let hint = format!("`oomctl status {run}` shows more; the same command makes it again");
+    let what = format!("probe {run} proves nothing about its configuration: {reason}");
+    let hint = format!("`oomctl status {run}` shows more; the same command repeats it");
     Some(CommandFailure::failed(what).hint(hint))
 }
 

@@ -27,7 +27,7 @@ pub fn write(
         false => String::new(),
     };
     let text = set_knobs(&shown, &text, preset, values).map_err(|what| {
-        CommandFailure::configuration(format!("{shown} is left as it was: {what}"))
+        CommandFailure::configuration(format!("{shown} is unchanged: {what}"))
             .hint("paste the lines under `knobs:`")
     })?;
     write_to(path, text.as_bytes(), Access::Shared)?;

@@ -21,7 +21,7 @@ pub fn follow(
     let is_sweep = supervisor.is_sweep();
     let code = ended::result(&supervisor, end, json, &|view| match is_sweep {
         true => Ok(()),
-        false => print::data(&view.text()),
+        false => print::prose(&view.text()),
     });
     if is_sweep && !json {
         print::data(&ended::run_list(&supervisor))?;

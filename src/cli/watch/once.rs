@@ -57,7 +57,7 @@ pub fn submit_once(
                 _ => "",
             };
             print::talk(&format!(
-                "{how}watched by job {job}; `oomctl status {name}` tells"
+                "{how}watched by job {job}; check with `oomctl status {name}`"
             ));
         }
         (DriveEnd::Detached { .. }, None) => {}

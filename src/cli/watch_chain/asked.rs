@@ -31,8 +31,7 @@ impl Supervise {
             Self::Here => return Ok(()),
         };
         if self == Self::Script && request.inputs().scripts.is_some() {
-            let what =
-                "--supervise script needs a script from a template, and this one is your own";
+            let what = "--supervise script works only with scripts made from a template";
             return Err(CommandFailure::usage(what).hint("--supervise job, or --watch"));
         }
         if request.inputs().backend == "slurm" {
@@ -50,7 +49,7 @@ pub struct WatchTurnArgs {
     /// Take this turn of the watch over one run, and send the next (what a watch job runs)
     #[arg(long, value_name = "N", hide = true, conflicts_with_all = ["once", "take_over", "json"])]
     turn: Option<u32>,
-    /// So many turns in a row before it came to nothing
+    /// Turns in a row that did nothing before it
     #[arg(long, value_name = "N", hide = true, requires = "turn")]
     in_vain: Option<u32>,
     /// Take a turn at the end of this job's script, which ends with this exit code (what the script runs)

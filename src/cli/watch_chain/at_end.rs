@@ -30,11 +30,11 @@ const BY_SIGNAL: i32 = 128;
 /// all the time, and takes the turn where this one is not begun, does not come to its end, or cannot know how the job ended.
 pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), CommandFailure> {
     let Some(job) = own_job(&|name| std::env::var(name).ok()) else {
-        let what = "--ended is for the end of a job's script, and this is no job of Slurm's";
+        let what = "--ended belongs at the end of a job's script, and this is not a Slurm job";
         return Err(CommandFailure::usage(what).hint(format!("`oomctl watch {wanted}`")));
     };
     let here = std::env::current_dir().map_err(|e| {
-        CommandFailure::configuration(format!("cannot tell the working directory: {e}"))
+        CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
     })?;
     let stored = Runs::of(&here).find(wanted)?;
     if next_look(&stored.history) == NextLook::Never {

@@ -35,7 +35,7 @@ pub fn aim(job: &JobId, history: &History) {
     };
     if let Err(error) = slurm.aim_watch(job, &WatchStart { after, in_s }) {
         print::talk(&format!(
-            "{error}; watch job {job} starts when it was told to at first"
+            "{error}; watch job {job} keeps its first start time"
         ));
     }
 }
@@ -45,7 +45,7 @@ pub fn put_off(job: &JobId, in_s: u32) {
     let later = WatchStart { after: None, in_s };
     if let Err(error) = Slurm::new().aim_watch(job, &later) {
         print::talk(&format!(
-            "{error}; watch job {job} starts when it was told to at first"
+            "{error}; watch job {job} keeps its first start time"
         ));
     }
 }
@@ -121,7 +121,7 @@ pub fn watch_job(
 ) -> Result<WatchJob, CommandFailure> {
     let inputs = request.inputs();
     let program = std::env::current_exe().map_err(|e| {
-        CommandFailure::configuration(format!("cannot tell where oomctl itself is: {e}"))
+        CommandFailure::configuration(format!("cannot find oomctl's own path: {e}"))
     })?;
     let mut words = vec![
         program.display().to_string(),

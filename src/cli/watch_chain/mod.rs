@@ -56,8 +56,7 @@ pub fn begin(
         // It may be there, and would submit the run some time later: so the run is submitted now, by this process.
         SubmitAnswer::Unclear { detail } => {
             print::talk(&format!(
-                "it is not known whether the watch job was accepted ({detail}): `squeue -n {}` tells; without it, `oomctl \
-                 watch {run}` looks after the run",
+                "unclear whether the watch job was accepted ({detail}): check with `squeue -n {}`; if it is missing, run `oomctl watch {run}`",
                 first.name
             ));
             Ok(None)
@@ -65,8 +64,7 @@ pub fn begin(
         SubmitAnswer::Refused { reason, .. } => {
             let what = format!("the watch job of {run} was not accepted: {reason}");
             Err(CommandFailure::refused(what).hint(format!(
-                "nothing was submitted. sbatch options for watch jobs are the knob watch_options; `oomctl watch {run}` \
-                 submits the run and stays"
+                "nothing was submitted. Set sbatch options of watch jobs with the knob watch_options; `oomctl watch {run}` submits the run and watches it"
             )))
         }
     }
@@ -92,9 +90,9 @@ fn turn(
         failure.report();
         return Ok(());
     }
-    let last = format!("no further watch job for {wanted}: nobody looks after it now");
+    let last = format!("no further watch job for {wanted}: nothing supervises it now");
     let last = CommandFailure::new(failure.exit(), last);
-    Err(failure.and(last.hint(format!("`oomctl watch {wanted}` does"))))
+    Err(failure.and(last.hint(format!("run `oomctl watch {wanted}`"))))
 }
 
 /// Sends the next turn, does what is due for the run, and says when the next may start.

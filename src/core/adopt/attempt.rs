@@ -30,7 +30,7 @@ const TAKEN: [&str; 14] = [
 const CONTEXT: usize = 3;
 
 /// The script that lets one job an attempt begin: the first to create the file goes on. A requeued job finds its own
-/// id. It is run by a shell of its own, so that nothing of it stays in the user's script.
+/// id. It is run by a shell of its own, so that nothing stays in the user's script.
 const CLAIM_TEXT: &str = r#"# One job an attempt. A submission whose answer was lost may have made two.
 claim="${0%/*}/claim"
 id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}}"

@@ -26,10 +26,10 @@ const PROGRAM: &str = "program";
 /// What is not known of the job, for people.
 pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, String> {
     let Some(stack) = adoption.stack else {
-        return Err("what it starts is not known".to_owned());
+        return Err("its program is unknown".to_owned());
     };
     if adoption.reading.cut {
-        return Err("its scripts are longer than what is followed".to_owned());
+        return Err("its scripts are too long to read completely".to_owned());
     }
     let calls: Vec<&Call> = adoption.calls().collect();
     let [call] = calls.as_slice() else {
@@ -52,7 +52,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
     }
     let gpus = resources(&adoption.reading).gpus;
     if gpus == 0 {
-        return Err("how many GPUs it has is not known".to_owned());
+        return Err("its number of GPUs is unknown".to_owned());
     }
     facts.extend(given(adoption, call)?);
     let model = stack.recognise.model.iter().find_map(|key| {
@@ -64,7 +64,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
     let own = stack.is_of_any_program().then(|| program(call)).flatten();
     facts.extend(own.clone().map(|program| (PROGRAM.to_owned(), program)));
     let model = model.or_else(|| own.map(|program| format!("that of {program}")));
-    let model = model.ok_or("which model it trains is not known")?;
+    let model = model.ok_or("its model is unknown")?;
     facts.insert(MODEL.to_owned(), model);
     facts.insert("gpus".to_owned(), gpus.to_string());
     let options = directives(&adoption.reading);
@@ -93,7 +93,7 @@ fn given(adoption: &Adoption<'_>, call: &Call) -> Result<BTreeMap<String, String
         }
         (facts.len() <= MOST)
             .then_some(())
-            .ok_or("it is told more than is compared")
+            .ok_or("it has settings that oomctl does not compare")
     };
     for file in &call.settings {
         for (key, value) in file.leaves() {

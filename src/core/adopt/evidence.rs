@@ -8,7 +8,7 @@ pub(super) fn keep(preset: &Preset, layer: &mut Layer, given: (&str, &Value), at
     let (name, value) = given;
     let knob = preset.knobs.iter().find(|k| k.name == name);
     if let Some(what) = knob.and_then(|knob| bounds(knob, value)) {
-        let text = format!("{what}, as {at} has it");
+        let text = format!("{what} ({at})");
         layer.pins.insert(name.to_owned(), Origin::Flag { text });
     }
 }
@@ -25,7 +25,7 @@ pub fn loosen(preset: &mut Preset, layers: &[Layer], cluster: &ClusterFacts) -> 
                 given.is_some_and(|given| !given.value.is_null())
             })
         })
-        .map(|(_, said)| format!("{said}; no rung moves it"))
+        .map(|(_, said)| format!("{said}; no rung changes it"))
         .collect();
     let asked = layers.iter().filter(|l| l.kind != LayerKind::Learned);
     let judged = Shaper::new(preset, cluster, None).judged(asked);
@@ -38,7 +38,7 @@ pub fn loosen(preset: &mut Preset, layers: &[Layer], cluster: &ClusterFacts) -> 
         .rules
         .retain(|rule| broken.iter().all(|(name, _)| *name != rule.name));
     let left = broken.iter().map(|(name, what)| {
-        format!("{what}; the scripts have it so, so the rule {name} is left out")
+        format!("{what}; your scripts break the rule {name}, so it is not checked")
     });
     told.extend(left);
     told

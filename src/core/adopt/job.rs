@@ -10,16 +10,16 @@ use oomctl_scripts::{
 const NOT_ONE_JOB: [(&str, &str); 4] = [
     (
         "wait",
-        "sbatch would block until the job ends; take the line out, `oomctl watch` waits",
+        "sbatch would block until the job ends; remove the line (`oomctl watch` waits)",
     ),
     (
         "test-only",
-        "nothing would be submitted; take the line out, `--dry-run` shows what would be",
+        "sbatch would submit nothing; remove the line (`--dry-run` shows what would be submitted)",
     ),
-    ("wrap", "the script is already given; take the line out"),
+    ("wrap", "the script is already given; remove the line"),
     (
         "hetjob",
-        "a heterogeneous job is several jobs, of which none can be changed alone",
+        "a heterogeneous job is several jobs; oomctl cannot change one alone",
     ),
 ];
 /// What Slurm writes for the index of a job that is no task of an array.
@@ -120,8 +120,7 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     let array = wins(&all, "array").map(text)?;
     let one = array.len() <= INDEX_DIGITS && array.bytes().all(|b| b.is_ascii_digit());
     (!one || array.is_empty()).then(|| {
-        let hint = "one run is one job: give the index of one task, --sbatch=--array=3; \
-                    `oomctl watch JOBID_INDEX` takes a task of an array over";
+        let hint = "one run is one job: choose one task with --sbatch=--array=3, or take over a running task with `oomctl watch JOBID_INDEX`";
         (format!("--array={array}"), hint)
     })
 }

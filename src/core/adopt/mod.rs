@@ -1,6 +1,6 @@
 //! The ladder of a job whose scripts are the user's own.
 //!
-//! Rule: what the scripts say is a layer like any other, and what they compute is nobody's to move; a rung is a
+//! Rule: what the scripts say is a layer like any other, and what they compute is never changed; a rung is a
 //! patch of the scripts, or it is not taken.
 
 mod attempt;
@@ -229,7 +229,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
         let there = preset.knobs.iter().any(|k| k.name == knob.name);
         if let (false, true, Some(path)) = (given, there, adoption.hidden(knob)) {
-            let text = format!("{path} may give it, which is not read");
+            let text = format!("{path} may set it, but was not read");
             layer.pins.insert(knob.name.clone(), Origin::Flag { text });
         }
     }

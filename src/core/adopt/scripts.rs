@@ -8,7 +8,7 @@ use oomctl_scripts::{
     Adoption, ENVIRONMENT, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
 
-/// The preset of a program that no preset knows: nothing of it can be moved but what is asked of the scheduler.
+/// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler.
 pub const UNKNOWN: &str = "preset: script
 summary: A script that starts a program which no preset knows
 uses: [slurm]

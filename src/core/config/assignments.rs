@@ -61,7 +61,7 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
 }
 
 fn no_assignment(flag: &str, text: &str, origin: Origin) -> Problem {
-    Problem::new(format!("`{text}` is no assignment"))
+    Problem::new(format!("`{text}` is not an assignment"))
         .at(text.to_owned(), origin)
         .hint(format!("write {flag} NAME=VALUE"))
 }
@@ -81,7 +81,7 @@ fn assign(
         problem.places.push(place);
         if name.contains('.') || name.starts_with(['+', '~']) {
             problem.hint = Some(format!(
-                "to hand over a key that no knob describes, write --override {name}={text}"
+                "to pass a key that no knob describes, write --override {name}={text}"
             ));
         }
         return Err(problem);

@@ -122,7 +122,7 @@ impl ConfigDocument {
             }),
             _ => Err(self
                 .fault(node, format!("expected text, got {}", node.noun()))
-                .hint("write one value; text with colons or brackets goes into quotes")),
+                .hint("write one value; put text with colons or brackets in quotes")),
         }
     }
 
@@ -370,7 +370,7 @@ impl ConfigDocument {
                 origin,
             }),
             None => Err(self
-                .fault(node, "these fields have no name of a rung")
+                .fault(node, "this rung has no name")
                 .hint("add `rung: NAME`; `oomctl plan` names those of the preset")),
         }
     }

@@ -19,7 +19,7 @@ pub fn knobs_yaml(values: &[(String, Value)]) -> String {
 /// The text of a project file with these values.
 ///
 /// # Errors
-/// Where the file is written in a way that cannot be edited: why.
+/// Where the file has a form that cannot be edited: why.
 pub fn set_knobs(
     path: &str,
     text: &str,
@@ -30,7 +30,7 @@ pub fn set_knobs(
     let edited = match document.get("knobs").map(|n| &n.content) {
         None => format!("{}{}", ended(text), knobs_yaml(values)),
         Some(ConfigContent::Map(entries)) => put(text, entries, preset, values)?,
-        Some(_) => return Err("`knobs` is no list of keys and values".to_owned()),
+        Some(_) => return Err("`knobs` is not a list of keys and values".to_owned()),
     };
     // What was written must read as what was meant.
     let read = |text: &str| {
@@ -82,7 +82,7 @@ fn put(
     let (at, indent) = (first.line as usize - 1, first.column as usize - 1);
     let stands_alone = |line: &String| line.chars().take(indent).all(|c| c == ' ');
     if !lines.get(at).is_some_and(stands_alone) {
-        return Err("`knobs` stands in one line".to_owned());
+        return Err("`knobs` is on one line".to_owned());
     }
     let mut added = Vec::new();
     for (knob, value) in values {

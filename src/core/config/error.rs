@@ -105,20 +105,20 @@ fn remedy(what: &str) -> Option<&'static str> {
         ),
         (
             "missing field",
-            "add it; `oomctl presets` shows a file of the kind that has it",
+            "add it; `oomctl presets` shows files that have it",
         ),
         (
             "invalid type",
-            "write a value of the kind that is expected; text in quotes is text",
+            "write a value of the expected kind; text in quotes is text",
         ),
         (
             "unknown field",
-            "remove it; `oomctl schema` lists what there is",
+            "remove it; `oomctl schema` lists the known keys",
         ),
     ];
     let known = REMEDIES.iter().find(|(words, _)| what.contains(words));
     Some(known.map_or(
-        "colons, brackets and quotes: text that has some goes into quotes",
+        "text with colons, brackets or quotes must be quoted",
         |(_, help)| *help,
     ))
 }
@@ -140,7 +140,7 @@ fn in_our_words(what: &str) -> String {
             format!("the key `{key}` is given twice")
         }
         None if what.starts_with("multiple YAML documents") => {
-            "the file holds several documents (`---`), and only one is read".to_owned()
+            "the file holds several documents (`---`); oomctl reads only one".to_owned()
         }
         None => what.to_owned(),
     }

@@ -5,6 +5,7 @@ use super::state::{Attempt, Run};
 use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
+use crate::core::request::Request;
 use oomctl_base::job::JobState;
 use oomctl_diagnose::{Class, Incident, Progress};
 
@@ -28,13 +29,17 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let steps = before().flat_map(Attempt::steps);
     let mut taken = run.request.learned();
     taken.extend(steps.map(LearnedRung::of));
+    let mut job = run.request.job(&rungs).ok()?;
+    if let Some(machine) = attempt.status.as_ref().and_then(|s| s.machine.as_ref()) {
+        Request::ran_on(machine, &mut job.same);
+    }
     Some(LearnedEntry {
         id,
         run: history.run.clone(),
         attempt: number,
         at: attempt.ended_at.unwrap_or(attempt.intended_at),
         end,
-        job: run.request.job(&rungs).ok()?,
+        job,
         rungs: taken,
         measured: fullest(&attempt.measured),
     })

@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use super::budget::spent;
 use super::fact::Fact;
-use super::outcome::{Outcome, RetryCause};
+use super::outcome::{Outcome, RetryCause, Verdict};
 use super::retry::again;
-use super::state::{Attempt, Run, RunPhase};
+use super::state::{Attempt, Run, RunPhase, SchedulerRefusal};
 use super::time::{seconds, signed};
+use crate::core::ladder::Step;
 
 /// Seconds until an attempt that is refused for now is submitted again: doubled with every refusal. `None` when that
 /// would be later than it is tried for.
@@ -34,6 +35,16 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
     let refused = attempt.refusal()?;
     let finished = |outcome| Some(Fact::Finished { outcome });
     let Some(again_at) = refused.again_at else {
+        if let Some(steps) = without_gpu(run, attempt, refused) {
+            return Some(Fact::Decided {
+                attempt: attempt.number,
+                verdict: Box::new(Verdict::Climb {
+                    steps,
+                    skipped: Vec::new(),
+                    expects: None,
+                }),
+            });
+        }
         return finished(Outcome::Refused {
             reason: refused.reason.clone(),
             hint: refused.hint.clone(),
@@ -54,6 +65,15 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
         attempt: attempt.number,
         by: None,
     })
+}
+
+/// The rungs of a program that no GPU came free for, and that may run without.
+fn without_gpu(run: &Run, attempt: &Attempt, refused: &SchedulerRefusal) -> Option<Vec<Step>> {
+    let (request, rungs) = (&run.request, run.history.rungs());
+    let steps = refused
+        .passing
+        .then(|| request.without_gpu(&rungs, attempt.number))?;
+    steps.ok().flatten()
 }
 
 /// Somebody wants to go on with a run whose submission was refused for now, or whose last job a disk ended.

@@ -21,12 +21,12 @@ pub fn outlook(run: &Run, now: Timestamp) -> Result<Vec<Step>, String> {
         .history
         .attempt()
         .filter(|_| run.phase() == RunPhase::Live);
-    let attempt = attempt.ok_or("there is no job at the moment that could be replaced")?;
+    let attempt = attempt.ok_or("no job is active that could be replaced")?;
     if ends(run, attempt) {
         return Err("the job is being ended already".to_owned());
     }
     if !run.request.supervision().resubmit {
-        return Err("this run is watched only: nothing is submitted again".to_owned());
+        return Err("this run is only watched: oomctl resubmits nothing".to_owned());
     }
     if let Some(budget) = before_attempt(run, attempt.number + 1, now) {
         return Err(format!("the limit of {budget} is reached"));

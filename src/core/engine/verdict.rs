@@ -4,7 +4,7 @@ use super::ending::{memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::retry;
 use super::state::{Attempt, Run};
-use crate::core::ladder::{Decision, Past, Peak};
+use crate::core::ladder::{Decision, OnMachine, Past, Peak};
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
 use oomctl_diagnose::{Class, Incident};
@@ -49,8 +49,8 @@ fn end(outcome: Outcome) -> Verdict {
 }
 
 /// What to do about a job that never starts.
-const NEVER_STARTS: &str = "ask for less, or for what is allowed: `sinfo -o '%P %l %D'`, `sacctmgr show qos`, \
-     `sacctmgr show assoc user=$USER`; `supervision: never_starts` says after which time such a job is cancelled";
+const NEVER_STARTS: &str = "request less, or what is allowed: `sinfo -o '%P %l %D'`, `sacctmgr show qos`, \
+     `sacctmgr show assoc user=$USER`; `supervision: never_starts` sets when such a job is cancelled";
 
 /// The end that people asked for: our own cancel on request or for a budget, or anybody's scancel. A
 /// cancellation that we sent because the job hung, or for the next rung, is no such end.
@@ -68,7 +68,7 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
     let is_gone = status.is_none_or(|s| s.state == JobState::Cancelled);
     if let Some(reason) = attempt.never_starts.as_ref().filter(|_| is_gone) {
         return Some(Outcome::Refused {
-            reason: format!("the job waited for what no waiting brings: {reason}"),
+            reason: format!("the job could never start: {reason}"),
             hint: Some(NEVER_STARTS.to_owned()),
             rung: run.history.steps().last().map(|s| s.rung.clone()),
         });
@@ -130,10 +130,15 @@ pub(super) fn climb(
     attempt: &Attempt,
     incident: &Incident,
 ) -> Result<Decision, Refusal> {
+    let machine = attempt.status.as_ref().and_then(|s| s.machine.as_ref());
     let past = Past {
         earlier: &run.history.tried(),
         peaks: &Peak::of(&attempt.measured),
         left_out: &attempt.steered.left_out,
+        machine: machine.map(|machine| OnMachine {
+            machine,
+            needed: run.history.needed(),
+        }),
     };
     let rungs = run.history.rungs();
     run.request
@@ -153,9 +158,7 @@ fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incid
         && incident.is_none_or(|i| i.class == Class::NotOom)
     {
         let idle_s = attempt.idle_s.unwrap_or(0);
-        return format!(
-            "no progress for {idle_s} s, and `supervision: stall_cancel` ends such a job"
-        );
+        return format!("no progress for {idle_s} s, so `supervision: stall_cancel` ended it");
     }
     let proof = incident
         .filter(|i| i.kind != "no_failure")
@@ -187,7 +190,7 @@ fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incid
             )
         }
         None => format!(
-            "how {job} ended is unknown: the scheduler knows it no more, and its log does not say"
+            "how {job} ended is unknown: the scheduler has forgotten it, and its log does not say"
         ),
     }
 }

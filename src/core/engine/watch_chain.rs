@@ -70,11 +70,11 @@ pub enum GiveUp {
 impl std::fmt::Display for GiveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::InVain { turns } => write!(f, "{turns} watch jobs in a row came to nothing"),
+            Self::InVain { turns } => write!(f, "{turns} watch jobs in a row did nothing"),
             Self::WallTime { limit_s } => {
                 write!(
                     f,
-                    "the run's {limit_s} s of wall time are over, and this watch job came to nothing"
+                    "the run's {limit_s} s of wall time are over, and this watch job did nothing"
                 )
             }
         }

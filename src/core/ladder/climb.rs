@@ -131,7 +131,7 @@ impl RungView<'_, '_> {
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);
         if !incident::answers(rung, failure.class) {
-            return Some("answers another kind of failure".to_owned());
+            return Some("helps against another kind of failure".to_owned());
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         incident::objection_anyway(shaper, recipe, self.scope, rung, failure)
@@ -149,7 +149,7 @@ impl RungView<'_, '_> {
         let next = next.map_err(|e| e.to_string())?;
         let files = |look| self.evaluations.files(look).map_err(|e| e.to_string());
         if files(&next)? == files(from)? {
-            return Err("changes nothing in the rendered files".to_owned());
+            return Err("would not change the rendered files".to_owned());
         }
         self.step(layer, notes, &next.shape)
     }

@@ -20,6 +20,14 @@ pub struct Change {
     pub effect: Effect,
 }
 
+impl Change {
+    /// `256 -> 128`, with the given arrow; `unset` where there is no value.
+    #[must_use]
+    pub fn values(&self, arrow: &str) -> String {
+        format!("{} {arrow} {}", self.from.shown(), self.to.shown())
+    }
+}
+
 /// A rung that was not taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {

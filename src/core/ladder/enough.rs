@@ -87,7 +87,7 @@ impl Ascent<'_> {
         Some(Skipped {
             rung: step.rung.clone(),
             reason: format!(
-                "it frees no GPU memory: {:.0} GiB are expected to be needed before, and {:.0} after",
+                "it frees no GPU memory: about {:.0} GiB needed before, {:.0} after",
                 before / GIB,
                 after / GIB
             ),

@@ -62,7 +62,7 @@ impl RungView<'_, '_> {
         let in_vain = knob.role == Some(Role::RolloutMemoryFraction) && share < least;
         in_vain.then(|| {
             format!(
-                "{} is {least} at least, and by the message's figures less of the GPU was free: somebody else holds it",
+                "{} is at least {least}, but by the message's figures less of the GPU was free: another process holds it",
                 knob.name
             )
         })

@@ -247,7 +247,7 @@ pub(super) fn objection_anyway(
     match all.as_slice() {
         [one] => one.clone(),
         _ => Some(format!(
-            "whether it helps depends on {name}, which is not known"
+            "whether it helps depends on {name}, which is unknown"
         )),
     }
 }

@@ -62,7 +62,7 @@ pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
-pub use past::{Past, PastAttempt, Peak, Priors};
+pub use past::{OnMachine, Past, PastAttempt, Peak, Priors};
 pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]

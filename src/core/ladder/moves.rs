@@ -95,7 +95,7 @@ fn aim(
     }
     if let Some(what) = open(shaper, recipe, step, knob) {
         return nothing(format!(
-            "{name} stays: it depends on {what}, which is not known"
+            "{name} stays: it depends on {what}, which is unknown"
         ));
     }
     if let Some(when) = &knob.render_when

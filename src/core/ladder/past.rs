@@ -2,6 +2,7 @@
 
 use crate::core::measure::{GpuPeak, Measured};
 use crate::core::recipe::Layer;
+use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 use oomctl_memory::{Phase, Profile};
@@ -52,6 +53,15 @@ impl PastAttempt {
     }
 }
 
+/// Where the last attempt of a program ran.
+#[derive(Debug, Clone, Copy)]
+pub struct OnMachine<'a> {
+    /// Its GPU, and the others.
+    pub machine: &'a RunMachine,
+    /// Bytes that the next attempt needs at least, because earlier ones died with the same values.
+    pub needed: Option<Bytes>,
+}
+
 /// What is known of the attempts so far, besides why the last one died.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Past<'a> {
@@ -61,6 +71,8 @@ pub struct Past<'a> {
     pub peaks: &'a [Peak],
     /// Rungs that are not to be taken this time, because somebody asked for that.
     pub left_out: &'a [String],
+    /// The GPUs of the machine, where a program is started on one.
+    pub machine: Option<OnMachine<'a>>,
 }
 
 /// What is known for looking ahead.

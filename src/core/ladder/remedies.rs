@@ -103,7 +103,7 @@ impl Remedies {
         let told = missing.map(|remedy| Skipped {
             rung: roles(remedy).join(", "),
             reason: format!(
-                "no rung of this ladder does it; the failure names it: {}",
+                "the failure suggests it, but no rung of this ladder does it: {}",
                 remedy.text
             ),
         });

@@ -215,7 +215,7 @@ impl RungView<'_, '_> {
             let texts = rule.when.iter().chain([&rule.must]).map(String::as_str);
             let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
             let open = shaper.unknown_in(recipe, &texts.collect::<Vec<_>>());
-            let open = open.map(|name| format!(", and {name} is not known"));
+            let open = open.map(|name| format!(", and {name} is unknown"));
             format!(" (rule {}{})", rule.name, open.unwrap_or_default())
         });
         Some(if got == present {

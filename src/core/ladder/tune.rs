@@ -224,7 +224,7 @@ impl<'a> TuneSearch<'a> {
     }
 
     /// Puts on top what fits there all the same: what is known of a larger configuration can allow a step that
-    /// looked too large alone, and there can be too many combinations to look at all.
+    /// looked too large alone, and there can be too many combinations to try all.
     fn complete(&mut self, tunings: &[Tuning], best: &mut Tuned) -> Result<(), Refusal> {
         self.looks = self.looks.max(LOOKS_ON_TOP);
         for tuning in tunings {
@@ -255,7 +255,7 @@ impl<'a> TuneSearch<'a> {
         layers: &[Layer],
     ) -> Result<Result<(Step, Option<Judgement>), String>, Refusal> {
         if self.looks == 0 {
-            return Ok(Err("too many combinations to look at".to_owned()));
+            return Ok(Err("too many combinations to try".to_owned()));
         }
         self.looks -= 1;
         let only = ClimbContext {
@@ -277,7 +277,7 @@ impl<'a> TuneSearch<'a> {
         layers.push(step.layer.clone());
         Ok(match (self.judge)(&layers) {
             None if self.blind => Ok((step, None)),
-            None => Err("nothing is known of the memory that it would take".to_owned()),
+            None => Err("its memory use is unknown".to_owned()),
             Some(then) if then.fits_probability >= self.risk => Ok((step, Some(then))),
             Some(then) => Err(format!(
                 "would fit with a probability of {:.2} ({})",

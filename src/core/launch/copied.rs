@@ -13,35 +13,27 @@ const FOLDER_FLAGS: [&str; 4] = ["--config-path", "-cp", "--config-dir", "-cd"];
 /// Flags with which it is told the name.
 const NAME_FLAGS: [&str; 2] = ["--config-name", "-cn"];
 
-/// The files that a command is to find copies of.
-#[derive(Debug, Clone, Default)]
-pub struct Copied {
-    /// The files by their names in the preset.
-    pub originals: BTreeMap<String, Original>,
+/// Where a command looks for the files of which it is to find copies.
+#[derive(Debug, Clone, Copy)]
+pub struct Copied<'a> {
     /// The folder below which their paths are, absolute.
-    pub project: PathBuf,
+    pub project: &'a Path,
     /// The folder that the command is started in, absolute.
-    pub workdir: PathBuf,
+    pub workdir: &'a Path,
 }
 
-/// The copy of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
-    /// The knob that names the file: `{knob}` in the command is the copy, `{knob:folder}` its folder.
-    pub knob: String,
-    /// Its name.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
-
-impl Copied {
+impl Copied<'_> {
     /// Puts the mark of its copy in the place of each file that the command names.
     ///
     /// # Errors
     /// A file that the command does not name, so that the program would not read its copy.
-    pub(super) fn mark(&self, files: &[FileSpec], command: &mut [String]) -> Result<(), Refusal> {
-        for (name, original) in &self.originals {
+    pub(super) fn mark(
+        &self,
+        files: &[FileSpec],
+        originals: &BTreeMap<String, Original>,
+        command: &mut [String],
+    ) -> Result<(), Refusal> {
+        for (name, original) in originals {
             let spec = files.iter().find(|f| f.name == *name);
             let Some(knob) = spec.and_then(|f| f.copy.as_deref()) else {
                 continue;
@@ -51,16 +43,24 @@ impl Copied {
             mark_hydra(&file, knob, name, command);
             if !has_placeholder(command, knob) && !has_placeholder(command, &folder(knob)) {
                 let what = format!(
-                    "the command does not name {}, of which each attempt gets a copy with other values",
+                    "the command does not contain {}; each attempt needs its own copy of that file",
                     original.path
                 );
                 let hint = format!(
-                    "write {{{knob}}} where the program is told the file, or {{{knob}:folder}} for the folder of the copy, which is called {name}"
+                    "write {{{knob}}} in place of the file's path, or {{{knob}:folder}} for the folder of the copy, called {name}"
                 );
                 return Err(Problem::new(what).hint(hint).into());
             }
         }
         Ok(())
+    }
+
+    /// Puts the paths of a copy in the folder `dir` in the place of its marks.
+    pub(super) fn place(file: &FileSpec, command: &mut [String], dir: &str) {
+        if let Some(knob) = &file.copy {
+            fill(command, knob, &format!("{dir}/{}", file.name));
+            fill(command, &folder(knob), dir);
+        }
     }
 
     /// Words, and values of `key=value`, that are the path of the file.
@@ -75,14 +75,6 @@ impl Copied {
                 }
             }
         }
-    }
-}
-
-impl Copy {
-    /// Puts the paths of the copy in a folder in the place of its marks.
-    pub(super) fn place(&self, command: &mut [String], dir: &str) {
-        fill(command, &self.knob, &format!("{dir}/{}", self.name));
-        fill(command, &folder(&self.knob), dir);
     }
 }
 
@@ -154,6 +146,15 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn copied_file() -> FileSpec {
+        FileSpec {
+            name: "run.yaml".to_owned(),
+            template: None,
+            copy: Some("config".to_owned()),
+            entry: false,
+        }
+    }
+
     /// A command with the marks of the copy of `conf/swarm.yaml`.
     fn marked(command: &str) -> Result<String, Refusal> {
         let original = Original {
@@ -161,19 +162,13 @@ mod tests {
             text: String::new(),
             variables: BTreeMap::new(),
         };
+        let originals = BTreeMap::from([("run.yaml".to_owned(), original)]);
         let copied = Copied {
-            originals: BTreeMap::from([("run.yaml".to_owned(), original)]),
-            project: "/home/anna/swarm".into(),
-            workdir: "/home/anna/swarm/jobs".into(),
+            project: Path::new("/home/anna/swarm"),
+            workdir: Path::new("/home/anna/swarm/jobs"),
         };
-        let files = [FileSpec {
-            name: "run.yaml".to_owned(),
-            template: None,
-            copy: Some("config".to_owned()),
-            entry: false,
-        }];
         let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        copied.mark(&files, &mut words)?;
+        copied.mark(&[copied_file()], &originals, &mut words)?;
         Ok(words.join(" "))
     }
 
@@ -219,13 +214,8 @@ mod tests {
 
     #[test]
     fn a_copy_is_put_in_the_place_of_its_marks() {
-        let copy = Copy {
-            knob: "config".to_owned(),
-            name: "run.yaml".to_owned(),
-            text: String::new(),
-        };
         let mut words = ["--p={config:folder}", "{config}"].map(str::to_owned);
-        copy.place(&mut words, "/a/1");
+        Copied::place(&copied_file(), &mut words, "/a/1");
         assert_eq!(words, ["--p=/a/1", "/a/1/run.yaml"]);
     }
 }

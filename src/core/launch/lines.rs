@@ -31,7 +31,7 @@ pub fn commands(text: &str) -> Result<Vec<Vec<String>>, Refusal> {
     }
     if let Some((first, _)) = begun {
         problems.push(Problem::new(format!(
-            "line {}: it ends in \\ and does not go on",
+            "line {}: it ends in \\, but no line follows",
             first + 1
         )));
     }

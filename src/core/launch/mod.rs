@@ -1,20 +1,17 @@
-//! A program on this machine: its command with the values of knobs, and what follows when it dies of memory.
+//! A program that `oomctl run` starts: its command with the values of knobs, and what it asks of the GPUs here.
 //!
-//! Rule: the words of the command are a layer like any other, a rung changes values, and only `words` knows
-//! how a value stands in a command.
+//! Rule: the words of the command are a layer like any other, and only `words` knows how a value stands in a command.
 
 mod copied;
-mod given;
+mod gpu;
 mod lines;
-mod outcome;
 mod program;
 mod spelled;
-#[cfg(test)]
-mod tests;
+mod stored;
 mod words;
 
-pub use copied::{Copied, Copy};
-pub use given::{Composed, RunArguments};
+pub use copied::Copied;
+pub use gpu::{GpuWish, chosen, hang_grace_s, needed, only_moves_away};
 pub use lines::commands;
-pub use outcome::{Ended, NextLaunch, only_moves_away};
-pub use program::{Launch, ProgramAttempt};
+pub use program::{Command, SET, template, unknown_batch, uses_set};
+pub use stored::{Composed, RunProgram};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::given::{Composed, RunArguments};
+use super::stored::{Composed, RunProgram};
 use super::words::{find, has_placeholder, has_switch};
 use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, meant};
@@ -18,7 +18,7 @@ use oomctl_scripts::Spelling;
 pub(super) fn spell(
     file: &mut PresetFile,
     sets: &mut [KnobSetFile],
-    given: &RunArguments,
+    given: &RunProgram,
 ) -> Result<(), Refusal> {
     let (command, told) = (&given.command, &given.spellings);
     let style = style(&file.spellings, given).cloned().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn spell(
             }
             Some(_) => problems.push(
                 Problem::new(format!(
-                    "`--knob {text}` does not say how {name} is spelled"
+                    "`--knob {text}` does not say how the program spells {name}"
                 ))
                 .hint(format!(
                     "write --knob {name}=training.{name} or --knob {name}=--{name}"
@@ -81,7 +81,7 @@ fn no_knob(place: &str, preset: &str, name: &str, names: &[String]) -> Problem {
 /// `key=value`. A command that has neither has no style, for nobody knows what it would make of another word.
 fn style<'a>(
     styles: &'a [BTreeMap<String, String>],
-    given: &RunArguments,
+    given: &RunProgram,
 ) -> Option<&'a BTreeMap<String, String>> {
     let command = &given.command;
     let there = |s: &Spelling| find(command, s).is_some() || composed(s, &given.composed).is_some();

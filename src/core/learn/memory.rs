@@ -89,7 +89,7 @@ impl Elsewhere<'_> {
         });
         let differs: Vec<String> = differs.collect();
         format!(
-            "run {}, attempt {}, fitted with {}, and what fits there need not fit here: it does not count",
+            "run {}, attempt {}, fitted with {}; that may not fit here, so it does not count",
             self.entry.run,
             self.entry.attempt,
             differs.join("; ")

@@ -45,7 +45,7 @@ pub(super) fn bounds_by(
     };
     if let Some(text) = chosen.filter(|_| !knob.choices.is_empty()) {
         return Some(format!(
-            "{} = {text} is none of {}",
+            "{} = {text} is not one of {}",
             knob.name,
             knob.choices.join(", ")
         ));

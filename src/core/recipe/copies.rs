@@ -206,7 +206,7 @@ fn written(
     let given = yaml.get(&keys)?;
     if given.is_none() && edit.place.missing == Missing::Refuse {
         let what = format!(
-            "{} has no place in {file}: without a key {} the program would not read it",
+            "{} cannot be written to {file}: it has no key {}, so the program would not read it",
             edit.knob.name, edit.place.path
         );
         return Err(Problem::new(what).at(

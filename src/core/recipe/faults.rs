@@ -47,7 +47,7 @@ impl Preset {
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.is_empty() {
-            let what = "it has no templates: it is there for scripts that you have";
+            let what = "it has no templates; it is for scripts that you already have";
             let hint =
                 "`oomctl adopt SCRIPT` reads one; docs/presets.md says how a preset gets templates";
             problems.push(self.fault(what).hint(hint));

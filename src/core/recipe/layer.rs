@@ -23,14 +23,14 @@ pub enum LayerKind {
     Dataset,
     /// Project file.
     Project,
+    /// Words of the command of a program that `oomctl run` starts.
+    Command,
     /// Learned from earlier runs.
     Learned,
     /// `OOMCTL_*` variables.
     Environment,
     /// Point of a sweep.
     Sweep,
-    /// Words of the command of a program that is started here.
-    Command,
     /// `--set`.
     Flags,
     /// An escalation rung.

@@ -35,20 +35,20 @@ pub(super) fn faults(files: &[FileSpec], knobs: &[Knob]) -> Vec<String> {
                 .any(|f| f.name == place.file && f.copy.is_some());
             if !copied {
                 faults.push(format!(
-                    "{}: {} is no file of the preset with `copy`",
+                    "{}: {} is not a file of the preset with `copy`",
                     knob.name, place.file
                 ));
             }
             if place.keys().iter().any(String::is_empty) || place.path.matches('"').count() % 2 == 1
             {
                 faults.push(format!(
-                    "{}: `{}` is no path of keys",
+                    "{}: `{}` is not a path of keys",
                     knob.name, place.path
                 ));
             }
             if matches!(knob.kind, ValueKind::List | ValueKind::Map) {
                 faults.push(format!(
-                    "{}: only single values can stand in a file, not {}",
+                    "{}: a file can hold only single values, not {}",
                     knob.name,
                     knob.kind.noun()
                 ));

@@ -32,7 +32,7 @@ impl ProbeSpec {
         let mut faults = Vec::new();
         match preset.knob(&self.steps) {
             Some(knob) if knob.kind == ValueKind::Int => {}
-            Some(_) => faults.push(format!("probe: {} is no count of steps", self.steps)),
+            Some(_) => faults.push(format!("probe: {} is not a count of steps", self.steps)),
             None => faults.push(format!("probe: there is no knob named {}", self.steps)),
         }
         for (name, scalar) in &self.set {
@@ -86,7 +86,7 @@ probe: PROBE
     fn a_probe_of_knobs_that_do_not_exist_or_count_nothing_is_refused() {
         for (probe, what) in [
             ("{ steps: halt }", "no knob named halt"),
-            ("{ steps: eval }", "eval is no count of steps"),
+            ("{ steps: eval }", "eval is not a count of steps"),
             ("{ steps: stop, set: { sav: -1 } }", "no knob named sav"),
             ("{ steps: stop, set: { save: often } }", "save: "),
         ] {

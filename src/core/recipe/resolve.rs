@@ -219,7 +219,7 @@ impl<'a> Resolver<'a> {
         };
         let result = prepared.evaluate(scope)?;
         let value = expr::from_jinja(&result).ok_or_else(|| {
-            format!("the expression `{text}` gives {result}, which is no value of a knob")
+            format!("the expression `{text}` gives {result}, which is not a value of a knob")
         })?;
         Ok(Resolved {
             value: as_kind(knob.kind, value),

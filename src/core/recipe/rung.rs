@@ -151,8 +151,8 @@ impl RungSpec {
         let slower = self.slower.filter(|s| !(0.0..1.0).contains(s));
         let moves = self.moves.iter().filter_map(Move::fault);
         let nothing = self.moves.is_empty() || self.title.is_empty();
-        let nothing =
-            nothing.then_some("it lacks moves or a title, and no knob set has a rung of this name");
+        let nothing = nothing
+            .then_some("it needs moves and a title, because no knob set has a rung of this name");
         let slower = slower.map(|_| "slower is a share, at least 0 and below 1");
         moves.chain(slower).chain(nothing)
     }

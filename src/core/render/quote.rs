@@ -39,7 +39,7 @@ pub fn sbatch_word(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "{text:?} cannot stand in an #SBATCH line: no spaces, quotes or control characters there"
+        "{text:?} is not possible in an #SBATCH line: no spaces, quotes or control characters"
     ))
 }
 

@@ -54,7 +54,8 @@ impl Request {
     /// none, or that is not known.
     #[must_use]
     pub fn shelf(&self, rungs: &[Layer]) -> Option<CheckpointDirectory> {
-        let disk = self.on_disk()?;
+        // Whether a command goes on from a checkpoint is the user's to say.
+        let disk = self.on_disk().filter(|_| self.command().is_none())?;
         let shape = self.shape(rungs).ok()?;
         let env = self.preset().env();
         if !expr::holds(env, &disk.used_when, shape.scope()).ok()? {
@@ -99,7 +100,7 @@ impl Request {
         let Some(disk) = self.on_disk() else {
             let preset = &self.preset().name;
             return Err(Problem::new(format!(
-                "preset {preset} does not say how to go on from a checkpoint"
+                "preset {preset} does not say how to resume from a checkpoint"
             )));
         };
         let name = folder.rsplit('/').next().unwrap_or(folder);
@@ -107,7 +108,7 @@ impl Request {
         if !pattern.is_some_and(|p| p.is_match(name)) {
             let step = &disk.step;
             return Err(Problem::new(format!(
-                "{folder} is no checkpoint: its name does not match {step}"
+                "{folder} is not a checkpoint: its name does not match {step}"
             )));
         }
         self.inputs_mut().resume_from = Some(folder.to_owned());
@@ -118,7 +119,7 @@ impl Request {
         let folder = self.inputs().resume_from.as_ref()?;
         Some(Resumption {
             layer: Some(self.set(&self.on_disk()?.from, folder, attempt)?),
-            text: format!("goes on from {folder}, as asked"),
+            text: format!("resumes from {folder} (--resume-from)"),
         })
     }
 
@@ -138,13 +139,15 @@ impl Request {
         let because = match newest {
             Some(newest) => match &newest.fault {
                 None => {
-                    let text = format!("goes on from step {} ({})", newest.step, newest.name);
+                    let text = format!("resumes from step {} ({})", newest.step, newest.name);
                     return Some(Resumption { layer: None, text });
                 }
                 Some(fault) => format!("{} cannot be loaded: {fault}", newest.name),
             },
             None => match (&wanted, &disk.newest) {
-                (Some(step), Some(file)) => format!("{file} names step {step}, which is not there"),
+                (Some(step), Some(file)) => {
+                    format!("{file} names step {step}, which does not exist")
+                }
                 (None, Some(file)) => format!("{file} is missing"),
                 (_, None) => return None,
             },
@@ -153,13 +156,13 @@ impl Request {
             Some(older) => {
                 let path = format!("{}/{}", listing.folder, older.name);
                 let text = format!(
-                    "goes on from step {} ({}): {because}",
+                    "resumes from step {} ({}): {because}",
                     older.step, older.name
                 );
                 (self.set(&disk.from, &path, attempt)?, text)
             }
             None => {
-                let text = format!("begins at step 0: {because}{}", self.cost());
+                let text = format!("starts at step 0: {because}{}", self.cost());
                 (self.set(&disk.afresh, "", attempt)?, text)
             }
         };
@@ -295,7 +298,7 @@ fn fault(
     kinds.iter().find_map(|((of, kind), ranks)| {
         let whole = u64::try_from(ranks.len()).is_ok_and(|n| n == *of);
         let what = if kind.is_empty() { "shards" } else { kind };
-        (!whole).then(|| format!("{} of its {of} {what} are there", ranks.len()))
+        (!whole).then(|| format!("only {} of its {of} {what} exist", ranks.len()))
     })
 }
 

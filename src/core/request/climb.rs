@@ -67,17 +67,30 @@ impl Request {
         let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
         let kept = self.inputs().ladder.iter().filter(|r| !is_left_out(r));
         let ladder: Vec<RungSpec> = kept.cloned().collect();
+        let here = match past.machine {
+            Some(machine) => Some(self.on_machine(rungs, machine, incident)?),
+            None => None,
+        };
         let mut decision = self.decided(rungs, attempt, |context| {
             let context = ClimbContext {
                 ladder: &ladder,
                 ..*context
+            };
+            let Some((facts, chosen)) = &here else {
+                return self.answer(&context, past, incident);
+            };
+            let layers: Vec<Layer> = context.layers.iter().chain(chosen).cloned().collect();
+            let context = ClimbContext {
+                cluster: facts,
+                layers: &layers,
+                ..context
             };
             self.answer(&context, past, incident)
         })?;
         let left_out = self.inputs().ladder.iter().filter(is_left_out);
         decision.skipped_mut().extend(left_out.map(|rung| Skipped {
             rung: rung.rung.clone(),
-            reason: "left out, as was asked for".to_owned(),
+            reason: "skipped by request".to_owned(),
         }));
         Ok(decision)
     }

@@ -137,12 +137,10 @@ fn cause(incident: &Incident, one_process: Option<&(&ScriptText, DeviceScript)>)
     let place = place.unwrap_or_default();
     match incident.device_index {
         Some(gpu) if gpu > 0 => format!(
-            "one process drives all GPUs{place}; it gathers their outputs on one of them, and the optimizer works on the \
-             first: here GPU {gpu} is full"
+            "one process drives all GPUs{place}. It gathers their outputs on one GPU, and the optimizer runs on the first: here GPU {gpu} is full"
         ),
         _ => format!(
-            "one process drives all GPUs{place}: it gathers their outputs on the first, where the optimizer works too, so \
-             that one is full before the others"
+            "one process drives all GPUs{place}. It gathers their outputs on the first, where the optimizer runs too, so that GPU fills up first"
         ),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::request::Request;
+use crate::core::launch::GpuWish;
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::{Origin, Refusal, Role, Value};
 
@@ -11,7 +12,7 @@ use oomctl_base::{Origin, Refusal, Role, Value};
 pub struct Handed {
     /// Further options for the scheduler, one argv word each.
     pub options: Vec<String>,
-    /// Arguments of the script.
+    /// Arguments of the script; of a program its command.
     pub arguments: Vec<String>,
     /// Which of the environment the job gets, where that is not all of it.
     pub export: Option<String>,
@@ -19,6 +20,8 @@ pub struct Handed {
     pub one_log: bool,
     /// Variables of the environment that are other than those of the submission.
     pub variables: BTreeMap<String, String>,
+    /// What a program that is started here asks of the GPUs of this machine.
+    pub gpu: Option<GpuWish>,
 }
 
 /// Where the user looks for the logs of a job. None where that cannot be told, or both go together.
@@ -33,11 +36,14 @@ pub struct LogLinks {
 }
 
 impl Request {
-    /// What the scheduler is handed beside the files.
+    /// What the scheduler is handed beside the files, which lie in the folder `dir`.
     ///
     /// # Errors
     /// When it is no legal configuration.
-    pub fn handed(&self, rungs: &[Layer]) -> Result<Handed, Refusal> {
+    pub fn handed(&self, rungs: &[Layer], dir: &str) -> Result<Handed, Refusal> {
+        if let Some(command) = self.command() {
+            return self.command_handed(command, rungs, dir);
+        }
         let own = self.own_handed(rungs)?;
         Ok(own.unwrap_or_else(|| Handed {
             options: self.inputs().sbatch.clone(),

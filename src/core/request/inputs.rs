@@ -10,6 +10,7 @@ use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use crate::core::adopt::Scripts;
 use crate::core::ladder::Policy;
+use crate::core::launch::RunProgram;
 use crate::core::recipe::copies::Original;
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
 use oomctl_base::job::JobRef;
@@ -86,6 +87,9 @@ pub struct Inputs {
     /// The scripts, where attempts are patches of the user's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scripts: Option<Scripts>,
+    /// The program, where attempts are its command with other values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<RunProgram>,
     /// The job that is its first attempt, where that was submitted without us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<Adopts>,
@@ -113,7 +117,7 @@ pub struct Inputs {
     /// Whom to tell of it who does not watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notices: Option<Notices>,
-    /// `slurm` or `local`.
+    /// `slurm`, `local` or `program`.
     pub backend: String,
     /// Working directory of the jobs, absolute.
     pub workdir: String,
@@ -153,7 +157,7 @@ pub const INPUTS_VERSION: u32 = 1;
 
 impl Inputs {
     /// Is what these are made ready to the same for both: preset, sets, version, ladder and texts? Scripts of the user's
-    /// own are each run's own.
+    /// own, and commands, are each run's own.
     pub(super) fn is_same_stack(&self, other: &Self) -> bool {
         self.preset == other.preset
             && self.knob_sets == other.knob_sets
@@ -164,5 +168,7 @@ impl Inputs {
             && self.ladder == other.ladder
             && self.scripts.is_none()
             && other.scripts.is_none()
+            && self.program.is_none()
+            && other.program.is_none()
     }
 }

@@ -7,6 +7,7 @@
 
 mod checkpoint;
 mod climb;
+mod command;
 mod data_parallel;
 mod environment;
 mod handed;
@@ -15,7 +16,6 @@ mod limits;
 mod made;
 mod memory;
 mod notices;
-mod own;
 mod plan;
 mod probe;
 #[expect(
@@ -26,6 +26,7 @@ mod request;
 mod rule_of_thumb;
 mod script_plan;
 mod scripts;
+mod source;
 mod stacks;
 mod start;
 mod trial;

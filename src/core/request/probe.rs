@@ -40,7 +40,7 @@ impl Request {
         let Some(spec) = &preset.probe else {
             let what = format!("preset {} does not say what makes a job short", preset.name);
             return Err(Problem::new(what)
-                .hint("it names the knob under `probe: { steps: KNOB }`; a run keeps the preset that it was submitted with")
+                .hint("add `probe: { steps: KNOB }` to the preset; a run keeps the preset that it was submitted with")
                 .into());
         };
         let mut inputs = self.inputs().clone();
@@ -74,11 +74,11 @@ impl Request {
         let given = set.iter().flat_map(|l| &l.settings);
         let given: Vec<String> = given.map(|(k, s)| format!("{k}={}", s.value)).collect();
         let what = format!(
-            "with {} a short job takes other memory than the job that it is about, and would say nothing of it",
+            "with {}, a short job needs different memory from the full job, so a probe would prove nothing",
             given.join(" ")
         );
         Err(Problem::new(what)
-            .hint("set there what ends or places the job: time_limit, partition")
+            .hint("set what ends or places the job there: time_limit, partition")
             .into())
     }
 

@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
 use super::made::Made;
 use super::notices::Notices;
-use super::own::RequestScripts;
+use super::source::Source;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
@@ -37,7 +37,7 @@ pub struct Resources {
 pub struct Request {
     inputs: Inputs,
     made: Arc<Made>,
-    pub(super) own: Option<RequestScripts>,
+    pub(super) source: Source,
 }
 
 /// Gives the run's name to the knob that a preset has for it, below all other layers.
@@ -71,7 +71,7 @@ impl Request {
             .map(|s| parse_knob_set(&s.path, &s.text))
             .collect::<Result<_, _>>()
             .map_err(fault)?;
-        let (preset, own) = RequestScripts::new(&inputs, file, sets)?;
+        let (preset, source) = Source::new(&inputs, file, sets)?;
         let mut inputs = inputs;
         name(&mut inputs.layers, &preset, &inputs.run);
         let mut problems = check_answers(&inputs.ladder);
@@ -90,7 +90,11 @@ impl Request {
             .transpose()
             .map_err(fault)?;
         let made = Arc::new(Made::new(preset, profile));
-        Ok(Self { inputs, made, own })
+        Ok(Self {
+            inputs,
+            made,
+            source,
+        })
     }
 
     /// Inputs of the same stack made ready, holding what both hold once.
@@ -106,7 +110,7 @@ impl Request {
                 ..inputs
             },
             made: Arc::clone(&self.made),
-            own: None,
+            source: Source::Templates,
         }
     }
 
@@ -221,6 +225,9 @@ impl Request {
         if let Some(asked) = self.own_resources(rungs) {
             return Ok(asked);
         }
+        if self.command().is_some() {
+            return self.command_resources(rungs);
+        }
         let shape = self.shape(rungs)?;
         let first = |role| self.made.preset.with_role(role).next();
         let count = |role, none| {
@@ -252,8 +259,11 @@ impl Request {
             return Ok(files);
         }
         let shape = self.shape(rungs)?;
-        let mut files = render(&self.made.preset, &shape, &self.inputs.templates, place)
-            .map_err(|e: TemplateError| Problem::new(e.to_string()))?;
+        let mut files = match self.command() {
+            Some(_) => vec![self.command_file(rungs, place)?],
+            None => render(&self.made.preset, &shape, &self.inputs.templates, place)
+                .map_err(|e: TemplateError| Problem::new(e.to_string()))?,
+        };
         let copies = copies(&self.made.preset, &shape, &self.inputs.originals)?;
         files.extend(copies.into_iter().map(|(name, text)| RenderedFile {
             name,

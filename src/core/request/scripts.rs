@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::handed::{Handed, LogLinks};
 use super::request::{Request, Resources};
+use super::source::{RequestScripts, Source};
 use crate::core::adopt;
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
@@ -22,14 +23,21 @@ impl Request {
     #[must_use]
     pub fn adoption(&self) -> Option<Adoption<'_>> {
         let scripts = self.inputs().scripts.as_ref()?;
-        let own = self.own.as_ref()?;
+        let own = self.own_scripts()?;
         Some(scripts.read(&own.submission, &own.stacks))
+    }
+
+    fn own_scripts(&self) -> Option<&RequestScripts> {
+        match &self.source {
+            Source::Scripts(scripts) => Some(scripts),
+            _ => None,
+        }
     }
 
     /// What has to be said of the scripts: where they go against the preset, it is the preset which is not believed.
     #[must_use]
     pub fn doubts(&self) -> &[String] {
-        self.own.as_ref().map_or(&[], |own| &own.doubts)
+        self.own_scripts().map_or(&[], |own| &own.doubts)
     }
 
     /// The scripts with the values of these rungs; None where the run's files come from templates.
@@ -102,6 +110,9 @@ impl Request {
     /// # Errors
     /// What is not known of the scripts.
     pub fn own_facts(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        if let Some(command) = self.command() {
+            return Ok(self.command_facts(command));
+        }
         let facts = self.adoption().map(|adoption| adopt::comparable(&adoption));
         facts
             .transpose()
@@ -134,6 +145,7 @@ impl Request {
             export: adopt::export(&adoption.reading),
             one_log: !adopt::has_error_log(&adoption.reading),
             variables: variables.filter(|(n, v)| known(n) != Some(v)).collect(),
+            gpu: None,
         }))
     }
 

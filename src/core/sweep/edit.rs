@@ -12,7 +12,7 @@ use oomctl_scripts::yaml;
 /// Applies the changes of a repair to the text of the sweep's file.
 ///
 /// # Errors
-/// Where the file is written in a way that cannot be edited: what to change by hand.
+/// Where the file has a form that cannot be edited: what to change by hand.
 pub fn apply(path: &str, text: &str, sweep: &Sweep, repair: &Repair) -> Result<String, String> {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut added = Vec::new();

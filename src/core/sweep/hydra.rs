@@ -165,7 +165,7 @@ fn numbers(inside: &str) -> Result<Vec<f64>, String> {
             .parse::<f64>()
             .ok()
             .filter(|x| x.is_finite());
-        number.ok_or_else(|| format!("`{text}` is no number"))
+        number.ok_or_else(|| format!("`{text}` is not a number"))
     };
     parts.iter().map(read).collect()
 }

@@ -299,7 +299,7 @@ impl<'a> Judge<'a> {
     pub fn unmentioned(&self) -> Option<String> {
         let names = self.unmentioned.join(", ");
         (!names.is_empty()).then(|| {
-            format!("nothing says what {names} does to memory; what does nothing is named under `recognise: indifferent` of the preset")
+            format!("the effect of {names} on memory is unknown; list knobs without effect under `recognise: indifferent` of the preset")
         })
     }
 

@@ -193,7 +193,7 @@ fn by_formulas(
         let mut sum = 0.0;
         for (name, node) in terms {
             let term = nodes.number(*node, cell)?;
-            sum += term.ok_or_else(|| format!("{name} is no number"))?;
+            sum += term.ok_or_else(|| format!("{name} is not a number"))?;
         }
         if sum > bytes {
             (bytes, fullest) = (sum, number);

@@ -129,7 +129,7 @@ fn step(context: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Re
         (None, Some((bytes, gpu))) => {
             format!("{} of {} GiB in {}", gib(bytes), gib(gpu), detail.phase)
         }
-        (None, None) => return Ok(RepairStep::Stuck("its memory is not known".to_owned())),
+        (None, None) => return Ok(RepairStep::Stuck("its memory use is unknown".to_owned())),
     };
     if brief.rule.is_none()
         && let Some(batched) = in_batches(context, state, &mut judge, &cell, &why)

@@ -103,7 +103,7 @@ pub fn select(
 /// Every cell of a sweep with one of the values that are wanted.
 fn all(sweep: &Sweep, wanted: &[Vec<u32>]) -> Result<Vec<Cell>, String> {
     if sweep.method == Method::Bayes {
-        let what = "the method `bayes` chooses each cell by the results of those before, which the service of W&B does and nothing here; --count N draws N cells of it at random, `method: grid` runs every one";
+        let what = "the method `bayes` needs W&B's service to choose each cell; here --count N draws N cells at random, and `method: grid` runs all";
         return Err(what.to_owned());
     }
     if let Some(axis) = sweep.axes.iter().find(|a| a.sampled) {

@@ -1,36 +1,35 @@
-//! A program on this machine, without a scheduler: wait for a GPU, run it there, and when it died of memory
-//! run it again as the ladder says.
+//! A program on this machine, in the foreground: a GPU is found and claimed before it starts, and from there on its run is
+//! like any other.
 //!
-//! Rule: as in all of this room nothing is decided and nothing is printed here: `core/launch` says what
-//! follows, a `LaunchListener` is told.
+//! Rule: nothing is decided here but which GPU is free, and nothing is printed: a `LaunchListener` is told.
 
-mod attempt;
+mod foreground;
+mod minder;
 mod place;
 mod queue;
-mod record;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use serde::Serialize;
-
+use super::notice::{Notice, Observer};
+use super::{Handle, Supervisor, Until, WakeSources, drive, monotonic_clock};
+use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::ladder::{Decision, Skipped, Step};
-use crate::core::launch::{Ended, Launch, NextLaunch, only_moves_away};
-use crate::core::measure::Figure;
-use crate::core::recipe::Layer;
+use crate::core::ladder::Step;
 use crate::io::files::FileError;
-use crate::io::program::{Ears, Inbox, Outputs};
+use crate::io::program::{Ears, Outputs};
 use oomctl_base::Refusal;
-use oomctl_base::job::ExitStatus;
+use oomctl_base::job::{ExitStatus, GpuUsed};
 use oomctl_base::units::Bytes;
-use oomctl_diagnose::Incident;
 use oomctl_gpu::nvml::GpuError;
 
-pub use place::MachineGpus;
-use place::{ClaimedGpu, LaunchPlace};
-pub use queue::{QueueEntry, queue};
+pub use foreground::Foreground;
+pub use place::{LaunchPlace, MachineGpus};
+pub use queue::{Queued, queue};
+
+/// The longest wait for a program that runs on while nothing can be written down of it any more.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// A program cannot be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -54,93 +53,60 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// The exit code; of a program that cannot be started that of a shell.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Refused(_) => Exit::Configuration,
+            Self::Gpu(_) | Self::File(_) => Exit::Failed,
+            Self::Start { source, .. } => match source.kind() {
+                std::io::ErrorKind::NotFound => Exit::NotFound,
+                _ => Exit::NotExecutable,
+            },
+        }
+    }
+}
+
 impl From<Refusal> for LaunchError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-/// The GPU that an attempt had.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GpuUsed {
-    /// NVML's index; of a MIG device that of its GPU.
-    pub index: u32,
-    /// UUID, as in `CUDA_VISIBLE_DEVICES`.
-    pub uuid: String,
-    /// Product name.
-    pub name: String,
-    /// Capacity.
-    pub total_bytes: Bytes,
-    /// Bytes that were free at the start.
-    pub free_bytes: Bytes,
-    /// Most bytes in use at any look, everybody's.
-    pub peak_bytes: Option<Bytes>,
-    /// Most bytes of the program's own processes, where the driver tells.
-    pub own_peak_bytes: Option<Bytes>,
-}
-
-/// One attempt, as it is recorded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LaunchAttempt {
-    /// From 1.
-    pub number: u32,
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// Its GPU; none on the CPU.
-    pub gpu: Option<GpuUsed>,
-    /// When it started.
-    pub started: Timestamp,
-    /// How long it ran.
-    pub seconds: f64,
-    /// Exit code and signal.
-    pub exit: ExitStatus,
-    /// Why it failed; none where it did not.
-    pub incident: Option<Incident>,
-    /// Figures of memory that it printed.
-    pub figures: Vec<Figure>,
-    /// Rungs that were taken after it.
-    pub rungs: Vec<Step>,
-}
-
-/// How it went on to the end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LaunchOutcome {
-    /// The program ended in success.
-    Succeeded,
-    /// It failed, and not of memory.
-    Failed,
-    /// It died of memory, and nothing is left to try.
-    Exhausted {
-        /// Every rung with its reason.
-        skipped: Vec<Skipped>,
-    },
-    /// Somebody ended it.
-    Signalled,
-    /// The program could not be started.
-    NotStarted {
-        /// Why.
-        why: String,
-    },
+/// How a program ended the last time that it was to run.
+#[derive(Debug, Default)]
+pub enum ProgramResult {
+    /// It has not ended.
+    #[default]
+    Runs,
+    /// It ended by itself, or because somebody ended it.
+    Exited(ExitStatus),
+    /// It could not be started.
+    NotStarted(LaunchError),
     /// No GPU was to be had, and the CPU is not allowed.
-    NoGpu {
-        /// Why.
-        why: String,
-    },
+    NoGpu(String),
+    /// A signal came while a GPU was waited for.
+    Signalled(i32),
 }
 
-/// What came of a program.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// How it ended.
-    pub outcome: LaunchOutcome,
-    /// The program's exit code, as a shell gives it.
-    pub exit_code: u8,
-    /// Its attempts.
-    pub attempts: Vec<LaunchAttempt>,
+impl ProgramResult {
+    /// The exit code that a shell gives: the program's own, or 128 and the signal.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let code = match self {
+            Self::Runs => return Exit::Failed,
+            Self::NoGpu(_) => return Exit::BudgetSpent,
+            Self::NotStarted(error) => return error.exit(),
+            Self::Signalled(signal) => 128 + signal,
+            Self::Exited(exit) if exit.signal != 0 => 128 + exit.signal,
+            Self::Exited(exit) => exit.code,
+        };
+        Exit::Program(u8::try_from(code & 0xff).unwrap_or(1))
+    }
 }
 
-/// Something to tell.
+/// Something to tell besides what happens to the run.
 #[derive(Debug)]
 pub enum LaunchNews<'a> {
     /// A remark.
@@ -156,24 +122,24 @@ pub enum LaunchNews<'a> {
         /// How long it will be.
         limit: Duration,
     },
+    /// Where it starts after what earlier runs taught.
+    Start(&'a str),
     /// No GPU was to be had.
     NoGpu {
         /// Why.
         why: &'a str,
     },
+    /// Rungs are taken before the first attempt.
+    Climbing(&'a [Step]),
     /// An attempt starts.
     Started {
         /// From 1.
-        number: u32,
+        number: &'a str,
         /// The program and its arguments.
         command: &'a [String],
         /// Its GPU.
         gpu: Option<&'a GpuUsed>,
     },
-    /// An attempt ended.
-    Ended(&'a LaunchAttempt),
-    /// Rungs are taken.
-    Climbing(&'a [Step]),
     /// The memory of the dead program is waited for.
     Settling {
         /// Bytes in use that were not before the attempt.
@@ -182,170 +148,107 @@ pub enum LaunchNews<'a> {
 }
 
 /// Whoever listens.
-pub trait LaunchListener: Send {
+pub trait LaunchListener: Observer + Send {
     /// Takes news.
     fn news(&mut self, news: &LaunchNews<'_>);
 }
 
-/// One program to be run.
-pub struct LaunchJob<'a> {
-    /// Its command and its ladder.
-    pub launch: &'a Launch,
-    /// Where its output goes, made anew for each attempt.
-    pub outputs: &'a (dyn Fn() -> Outputs + Sync),
-    /// Where its attempts are recorded.
-    pub records: Option<PathBuf>,
+/// A listener that the loop and the program's start tell.
+pub type SharedListener = Arc<Mutex<dyn LaunchListener>>;
+
+/// What a program is run with.
+pub struct Launch {
+    /// Where its output goes besides the logs of the attempt, made anew for each attempt.
+    pub outputs: Box<dyn Fn() -> Outputs + Send>,
     /// What tells of signals.
-    pub ears: &'a Ears,
+    pub ears: Ears,
+    /// The GPUs of this machine.
+    pub machine: Arc<MachineGpus>,
+    /// What was found for the first attempt.
+    pub first: LaunchPlace,
+    /// Who is told.
+    pub listener: SharedListener,
+}
+
+/// What has become of a program.
+pub struct Launched {
+    /// The facts of its run.
+    pub history: History,
+    /// How it ended the last time.
+    pub result: ProgramResult,
+    /// Where its run lies.
+    pub folder: PathBuf,
+}
+
+impl Launched {
+    /// Of a program of which no run was begun.
+    #[must_use]
+    pub fn nothing(result: ProgramResult) -> Self {
+        Self {
+            history: History::default(),
+            result,
+            folder: PathBuf::new(),
+        }
+    }
 }
 
 /// Runs a program to its end, however many attempts that takes.
-///
-/// # Errors
-/// When it cannot be started, or the machine cannot be looked at.
-pub fn launch(
-    job: &LaunchJob<'_>,
-    machine: &mut MachineGpus,
-    listener: &mut dyn LaunchListener,
-) -> Result<Summary, LaunchError> {
-    AttemptLoop::new(job).run(machine, None, listener)
+#[must_use]
+pub fn launch(handle: Handle, launch: Launch) -> Launched {
+    let (wake, sources) = WakeSources::channel();
+    let mut observer = Listening(Arc::clone(&launch.listener));
+    let result = Arc::new(Mutex::new(ProgramResult::Runs));
+    let foreground = Foreground::new(launch, wake, Arc::clone(&result));
+    let mut supervisor = Supervisor::new(Box::new(foreground), monotonic_clock());
+    supervisor.add(handle);
+    drive(&mut supervisor, Until::Finished, &sources, &mut observer);
+    // Where its facts cannot be written down any more the program itself runs on.
+    while supervisor.runs().any(is_left) && matches!(*locked(&result), ProgramResult::Runs) {
+        let _ = sources.wait(LONG);
+    }
+    let handles = supervisor.into_handles();
+    let handle = handles.into_iter().next();
+    let mut launched = Launched::nothing(std::mem::take(&mut *locked(&result)));
+    if let Some(handle) = handle {
+        launched.history = handle.history().clone();
+        handle.folder().dir().clone_into(&mut launched.folder);
+    }
+    launched
 }
 
-/// The attempts of one program.
-struct AttemptLoop<'a> {
-    job: &'a LaunchJob<'a>,
-    rungs: Vec<Layer>,
-    attempts: Vec<LaunchAttempt>,
-    /// Bytes that the next attempt needs at least, because the last one died with the same values.
-    needed: Option<Bytes>,
+/// Has it a job that runs, and is it not worked on any more?
+fn is_left(handle: &Handle) -> bool {
+    let attempt = handle.history().attempt();
+    let runs = attempt.is_some_and(|a| a.job.is_some() && a.ended_at.is_none());
+    handle.error().is_some() && runs
 }
 
-impl<'a> AttemptLoop<'a> {
-    fn new(job: &'a LaunchJob<'a>) -> Self {
-        Self {
-            job,
-            rungs: Vec::new(),
-            attempts: Vec::new(),
-            needed: None,
-        }
-    }
+fn locked<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    /// Attempts until it is over. The ladder ends, and with it this. `first` is what was found for the first
-    /// attempt, where that was looked for already.
-    fn run(
-        mut self,
-        machine: &mut MachineGpus,
-        mut first: Option<LaunchPlace>,
-        listener: &mut dyn LaunchListener,
-    ) -> Result<Summary, LaunchError> {
-        let mut held: Option<ClaimedGpu> = None;
-        loop {
-            let mut attempt = self.job.launch.attempt(&self.rungs)?;
-            attempt.need = attempt.need.max(self.needed.unwrap_or_default());
-            let place = match first.take() {
-                Some(place) => place,
-                None => machine.place(&attempt, held.take(), self.job.ears, listener)?,
-            };
-            match place {
-                LaunchPlace::Signal(number) => {
-                    let code = u8::try_from(128 + number).unwrap_or(1);
-                    return Ok(self.over(LaunchOutcome::Signalled, code));
-                }
-                LaunchPlace::Nowhere { why } => {
-                    listener.news(&LaunchNews::NoGpu { why: &why });
-                    if !self.leave_the_gpu(listener)? {
-                        return Ok(self.over(LaunchOutcome::NoGpu { why }, NO_GPU.code()));
-                    }
-                    continue;
-                }
-                LaunchPlace::Cpu => {}
-                LaunchPlace::Gpu(found) => held = Some(found),
-            }
-            // A signal that came while a GPU was looked for must not be lost: `ending` is set before anybody is
-            // told, so from here on it is seen or heard.
-            let inbox = Inbox::default();
-            self.job.ears.add(&inbox);
-            if let Some(signal) = self.job.ears.ending() {
-                let code = u8::try_from(128 + signal).unwrap_or(1);
-                return Ok(self.over(LaunchOutcome::Signalled, code));
-            }
-            let number = self.number();
-            let held_now = held.as_mut();
-            let ended = attempt::run(
-                self.job, &attempt, number, held_now, machine, listener, &inbox,
-            )?;
-            let (ended, tried) = ended;
-            self.attempts.push(tried);
-            let gpu = held.as_ref().map(|h| h.claim.uuid.clone());
-            let gpus = if ended.of_memory() {
-                let left: Vec<String> = attempt.excluded_gpus.iter().chain(&gpu).cloned().collect();
-                machine.usable(attempt.need.max(ended.needed().unwrap_or_default()), &left)
-            } else {
-                0
-            };
-            let place = (gpu.as_deref(), gpus);
-            let next = self.job.launch.after(&ended, &self.rungs, number, place)?;
-            if let Some(outcome) = self.take(&ended, next, listener) {
-                return Ok(self.over(outcome, ended.code()));
-            }
-        }
-    }
+/// Hands on what the loop tells.
+struct Listening(SharedListener);
 
-    fn number(&self) -> u32 {
-        u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX)
-    }
-
-    /// Takes the rungs of what is next, or says how it ended. The attempt is told and recorded with them.
-    fn take(
-        &mut self,
-        ended: &Ended,
-        next: NextLaunch,
-        listener: &mut dyn LaunchListener,
-    ) -> Option<LaunchOutcome> {
-        let (outcome, steps) = match next {
-            NextLaunch::Again { steps } => (None, steps),
-            NextLaunch::Exhausted { skipped } => {
-                (Some(LaunchOutcome::Exhausted { skipped }), Vec::new())
-            }
-            NextLaunch::Over if ended.told => (Some(LaunchOutcome::Signalled), Vec::new()),
-            NextLaunch::Over if ended.code() == 0 => (Some(LaunchOutcome::Succeeded), Vec::new()),
-            NextLaunch::Over => (Some(LaunchOutcome::Failed), Vec::new()),
-        };
-        self.needed = match only_moves_away(&steps) {
-            true => self.needed.max(ended.needed()),
-            false => None,
-        };
-        if let Some(tried) = self.attempts.last_mut() {
-            tried.rungs.clone_from(&steps);
-            listener.news(&LaunchNews::Ended(tried));
-            record::write(self.job.records.as_deref(), tried, listener);
-        }
-        if outcome.is_none() {
-            listener.news(&LaunchNews::Climbing(&steps));
-        }
-        self.rungs.extend(steps.into_iter().map(|s| s.layer));
-        outcome
-    }
-
-    /// Takes the rung to the CPU for want of a GPU; false where there is none.
-    fn leave_the_gpu(&mut self, listener: &mut dyn LaunchListener) -> Result<bool, LaunchError> {
-        let decision = self.job.launch.without_gpu(&self.rungs, self.number())?;
-        let Decision::Climb { steps, .. } = decision else {
-            return Ok(false);
-        };
-        listener.news(&LaunchNews::Climbing(&steps));
-        self.rungs.extend(steps.into_iter().map(|s| s.layer));
-        Ok(true)
-    }
-
-    fn over(self, outcome: LaunchOutcome, exit_code: u8) -> Summary {
-        Summary {
-            outcome,
-            exit_code,
-            attempts: self.attempts,
-        }
+impl Observer for Listening {
+    fn notice(&mut self, notice: &Notice<'_>) {
+        locked(&*self.0).notice(notice);
     }
 }
 
-/// The exit code where no GPU was to be had in time: a budget that is spent.
-const NO_GPU: Exit = Exit::BudgetSpent;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_that_of_a_shell() {
+        let exited = |code, signal| ProgramResult::Exited(ExitStatus { code, signal });
+        let codes = [exited(3, 0), exited(0, 15), exited(0, 0)].map(|r| r.exit().code());
+        assert_eq!(codes, [3, 143, 0]);
+        assert_eq!(
+            ProgramResult::NoGpu(String::new()).exit(),
+            Exit::BudgetSpent
+        );
+        assert_eq!(ProgramResult::Signalled(2).exit().code(), 130);
+    }
+}

@@ -1,12 +1,16 @@
 //! Where an attempt runs: the GPU that it holds already, one that is waited for, or the CPU.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::{GpuUsed, LaunchError, LaunchListener, LaunchNews};
-use crate::core::launch::ProgramAttempt;
+use super::{LaunchError, LaunchListener, LaunchNews};
+use crate::core::launch::GpuWish;
 use crate::io::claims::{Claims, GpuClaim};
 use crate::io::gpu_pool::{Cards, GpuRequest};
 use crate::io::program::{Ears, Inbox, ProgramEvent};
+use oomctl_base::job::{GpuUsed, RunMachine};
 use oomctl_base::units::Bytes;
 use oomctl_gpu::nvml::{Driver, GpuError};
 use oomctl_gpu::{Card, GpuChoice, Visible, choose};
@@ -24,20 +28,28 @@ pub struct MachineGpus {
     claims: Claims,
     list: Option<String>,
     /// Set while programs of ours run whose end may free a GPU: then waiting costs no patience.
-    pub(super) others: Option<std::sync::Arc<std::sync::atomic::AtomicUsize>>,
+    pub(super) others: Option<Arc<AtomicUsize>>,
+    capacities: OnceLock<BTreeMap<String, Bytes>>,
 }
 
 /// A GPU that is claimed.
-pub(super) struct ClaimedGpu {
-    pub claim: GpuClaim,
-    pub gpu: GpuUsed,
+pub struct ClaimedGpu {
+    pub(super) claim: GpuClaim,
+    pub(super) gpu: GpuUsed,
 }
 
 /// Where an attempt runs.
-pub(super) enum LaunchPlace {
+pub enum LaunchPlace {
+    /// On a GPU that was claimed for it.
     Gpu(ClaimedGpu),
+    /// On the CPU, as was asked for.
     Cpu,
-    Nowhere { why: String },
+    /// No GPU is to be had.
+    Nowhere {
+        /// Why.
+        why: String,
+    },
+    /// A signal came while one was waited for.
     Signal(i32),
 }
 
@@ -58,6 +70,7 @@ impl MachineGpus {
             claims: Claims::open()?,
             list,
             others: None,
+            capacities: OnceLock::new(),
         })
     }
 
@@ -67,18 +80,23 @@ impl MachineGpus {
         Some(Cards::new(driver, &self.claims))
     }
 
-    /// How many GPUs the ladder has to choose from: those that it has `left`, and the others that are large enough,
-    /// whoever uses them now.
-    pub(super) fn usable(&self, need: Bytes, left: &[String]) -> usize {
-        let seen = self.cards().map(|mut c| c.look(self.list.as_deref()).cards);
-        let other = |card: &&Card| card.total_bytes >= need && !left.contains(&card.uuid);
-        left.len() + seen.iter().flatten().filter(other).count()
+    /// The capacity of each GPU, by UUID. It does not change: it is looked at once.
+    pub(super) fn capacities(&self) -> BTreeMap<String, Bytes> {
+        let looked = || {
+            let seen = self.cards().map(|mut c| c.look(self.list.as_deref()).cards);
+            let cards = seen.into_iter().flatten();
+            cards.map(|card| (card.uuid, card.total_bytes)).collect()
+        };
+        self.capacities.get_or_init(looked).clone()
     }
 
     /// Finds a place for an attempt, and waits for it. `held` is the GPU of the attempt before.
-    pub(super) fn place(
+    ///
+    /// # Errors
+    /// When claims cannot be written.
+    pub fn place(
         &self,
-        attempt: &ProgramAttempt,
+        wish: &GpuWish,
         held: Option<ClaimedGpu>,
         ears: &Ears,
         listener: &mut dyn LaunchListener,
@@ -88,7 +106,7 @@ impl MachineGpus {
         if let Some(signal) = ears.ending() {
             return Ok(LaunchPlace::Signal(signal));
         }
-        if attempt.cpu {
+        if wish.cpu {
             return Ok(LaunchPlace::Cpu);
         }
         let Some(mut cards) = self.cards() else {
@@ -98,32 +116,32 @@ impl MachineGpus {
             });
         };
         if let Some(held) = held
-            && !attempt.excluded_gpus.contains(&held.claim.uuid)
+            && !wish.excluded.contains(&held.claim.uuid)
         {
             if let Some(signal) = settle(&mut cards, &held, &inbox, listener) {
                 return Ok(LaunchPlace::Signal(signal));
             }
-            if let Some(held) = again(&mut cards, held, attempt.need) {
+            if let Some(held) = again(&mut cards, held, wish.need) {
                 return Ok(LaunchPlace::Gpu(held));
             }
         }
-        self.search(&mut cards, attempt, &inbox, listener)
+        self.search(&mut cards, wish, &inbox, listener)
     }
 
     fn search(
         &self,
         cards: &mut Cards<'_>,
-        attempt: &ProgramAttempt,
+        wish: &GpuWish,
         inbox: &Inbox,
         listener: &mut dyn LaunchListener,
     ) -> Result<LaunchPlace, LaunchError> {
         let wanted = GpuRequest {
-            need: attempt.need,
-            claim: attempt.claim,
-            excluded: &attempt.excluded_gpus,
+            need: wish.need,
+            claim: wish.claim,
+            excluded: &wish.excluded,
         };
-        let limit = Duration::from_secs(attempt.wait_s);
-        let every = Duration::from_secs(attempt.check_every_s);
+        let limit = Duration::from_secs(wish.wait_s);
+        let every = Duration::from_secs(wish.check_every_s);
         let mut start = Instant::now();
         loop {
             let seen = cards.look(self.list.as_deref());
@@ -134,7 +152,7 @@ impl MachineGpus {
                 wanted.claim.is_none(),
             ) {
                 GpuChoice::Never { largest } => {
-                    let why = self.never(&seen, attempt, largest);
+                    let why = self.never(&seen, wish, largest);
                     return Ok(LaunchPlace::Nowhere { why });
                 }
                 GpuChoice::Wait { best } => best.1,
@@ -146,7 +164,7 @@ impl MachineGpus {
             if self.others_run() {
                 start = Instant::now();
             }
-            let (need, waited) = (attempt.need, start.elapsed());
+            let (need, waited) = (wish.need, start.elapsed());
             if waited >= limit {
                 let found = available(&seen.cards);
                 let why = format!("no GPU had {need} available within {}{found}", words(limit));
@@ -165,17 +183,29 @@ impl MachineGpus {
         }
     }
 
+    /// What a program has here that was given this place.
+    #[must_use]
+    pub fn machine(&self, place: &LaunchPlace) -> RunMachine {
+        RunMachine {
+            gpu: match place {
+                LaunchPlace::Gpu(held) => Some(held.gpu.clone()),
+                _ => None,
+            },
+            capacities: self.capacities(),
+        }
+    }
+
     fn others_run(&self) -> bool {
         let others = self.others.as_ref();
-        others.is_some_and(|n| n.load(std::sync::atomic::Ordering::Acquire) > 0)
+        others.is_some_and(|n| n.load(Ordering::Acquire) > 0)
     }
 
     /// Why no GPU will ever do.
-    fn never(&self, seen: &Visible, attempt: &ProgramAttempt, largest: Option<Bytes>) -> String {
+    fn never(&self, seen: &Visible, wish: &GpuWish, largest: Option<Bytes>) -> String {
         let list = self.list.as_deref().unwrap_or_default();
         match (largest, &seen.unknown) {
             (Some(largest), _) => {
-                format!("no GPU has {}: the largest has {largest}", attempt.need)
+                format!("no GPU has {}: the largest has {largest}", wish.need)
             }
             (None, Some(word)) => {
                 format!("CUDA_VISIBLE_DEVICES={list} names no GPU of this machine ({word})")
@@ -205,8 +235,6 @@ fn claim(
                 name: card.name.clone(),
                 total_bytes: card.total_bytes,
                 free_bytes: card.free(),
-                peak_bytes: None,
-                own_peak_bytes: None,
             };
             return Ok(Some(ClaimedGpu { claim, gpu }));
         }
@@ -246,7 +274,6 @@ fn again(cards: &mut Cards<'_>, mut held: ClaimedGpu, need: Bytes) -> Option<Cla
     let reading = cards.reading(&held.gpu.uuid, |_| false)?;
     let free = Bytes(reading.total_bytes.0.saturating_sub(reading.used_bytes.0));
     held.gpu.free_bytes = free;
-    (held.gpu.peak_bytes, held.gpu.own_peak_bytes) = (None, None);
     (free >= need).then_some(held)
 }
 

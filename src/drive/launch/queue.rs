@@ -4,32 +4,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::place::{LaunchPlace, MachineGpus};
-use super::{AttemptLoop, LaunchError, LaunchJob, LaunchListener, LaunchOutcome, Summary};
-use crate::core::exit::Exit;
+use super::{LaunchError, SharedListener, locked};
+use crate::core::launch::GpuWish;
 use crate::io::program::{Ears, ProgramEvent};
 
 /// One program of a queue.
-pub struct QueueEntry<'a> {
-    /// The program.
-    pub job: LaunchJob<'a>,
+pub struct Queued<'a, R> {
+    /// What its first attempt asks of the GPUs.
+    pub wish: GpuWish,
     /// Who is told of it.
-    pub listener: Box<dyn LaunchListener + 'a>,
+    pub listener: SharedListener,
+    /// Runs it at the place that was found.
+    pub run: Box<dyn FnOnce(MachineGpus, LaunchPlace) -> R + Send + 'a>,
 }
 
 /// Runs programs in the order given, several at a time where several GPUs are free. The result of each, in
-/// that order; none for one that was not begun.
-pub fn queue(
-    entries: Vec<QueueEntry<'_>>,
+/// that order; none for one that was not begun, or whose thread broke.
+pub fn queue<R: Send>(
+    entries: Vec<Queued<'_, R>>,
     list: Option<&str>,
     ears: &Ears,
-) -> Vec<Option<Result<Summary, LaunchError>>> {
+) -> Vec<Option<Result<R, LaunchError>>> {
     let running = Arc::new(AtomicUsize::new(0));
     let turn = CpuTurn::default();
     let turn = &turn;
     std::thread::scope(|scope| {
         let mut started = Vec::new();
-        for mut entry in entries {
-            let found = find(&mut entry, list, ears, &running);
+        for entry in entries {
+            let found = find(&entry, list, ears, &running);
             let (machine, place) = match found {
                 Ok((_, LaunchPlace::Signal(_))) => {
                     started.push(None);
@@ -47,15 +49,16 @@ pub fn queue(
             running.fetch_add(1, Ordering::AcqRel);
             let running = Arc::clone(&running);
             started.push(Some(Ok(scope.spawn(move || {
-                let done = run(entry, machine, place);
+                let done = (entry.run)(machine, place);
                 running.fetch_sub(1, Ordering::AcqRel);
                 drop(taken);
                 ears.tell(|| ProgramEvent::Freed);
                 done
             }))));
         }
-        let ends = started.into_iter().map(|s| {
-            s.map(|s| s.and_then(|thread| thread.join().unwrap_or_else(|_| Ok(broken()))))
+        let ends = started.into_iter().map(|begun| match begun? {
+            Ok(thread) => thread.join().ok().map(Ok),
+            Err(error) => Some(Err(error)),
         });
         ends.collect()
     })
@@ -89,34 +92,16 @@ impl Drop for Taken<'_> {
 }
 
 /// A GPU for the next program.
-fn find(
-    entry: &mut QueueEntry<'_>,
+fn find<R>(
+    entry: &Queued<'_, R>,
     list: Option<&str>,
     ears: &Ears,
     running: &Arc<AtomicUsize>,
 ) -> Result<(MachineGpus, LaunchPlace), LaunchError> {
     let mut machine = MachineGpus::open(list.map(str::to_owned))?;
     machine.others = Some(Arc::clone(running));
-    let attempt = entry.job.launch.attempt(&[])?;
-    let place = machine.place(&attempt, None, ears, entry.listener.as_mut())?;
-    Ok((machine, place))
-}
-
-fn run(
-    mut entry: QueueEntry<'_>,
-    mut machine: MachineGpus,
-    place: LaunchPlace,
-) -> Result<Summary, LaunchError> {
+    let place = machine.place(&entry.wish, None, ears, &mut *locked(&*entry.listener))?;
     // From here on the program waits for itself: the queue has gone on to the next.
     machine.others = None;
-    AttemptLoop::new(&entry.job).run(&mut machine, Some(place), entry.listener.as_mut())
-}
-
-/// What is said of a program whose thread broke.
-fn broken() -> Summary {
-    Summary {
-        outcome: LaunchOutcome::Failed,
-        exit_code: Exit::Failed.code(),
-        attempts: Vec::new(),
-    }
+    Ok((machine, place))
 }

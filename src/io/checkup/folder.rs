@@ -37,8 +37,8 @@ pub fn folder(path: &Path) -> Vec<CheckFinding> {
         }
         Err(e) => {
             let (shown, why) = (there.display(), e.kind());
-            let found = format!("nothing can be written in {shown}: {why}");
-            let advice = "runs are kept in .oomctl/runs of the project: call oomctl in a folder of yours that can be written, or `chmod u+w` this one";
+            let found = format!("cannot write in {shown}: {why}");
+            let advice = "oomctl keeps runs in .oomctl/runs of the project: work in a folder that you can write, or `chmod u+w` this one";
             findings.push(CheckFinding::with(CheckHealth::Bad, "files", found, advice));
         }
     }
@@ -51,14 +51,14 @@ fn place(there: &Path) -> CheckFinding {
     match network_file_system(there) {
         Ok(Some(name)) => CheckFinding::good("run folder", format!("{shown}, on {name}")),
         Ok(None) => CheckFinding {
-            advice: Some("nothing for jobs of this machine; with Slurm it must be on a file system that the compute nodes share".to_owned()),
+            advice: Some("fine for jobs on this machine; with Slurm use a file system that the compute nodes share".to_owned()),
             ..CheckFinding::good("run folder", format!("{shown}, on a file system of this machine"))
         },
         Err(e) => CheckFinding::with(
             CheckHealth::Odd,
             "run folder",
-            format!("{shown}: its file system cannot be told: {e}"),
-            "look at the lines below; where they are good, nothing",
+            format!("{shown}: cannot determine its file system: {e}"),
+            "see the lines below; if they are good, nothing to do",
         ),
     }
 }
@@ -83,7 +83,7 @@ fn files(folder: &Path) -> CheckFinding {
             CheckHealth::Bad,
             "files",
             format!("cannot {what}: {e}"),
-            "the ledger needs all of them: keep the project on another file system (a home or scratch folder, no object store)",
+            "the ledger needs all of these: use another file system for the project (home or scratch, not an object store)",
         ),
     }
 }
@@ -116,12 +116,12 @@ fn lock(folder: &Path) -> CheckFinding {
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| e.to_string())
         });
     match locked {
-        Ok(()) => CheckFinding::good("locks", "flock works; the ledger does without locks"),
+        Ok(()) => CheckFinding::good("locks", "flock works (the ledger does not need it)"),
         Err(e) => CheckFinding::with(
             CheckHealth::Odd,
             "locks",
             format!("flock: {e}"),
-            "nothing for oomctl, whose ledger does without locks; other programs in this folder may need them",
+            "nothing to do: the ledger needs no locks; other programs in this folder may",
         ),
     }
 }
@@ -152,7 +152,7 @@ fn clock(folder: &Path) -> CheckFinding {
         CheckHealth::Odd,
         "clock",
         format!("the file server is {} s {word} this machine", apart.abs()),
-        "times in reports will be off by that; ask the administrators about NTP on this machine",
+        "times in reports will be off by that much; ask the administrators about NTP",
     )
 }
 
@@ -162,7 +162,7 @@ fn space(room: &StatVfs) -> CheckFinding {
     let files = inodes.map_or(String::new(), |n| format!(", room for {n} more files"));
     let found = format!("{} free{files}", Bytes(free));
     let few = inodes.is_some_and(|n| n < FEW_FILES);
-    let advice = "free some, or move the project: a full disk ends runs, and their logs are cut";
+    let advice = "free some space, or move the project: a full disk ends runs and cuts their logs";
     match free {
         _ if inodes == Some(0) || free < NOTHING => {
             CheckFinding::with(CheckHealth::Bad, "space", found, advice)

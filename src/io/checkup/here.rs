@@ -72,7 +72,7 @@ fn other(path: &Path, first: bool, deadline: Duration) -> CheckFinding {
     let what = match answer.end {
         _ if line.starts_with("systemd ") => format!("the oomctl of systemd-oomd ({line})"),
         _ if is_ours => format!("another {line}"),
-        CommandEnd::TimedOut => "a program that does not tell its version".to_owned(),
+        CommandEnd::TimedOut => "a program that does not print its version".to_owned(),
         _ => format!("another program (`--version`: {line:?})"),
     };
     let found = format!("{} is {what}", path.display());
@@ -81,7 +81,7 @@ fn other(path: &Path, first: bool, deadline: Duration) -> CheckFinding {
             CheckHealth::Odd,
             "PATH",
             format!("{found}, and comes first on PATH"),
-            "put the folder of this program before it in PATH, or call this one by its full path",
+            "put this program's folder before it in PATH, or use the full path",
         ),
         (false, true) => CheckFinding::with(
             CheckHealth::Absent,
@@ -93,7 +93,7 @@ fn other(path: &Path, first: bool, deadline: Duration) -> CheckFinding {
             CheckHealth::Absent,
             "PATH",
             found,
-            "nothing: this program comes first on PATH",
+            "nothing to do: this program comes first on PATH",
         ),
     }
 }
@@ -119,13 +119,13 @@ pub fn driver() -> CheckFinding {
             CheckHealth::Absent,
             "NVML",
             "no NVIDIA driver on this machine",
-            "nothing on a login node; for a node with GPUs: `oomctl gpus --job JOBID`, or call this there",
+            "normal on a login node; for a node with GPUs use `oomctl gpus --job JOBID`, or run this there",
         ),
         Err(e) => CheckFinding::with(
             CheckHealth::Odd,
             "NVML",
             e.to_string(),
-            "`nvidia-smi` should say more; memory is not measured until it works",
+            "`nvidia-smi` should say more; oomctl measures no memory until it works",
         ),
     }
 }

@@ -24,7 +24,7 @@ pub fn folder_within(deadline: Duration, path: PathBuf) -> Vec<CheckFinding> {
     std::thread::spawn(move || drop(send.send(folder(&path))));
     receive.recv_timeout(deadline).unwrap_or_else(|_| {
         let found = format!("{shown} does not answer within {} s", deadline.as_secs_f32());
-        let advice = "its file server may be down: `df` on it would hang as well; try again, or work in another folder";
+        let advice = "its file server may be down (`df` would hang too); try again, or work in another folder";
         vec![CheckFinding::with(CheckHealth::Bad, "run folder", found, advice)]
     })
 }

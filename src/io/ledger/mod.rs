@@ -78,7 +78,7 @@ pub enum LedgerError {
         path: PathBuf,
     },
     /// A ledger is there already.
-    #[error("{} exists already", path.display())]
+    #[error("{} already exists", path.display())]
     Exists {
         /// The ledger.
         path: PathBuf,

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::core::launch::GpuWish;
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 
 /// What is handed to a scheduler for one attempt.
@@ -36,6 +37,8 @@ pub struct JobSubmission {
     pub export: Option<String>,
     /// Wall-clock limit of the job in seconds, where the backend itself must enforce it (local).
     pub time_limit_s: Option<u64>,
+    /// What a program that is started in the foreground asks of the GPUs here; its command is `arguments`.
+    pub gpu: Option<GpuWish>,
     /// The tasks, where it is a job array. Then the logs are those of the first task, and those of the others lie
     /// in the folders beside it.
     pub tasks: Option<ArrayTasks>,

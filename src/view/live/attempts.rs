@@ -37,7 +37,7 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     };
     pen.title(area, &format!("attempts of {}", card.name()), &tail);
     if attempts.is_empty() {
-        pen.row(area, 1, &[("  none yet: it waits for others", Ink::Dim)]);
+        pen.row(area, 1, &[("  none yet: waiting for other runs", Ink::Dim)]);
         return;
     }
     let chosen = at.filter(|_| attempts.len() > 1);
@@ -279,7 +279,7 @@ fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Atte
     let before = attempts.rfind(|a| a.number < attempt.number);
     let changes = before.into_iter().flat_map(|a| a.steps());
     let changes = changes.flat_map(|s| &s.changes);
-    let changes = changes.map(|c| format!("{} {} → {}", c.knob, c.from, c.to));
+    let changes = changes.map(|c| format!("{} {}", c.knob, c.values("→")));
     let text = format!("     {}", changes.collect::<Vec<_>>().join(", "));
     pen.row(area, row, &[(&text, Ink::Dim)]);
 }

@@ -13,23 +13,20 @@ pub const LINES: [(&str, &str); 16] = [
         "to the first, to the last; the end of a log is followed",
     ),
     ("tab", "move the runs, or the log"),
-    ("left right, [ ]", "the attempt before, the one after"),
+    ("left right, [ ]", "the previous attempt, the next one"),
     ("enter, z", "the log on the whole screen, and back"),
     ("o", "the other log (standard output, standard error)"),
     ("v", "the line that proves why the attempt failed"),
     ("/ n N", "search in the log; the next one, the one before"),
     ("f", "show only runs with these words in name or state"),
     ("esc", "show all runs again, mark nothing"),
-    (
-        "r",
-        "make the report of the run, and open it where that can be",
-    ),
+    ("r", "make the run's report, and open it if possible"),
     ("c", "cancel: end the run and its job"),
     ("e", "escalate now: end this attempt, climb the next rung"),
-    ("s", "skip a rung: the next escalation leaves it out"),
+    ("s", "skip a rung: the next escalation does not use it"),
     (
         "q, ctrl-c",
-        "detach: the jobs go on, `oomctl watch` takes up again",
+        "detach: the jobs go on; `oomctl watch` continues",
     ),
 ];
 

@@ -31,7 +31,10 @@ pub fn draw(buffer: &mut Buffer, look: TerminalFeatures, scene: Scene<'_>) -> Ro
     buffer.reset();
     let mut pen = Pen::new(buffer, look);
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("at least {} x {} are needed", LEAST.0, LEAST.1);
+        let text = format!(
+            "the terminal is too small: at least {} x {} needed",
+            LEAST.0, LEAST.1
+        );
         pen.row(area, 0, &[(&text, super::painter::Ink::Plain)]);
         return Rows::default();
     }

@@ -305,7 +305,7 @@ impl ScreenState {
         let card = self.card(board);
         let attempt = card.and_then(|c| self.attempt(c));
         let Some(evidence) = attempt.and_then(evidence) else {
-            self.told = Some("no line of a log says why this attempt failed".to_owned());
+            self.told = Some("the logs do not say why this attempt failed".to_owned());
             return;
         };
         if let Some(log) = shown.logs.iter().position(|name| *name == evidence.file) {

@@ -30,7 +30,7 @@ impl NextRungPreview {
         let told = |steps: &[Step]| {
             let rung = steps.first().map_or("", |s| s.rung.as_str()).to_owned();
             let changes = steps.iter().flat_map(|s| &s.changes);
-            let changes = changes.map(|c| format!("{} {} → {}", c.knob, c.from, c.to));
+            let changes = changes.map(|c| format!("{} {}", c.knob, c.values("→")));
             (rung, changes.collect::<Vec<_>>().join(", "))
         };
         Self {
@@ -120,7 +120,7 @@ impl Confirmation {
                 ..
             } => format!("End attempt {attempt} for {rung} ({changes})?"),
             Self::LeaveOut { attempt, rung, .. } => {
-                format!("Leave {rung} out, should attempt {attempt} run out of memory?")
+                format!("Skip {rung} if attempt {attempt} runs out of memory?")
             }
         }
     }

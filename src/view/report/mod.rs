@@ -332,8 +332,8 @@ fn quotes(incident: &Incident) -> Vec<EvidenceQuote> {
 fn changed(change: &Change) -> Changed {
     Changed {
         knob: change.knob.clone(),
-        from: change.from.to_string(),
-        to: change.to.to_string(),
+        from: change.from.shown(),
+        to: change.to.shown(),
         effect: change.effect.describe(),
     }
 }

@@ -90,11 +90,11 @@ fn changes(history: &History) -> String {
     let again = |a: &&Attempt| matches!(a.verdict, Some(Verdict::Again { .. }));
     let again = history.attempts.iter().filter(again).count();
     let mut text = match net(history).as_slice() {
-        [] => "Nothing of the configuration was changed".to_owned(),
+        [] => "The configuration was not changed".to_owned(),
         all => {
             let told: Vec<String> = all
                 .iter()
-                .map(|c| format!("{} {} → {}", c.knob, c.from, c.to))
+                .map(|c| format!("{} {}", c.knob, c.values("→")))
                 .collect();
             format!("Changed: {}; {}", told.join(", "), effect(history))
         }
@@ -126,7 +126,7 @@ fn effect(history: &History) -> &'static str {
         history.steps().any(effects)
     };
     if has(Effect::ChangesTraining) {
-        "this is another experiment than the one that was asked for"
+        "this is a different experiment from the one you submitted"
     } else if has(Effect::Resources) {
         "the mathematics of training are the same, on other resources"
     } else {

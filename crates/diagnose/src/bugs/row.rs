@@ -175,7 +175,7 @@ impl Package {
         let twice = self.bugs.iter().enumerate().filter_map(|(at, bug)| {
             let mut before = self.bugs[..at].iter();
             let known = before.any(|other| other.id == bug.id);
-            known.then(|| format!("the bug `{}` is there twice", bug.id))
+            known.then(|| format!("the bug `{}` is defined twice", bug.id))
         });
         bad.chain(twice).next()
     }

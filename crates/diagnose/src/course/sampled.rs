@@ -27,7 +27,7 @@ pub fn of_samples(
     let mut records = Records::default();
     for (at, bytes) in samples {
         let passed = u64::try_from(at - start).ok()?;
-        let step = 1 + passed.saturating_mul(steps) / seconds;
+        let step = (passed.saturating_mul(steps) / seconds).saturating_add(1);
         #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
         records.take(step, FigureMetric::Reserved, bytes.0 as f64);
     }

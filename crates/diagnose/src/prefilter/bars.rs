@@ -135,11 +135,13 @@ impl ByteCursor<'_> {
         self.0 = &self.0[count..];
     }
 
+    /// A number. One that is too large stays ahead.
     fn number(&mut self) -> Option<u64> {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
         let (number, rest) = self.0.split_at(digits);
+        let number = std::str::from_utf8(number).ok()?.parse().ok()?;
         self.0 = rest;
-        std::str::from_utf8(number).ok()?.parse().ok()
+        Some(number)
     }
 
     fn text(&mut self, text: &[u8]) -> bool {
@@ -151,7 +153,8 @@ impl ByteCursor<'_> {
     /// What it means that something else stands here.
     fn other(&self) -> BarMatch {
         match self.0.first() {
-            Some(b) if *b != b'\n' && *b != b'\r' && unusual(*b) => BarMatch::Perhaps,
+            Some(b'\n' | b'\r') => BarMatch::Nothing,
+            Some(b) if unusual(*b) || b.is_ascii_digit() => BarMatch::Perhaps,
             _ => BarMatch::Nothing,
         }
     }

@@ -145,6 +145,20 @@ fn newlines_are_counted_up_to_any_place() {
 }
 
 #[test]
+fn a_number_that_is_too_large_is_left_to_the_pattern() {
+    use super::{Bar, BarMatch};
+    let large = "7".repeat(90);
+    let step = format!("step:{large} - loss:0.1");
+    assert_eq!(Bar::Step.shown(step.as_bytes(), 0), BarMatch::Perhaps);
+    for bar in [
+        format!(" 1%|# | {large}/9 [00:01"),
+        format!(" 1%|# | 1/{large} [00:01"),
+    ] {
+        assert_eq!(Bar::Percent.shown(bar.as_bytes(), 2), BarMatch::Perhaps);
+    }
+}
+
+#[test]
 fn what_an_escape_sequence_takes_out_is_no_end_of_a_bar() {
     use super::{Bar, BarMatch};
     let shown = |text: &[u8]| {

@@ -117,7 +117,8 @@ impl CompiledUserSignature {
             return Err(fault(field, format!("{text:?} holds control characters")));
         }
         if given.contains.len() < SHORTEST {
-            let what = format!("needs at least {SHORTEST} characters, or it stands in every line");
+            let what =
+                format!("needs at least {SHORTEST} characters; a shorter one matches every line");
             return Err(fault("contains", what));
         }
         let known = kind::known(&given.kind).map(|row| row.class);

@@ -12,16 +12,16 @@ const MOST_VALUES: usize = 12_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PickleError {
     /// It would run code.
-    #[error("it asks Python to run code, which a snapshot of memory does not")]
+    #[error("it asks Python to run code; a memory snapshot never does")]
     RunsCode,
     /// It has an instruction that snapshots have not.
-    #[error("byte {at} is no part of a snapshot of memory")]
+    #[error("byte {at} does not belong to a memory snapshot")]
     Unknown {
         /// Offset in bytes.
         at: usize,
     },
     /// It is cut off, or its instructions do not fit each other.
-    #[error("it is broken off, or damaged, at byte {at}")]
+    #[error("it is truncated or damaged at byte {at}")]
     Damaged {
         /// Offset in bytes.
         at: usize,
@@ -30,7 +30,7 @@ pub enum PickleError {
     #[error("it holds more than {MOST_VALUES} values: record less history (max_entries)")]
     TooLarge,
     /// It is a pickle of something else.
-    #[error("it is no snapshot of PyTorch's allocator: it has no segments")]
+    #[error("this is not a snapshot of PyTorch's allocator: it has no segments")]
     NoSnapshot,
 }
 

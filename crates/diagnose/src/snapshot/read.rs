@@ -22,7 +22,7 @@ impl Incident {
     pub fn see(&mut self, mut snapshot: Snapshot) {
         if let Some(said) = self.allocated_bytes.filter(|said| !snapshot.agrees(*said)) {
             self.notes.push(format!(
-                "the snapshot has {} in use where the message says {said}: it is of another moment or process, and decides nothing",
+                "the snapshot has {} in use, the message says {said}: it is from another moment or process, so it is ignored",
                 snapshot.active_bytes
             ));
             (snapshot.at_failure, snapshot.fragmented) = (Some(false), None);

@@ -57,7 +57,7 @@ fn memory_errors(gpu: &Gpu) -> Option<GpuAdvice> {
     let errors = health.ecc_uncorrected.unwrap_or(0);
     let (text, command) = if health.replacement_failed {
         (
-            format!("GPU {index} has faulty memory that it cannot replace: it has to be exchanged"),
+            format!("GPU {index} has faulty memory that it cannot remap: replace the GPU"),
             format!("nvidia-smi -q -d ECC,ROW_REMAPPER -i {uuid}"),
         )
     } else if health.replacement_pending {
@@ -82,14 +82,14 @@ fn memory_errors(gpu: &Gpu) -> Option<GpuAdvice> {
 fn throttled(gpu: &Gpu) -> Option<GpuAdvice> {
     let why = match gpu.health.throttled.first()? {
         Throttle::Thermal => "it is too hot",
-        Throttle::PowerBrake => "the power supply cannot keep up",
+        Throttle::PowerBrake => "the power supply is too weak",
         Throttle::Hardware => "the hardware protects itself",
     };
     let heat = gpu
         .temperature_c
         .map(|c| format!(" ({c} C)"))
         .unwrap_or_default();
-    let text = format!("GPU {} runs slower than it could: {why}{heat}", gpu.index);
+    let text = format!("GPU {} is throttled: {why}{heat}", gpu.index);
     let command = format!(
         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {}",
         gpu.uuid

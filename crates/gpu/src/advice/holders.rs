@@ -41,7 +41,7 @@ fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<GpuAdvice> {
         ProcessLife::Gone => (
             Trouble::Zombie,
             format!(
-                "GPU {index}: {held} held by process {}, which does not exist any more",
+                "GPU {index}: {held} held by process {}, which no longer exists",
                 process.pid
             ),
             OPENERS.to_owned(),
@@ -49,7 +49,7 @@ fn dead(gpu: &Gpu, process: &Process, me: Option<&str>) -> Option<GpuAdvice> {
         ProcessLife::Ending => (
             Trouble::Stopped,
             format!(
-                "GPU {index}: {held} held by {}, which has ended but is not gone",
+                "GPU {index}: {held} held by {}, which has ended but still holds memory",
                 named(process)
             ),
             format!("ps -o pid,ppid,stat,wchan:32,cmd -p {}", process.pid),
@@ -79,7 +79,7 @@ fn unexplained(gpu: &Gpu) -> Option<GpuAdvice> {
         .sum();
     let rest = Bytes(gpu.memory.used.0.saturating_sub(told?));
     let text = format!(
-        "GPU {}: {rest} held by no process that can be seen: one of another container, or one that hangs",
+        "GPU {}: {rest} held by no process that can be seen: it is in another container, or hangs",
         gpu.index
     );
     (rest > UNEXPLAINED).then(|| about(gpu, Trouble::Zombie, text, OPENERS.to_owned()))

@@ -156,7 +156,7 @@ fn refuse_others(fields: &DecoderFields<'_>) -> Result<(), Unknown> {
     let classes = fields.beside("architectures").and_then(Value::as_array);
     let class = classes.and_then(|c| c.first()).and_then(Value::as_str);
     if let Some(class) = class.filter(|c| !Family::of(family).1 && !Family::is_decoder(c)) {
-        let why = format!("{class} is not known to be a decoder");
+        let why = format!("{class} is not a known decoder");
         return Err(Unknown::new("architectures", why));
     }
     if fields.flag("is_encoder_decoder")? == Some(true) {

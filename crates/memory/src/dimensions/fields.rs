@@ -89,7 +89,7 @@ impl<'a> DecoderFields<'a> {
             };
             let number = value.as_f64().filter(|x| x.fract() == 0.0 && *x >= 0.0);
             let Some(number) = number else {
-                return Err(self.fault(name, format!("{value} is no whole number")));
+                return Err(self.fault(name, format!("{value} is not a whole number")));
             };
             if number > most {
                 let why = format!("{value} is more than any model has (at most {most})");
@@ -124,11 +124,11 @@ impl<'a> DecoderFields<'a> {
         let why = match names.get(1..) {
             Some(others) if !others.is_empty() => {
                 format!(
-                    "is needed and missing, under its other names ({}) too",
+                    "is required, under its other names ({}) too",
                     others.join(", ")
                 )
             }
-            _ => "is needed and missing".to_owned(),
+            _ => "is required".to_owned(),
         };
         self.fault(names.first().unwrap_or(&""), why)
     }

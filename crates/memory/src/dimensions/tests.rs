@@ -181,7 +181,7 @@ fn the_decoder_of_a_model_that_sees_is_nested() {
     let missing = text.replace("\"num_hidden_layers\": 34", "\"num_hidden_layers\": null");
     let why = read_dimensions(&missing).unwrap_err().to_string();
     assert!(
-        why.starts_with("text_config.num_hidden_layers: is needed and missing"),
+        why.starts_with("text_config.num_hidden_layers: is required"),
         "{why}"
     );
 }
@@ -237,10 +237,7 @@ fn a_family_that_is_not_known_is_counted_as_a_plain_decoder_and_says_so() {
 #[test]
 fn what_is_missing_odd_or_absurd_is_refused_by_its_key() {
     let all = [
-        (
-            json!({ "hidden_size": null }),
-            "hidden_size: is needed and missing",
-        ),
+        (json!({ "hidden_size": null }), "hidden_size: is required"),
         (json!({ "hidden_size": 0 }), "hidden_size: 0 is no size"),
         (
             json!({ "hidden_size": -4096 }),
@@ -260,12 +257,9 @@ fn what_is_missing_odd_or_absurd_is_refused_by_its_key() {
         ),
         (
             json!({ "intermediate_size": null }),
-            "intermediate_size: is needed and missing",
+            "intermediate_size: is required",
         ),
-        (
-            json!({ "vocab_size": null }),
-            "vocab_size: is needed and missing",
-        ),
+        (json!({ "vocab_size": null }), "vocab_size: is required"),
         (
             json!({ "tie_word_embeddings": "no" }),
             "tie_word_embeddings: \"no\" is neither true nor false",
@@ -318,7 +312,7 @@ fn what_contradicts_itself_is_refused() {
         ),
         (
             json!({ "num_local_experts": 8 }),
-            "num_experts_per_tok: is needed and missing",
+            "num_experts_per_tok: is required",
         ),
         (
             json!({ "moe_num_experts": 16 }),
@@ -343,7 +337,7 @@ fn what_is_no_decoder_of_attention_is_refused() {
         (json!({ "audio_config": {} }), "audio_config:"),
         (
             json!({ "vision_config": {} }),
-            "vision_config.depth: is needed and missing",
+            "vision_config.depth: is required",
         ),
         (json!({ "model_type": "dbrx" }), "model_type:"),
         (json!({ "model_type": "bert" }), "model_type:"),

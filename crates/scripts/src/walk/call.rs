@@ -37,7 +37,7 @@ pub struct Call {
     pub unread_beside: Vec<String>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
-    /// Where further words are put; None where the command stands in several places.
+    /// Where further words are put; None where the command appears in several places.
     pub end: Option<ArgumentsEnd>,
 }
 

@@ -77,7 +77,7 @@ fn twice(entries: &[(YamlNode, YamlNode)]) -> Vec<Misreading> {
         match first.get(text) {
             Some(line) => {
                 let what = format!(
-                    "`{text}` stands in line {line} already; Python takes the last one without a word"
+                    "`{text}` is already in line {line}; Python silently uses the last one"
                 );
                 found.push(told(key, what, "remove one of the two".to_owned()));
             }
@@ -103,14 +103,14 @@ fn reading(text: &str) -> Option<(String, String)> {
     if let Some(truth) = truth(text) {
         return Some((
             format!(
-                "`{text}` is {} to Python, no text",
+                "`{text}` is {} to Python, not text",
                 if truth { "True" } else { "False" }
             ),
             format!("{truth}, or '{text}' where the word is meant"),
         ));
     }
     if let Some(number) = with_point(text) {
-        return Some((format!("`{text}` is text to PyYAML, no number"), number));
+        return Some((format!("`{text}` is text to PyYAML, not a number"), number));
     }
     if is(&SIXTY) {
         let seconds = digits.split(':').try_fold(0.0, |sum, part| {
@@ -124,7 +124,7 @@ fn reading(text: &str) -> Option<(String, String)> {
     }
     if is(&DATE) {
         return Some((
-            format!("`{text}` is a date to Python, no text"),
+            format!("`{text}` is a date to Python, not text"),
             format!("'{text}'"),
         ));
     }
@@ -144,7 +144,7 @@ fn reading(text: &str) -> Option<(String, String)> {
     {
         let value = i64::from_str_radix(octal, 8).ok()?;
         return Some((
-            format!("`{text}` is text to PyYAML, no number"),
+            format!("`{text}` is text to PyYAML, not a number"),
             value.to_string(),
         ));
     }
@@ -152,7 +152,7 @@ fn reading(text: &str) -> Option<(String, String)> {
     if grouped && all(|c| c.is_ascii_digit() || c == '_', digits) {
         let plain = text.replace('_', "");
         return Some((
-            format!("`{text}` is the number {plain} to Python, no text"),
+            format!("`{text}` is the number {plain} to Python, not text"),
             format!("{plain}, or '{text}' where the text is meant"),
         ));
     }

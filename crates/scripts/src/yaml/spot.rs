@@ -81,13 +81,14 @@ pub(super) fn locate<'a>(root: &'a YamlNode, path: &'a [String]) -> Result<Spot<
                 spot.steps.push(at);
             }
             YamlContent::Alias(_) => {
-                let what = format!(
-                    "{here} is an alias, and what it stands for is shared; write it out here"
-                );
+                let what =
+                    format!("{here} is an alias of a shared value; write the value out here");
                 return Err(node.fault(what));
             }
             YamlContent::Scalar { .. } => {
-                return Err(node.fault(format!("{here} is no mapping, so it cannot hold `{key}`")));
+                return Err(node.fault(format!(
+                    "{here} is not a mapping, so it cannot hold `{key}`"
+                )));
             }
         }
     }
@@ -118,7 +119,7 @@ pub(super) fn position(
 fn shared(node: &YamlNode, aliases: &BTreeMap<usize, u32>, what: &str) -> Result<(), Fault> {
     match aliases.get(&node.anchor).filter(|_| node.anchor != 0) {
         Some(line) => Err(node.fault(format!(
-            "{what} has an anchor, and line {line} stands for it too; a change would be one of both"
+            "{what} has an anchor that line {line} uses too; a change would affect both"
         ))),
         None => Ok(()),
     }
@@ -173,7 +174,7 @@ impl Spot<'_> {
         let fault = |what: &str| Err(self.node.fault(format!("{shown} {what}")));
         let style = match &self.node.content {
             _ if self.node.tagged => {
-                return fault("has a tag, which says how it is to be read; change it by hand");
+                return fault("has a YAML tag; change it by hand");
             }
             YamlContent::Alias(_) => ScalarStyle::Plain,
             YamlContent::Scalar { style, .. } => match style {

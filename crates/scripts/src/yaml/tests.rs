@@ -204,7 +204,7 @@ fn what_cannot_be_changed_alone_is_refused_with_its_line() {
         (
             "a: !!int '3'\n",
             "a",
-            "a has a tag, which says how it is to be read; change it by hand (f.yaml:1: a: !!int '3')",
+            "a has a YAML tag; change it by hand (f.yaml:1: a: !!int '3')",
         ),
         (
             "a: [1]\n",
@@ -234,7 +234,7 @@ fn what_cannot_be_changed_alone_is_refused_with_its_line() {
         (
             "a: 1\n---\nb: 1\n",
             "a",
-            "a second document begins here, and only files with one can be edited (f.yaml:3: b: 1)",
+            "a second document begins here; oomctl edits only files with one (f.yaml:3: b: 1)",
         ),
     ] {
         assert_eq!(set(file, path, &Value::Int(4)).unwrap_err(), why);

@@ -164,7 +164,7 @@ pub(super) fn parse(text: &str) -> Result<Option<YamlNode>, Fault> {
     let mut root: Option<YamlNode> = None;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|e| Fault {
-            what: format!("this is no YAML: {}", e.info()),
+            what: format!("not valid YAML: {}", e.info()),
             line: small(e.marker().line()),
             column: small(e.marker().col() + 1),
         })?;
@@ -218,9 +218,9 @@ pub(super) fn parse(text: &str) -> Result<Option<YamlNode>, Fault> {
         match open.last_mut() {
             Some(parent) => parent.take(done),
             None if root.is_some() => {
-                return Err(done.fault(
-                    "a second document begins here, and only files with one can be edited",
-                ));
+                return Err(
+                    done.fault("a second document begins here; oomctl edits only files with one")
+                );
             }
             None => root = Some(done),
         }

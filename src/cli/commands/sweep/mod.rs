@@ -97,10 +97,7 @@ fn fix(args: &SweepFixArgs) -> Result<Exit, CommandFailure> {
     }
     let repair = sweep::repair(&loaded.context(), &loaded.sweep, loaded.set.clone())?;
     if let Some(left) = &repair.left {
-        let what = format!(
-            "{}: no value of the sweep makes every cell run: {left}",
-            loaded.path
-        );
+        let what = format!("{}: no change makes every cell run: {left}", loaded.path);
         let hint = "`oomctl sweep check` shows the cells; set a knob that the sweep does not vary (--set), or take a larger GPU";
         return Err(CommandFailure::configuration(what).hint(hint));
     }
@@ -109,7 +106,7 @@ fn fix(args: &SweepFixArgs) -> Result<Exit, CommandFailure> {
             let written = sweep::apply(&loaded.path, text, &loaded.given, &repair);
             let by_hand = |what| {
                 CommandFailure::configuration(format!(
-                    "{}: the file is written in a way that cannot be edited safely",
+                    "{}: the file has a form that cannot be edited safely",
                     loaded.path
                 ))
                 .hint(what)

@@ -76,7 +76,7 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
         None => cells::new_name(&session.runs, &loaded)?,
     };
     SweepRecord::folder(&session.folder, &name)?;
-    let memory = learned::memory(&session, configuration);
+    let memory = learned::memory(&session, configuration.fresh);
     let wish = SweepOptions {
         name: &name,
         max_running: args.max_running,
@@ -141,7 +141,7 @@ fn none_left(view: &SweepSubmitView, loaded: &Loaded, json: bool) -> Result<Exit
         Exit::Configuration
     };
     print::show(json, &view.document(code, &[]), |_| view.text())?;
-    let what = format!("{}: no cell is left to run", loaded.path);
+    let what = format!("{}: no cell can run", loaded.path);
     let hint =
         "`oomctl sweep check` says why, `oomctl sweep fix` writes a sweep whose cells all run";
     Err(CommandFailure::new(code, what).hint(hint))

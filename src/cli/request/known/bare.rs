@@ -58,7 +58,7 @@ fn of_named(
         Ok(Some(model)) => Ok(of_model(&model.dimensions)),
         Ok(None) => {
             let looked = known.where_looked(name);
-            bail!("model: {name} is not known: {looked}")
+            bail!("unknown model {name}: {looked}")
         }
         Err(fault) => bail!("model: {}", fault.sentence()),
     }

@@ -189,7 +189,7 @@ impl<'a> LookupTables<'a> {
         };
         let folder = self.workdir.join(name);
         format!(
-            "there is no {}, {cache}the tables of models do not have it",
+            "there is no {}, {cache}it is not in the model tables",
             folder.join("config.json").display()
         )
     }
@@ -210,6 +210,6 @@ fn fault(path: &str, text: &str, unknown: &Unknown) -> CommandFailure {
     let what = format!("the dimensions of the model cannot be read: {unknown}");
     Problem::new(what)
         .at(unknown.field.clone(), origin)
-        .hint("give them by hand: model.layers, model.hidden, … and model.params under `knobs:`")
+        .hint("give them as model.layers, model.hidden, … and model.params under `knobs:`")
         .into()
 }

@@ -41,9 +41,9 @@ fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>) -> 
     Some(match known.gpu(&named.to_string()) {
         Ok(Some((Capacity::Several(sizes), _))) => {
             let sizes = sizes.join(" and of ");
-            format!("{named} is a name of cards of {sizes}; give {GPU_MEMORY}")
+            format!("{named} exists with {sizes}; give {GPU_MEMORY}")
         }
-        _ => format!("no table has GPUs of type {named}; give {GPU_MEMORY}"),
+        _ => format!("unknown GPU type {named}; give {GPU_MEMORY}"),
     })
 }
 
@@ -71,10 +71,7 @@ pub fn why_unknown(
     match known.model(&name) {
         Ok(Some(_)) => failure,
         Ok(None) => {
-            let what = format!(
-                "the model {name} is not known: {}",
-                known.where_looked(&name)
-            );
+            let what = format!("unknown model {name}: {}", known.where_looked(&name));
             failure.and(
                 CommandFailure::configuration(what)
                     .at(&named.origin)

@@ -55,9 +55,10 @@ impl Flags {
             (None, OnInterrupt::Cancel) => "--on-interrupt cancel",
             (None, OnInterrupt::Detach) => return Ok(()),
         };
-        let what = format!("{flag} is for a process that stays, and this one submits and goes");
-        Err(CommandFailure::usage(what)
-            .hint("add --watch, or give it to the `oomctl watch` that follows"))
+        let what = format!(
+            "{flag} needs a process that keeps watching; `submit` alone exits after submitting"
+        );
+        Err(CommandFailure::usage(what).hint("add --watch, or pass it to `oomctl watch`"))
     }
 }
 

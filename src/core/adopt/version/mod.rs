@@ -99,22 +99,22 @@ impl KnownVersion {
             Self::One(VersionStatement { number, by, .. }, other) => {
                 let taken = match number.before.as_str() {
                     "" => String::new(),
-                    _ => format!(", taken for {}", number.version),
+                    _ => format!(", treated as {}", number.version),
                 };
                 format!("{name} {number}, as {by} says{}{taken}", but(other))
             }
             Self::Several(a, b) => {
-                format!("{name}: {a}, {b}; taken for {newest}, the newest that is known")
+                format!(
+                    "{name} version unclear ({a}, {b}); assuming {newest}, the newest supported"
+                )
             }
             Self::Foreign(VersionStatement { number, by, .. }, other) => format!(
-                "{name} {number}, as {by} says{}, is none of those that are known ({}); taken for {newest}",
+                "{name} {number}, as {by} says{}, is not supported ({}); assuming {newest}",
                 but(other),
                 framework.supported
             ),
             Self::Nothing => {
-                format!(
-                    "{name}: nothing says which version; taken for {newest}, the newest that is known"
-                )
+                format!("{name} version not found; assuming {newest}, the newest supported")
             }
         })
     }

@@ -114,14 +114,14 @@ impl NotifiedEvent {
         let quiet_s = self.quiet_s.unwrap_or(0);
         match self.event {
             NewsKind::Escalated => {
-                let change = |c: &Change| format!("{} {} -> {}", c.knob, c.from, c.to);
+                let change = |c: &Change| format!("{} {}", c.knob, c.values("->"));
                 let changes: Vec<String> = self.changes.iter().map(change).collect();
                 let (rungs, changes) = (self.rungs.join(", "), changes.join(", "));
                 format!("{run}: attempt {number} failed{why}. Next: {rungs} ({changes})")
             }
             NewsKind::Hung => {
                 format!(
-                    "{run}: attempt {number} hangs, nothing has moved for {quiet_s} s; its job is cancelled"
+                    "{run}: attempt {number} hangs (no sign of life for {quiet_s} s); its job is cancelled"
                 )
             }
             NewsKind::Stalled => {

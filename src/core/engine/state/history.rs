@@ -9,7 +9,9 @@ use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
 use crate::core::ladder::{PastAttempt, Peak, Step};
+use crate::core::launch;
 use crate::core::recipe::Layer;
+use oomctl_base::units::Bytes;
 
 /// What the facts of a run add up to.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -70,6 +72,22 @@ impl History {
             rungs.extend(attempt.layers());
         }
         tried
+    }
+
+    /// Bytes that the next attempt of a program needs at least: what those before it had on a GPU and asked for, that
+    /// differ from it only in their GPU.
+    #[must_use]
+    pub fn needed(&self) -> Option<Bytes> {
+        let mut needed = None;
+        for attempt in self.attempts.iter().filter(|a| a.verdict.is_some()) {
+            let steps = attempt.steps();
+            let said = attempt.incident.as_ref().and_then(launch::needed);
+            needed = match !steps.is_empty() && launch::only_moves_away(steps) {
+                true => needed.max(said),
+                false => None,
+            };
+        }
+        needed
     }
 
     /// What was known when an attempt had ended, before it was decided what follows.

@@ -201,13 +201,13 @@ fn a_batch_never_reaches_zero_and_the_next_rung_follows() {
         "{}",
         reason("halve")
     );
-    assert_eq!(reason("no-op"), "changes nothing in the rendered files");
+    assert_eq!(reason("no-op"), "would not change the rendered files");
     assert_eq!(reason("cut"), "share = 0.3 is at its floor");
     assert_eq!(
         reason("more-gpus"),
         "gpus stays 4: 8 is not legal (rule minis-over-gpus)"
     );
-    assert_eq!(reason("more-mem"), "answers another kind of failure");
+    assert_eq!(reason("more-mem"), "helps against another kind of failure");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Requests on a small framework of their own.
 
+mod program;
 pub(crate) mod start;
 pub(crate) mod tune;

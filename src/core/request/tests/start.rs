@@ -85,6 +85,7 @@ pub(crate) fn stored(run: &str, preset: &str, (template, text): (&str, &str)) ->
         templates: BTreeMap::from([(template.to_owned(), text.to_owned())]).into(),
         originals: Arc::default(),
         scripts: None,
+        program: None,
         adopts: None,
         user: None,
         cluster: None,

@@ -34,8 +34,18 @@ impl Identity {
     /// This process.
     #[must_use]
     pub fn own() -> Self {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let start = stat(pid).map_or(0, |stat| stat.start);
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// The process of this machine that has this number now.
+    #[must_use]
+    pub fn of(pid: i32) -> Self {
+        Self::started(pid, stat(pid).map_or(0, |stat| stat.start))
+    }
+
+    /// The process of this boot that had this number and was started then.
+    #[must_use]
+    pub fn started(pid: i32, start: u64) -> Self {
         Self {
             pid,
             start,

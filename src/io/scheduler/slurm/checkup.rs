@@ -17,7 +17,7 @@ impl Slurm {
     pub fn checkup(&self) -> Vec<CheckFinding> {
         if self.clients.search.locate("sbatch").is_none() {
             let found = "no sbatch on PATH: jobs run on this machine (backend local)";
-            let advice = "where there is a Slurm: `module load slurm`, or put its commands on PATH";
+            let advice = "if there is a Slurm: `module load slurm`, or put its commands on PATH";
             return vec![CheckFinding::with(
                 CheckHealth::Absent,
                 "Slurm",
@@ -60,20 +60,20 @@ fn version(answer: &CommandOutput) -> CheckFinding {
         (Some(_), Some(_)) => CheckFinding::with(
             CheckHealth::Odd,
             "Slurm",
-            format!("{text}, older than what oomctl was tried with"),
+            format!("{text}, older than the versions tested with oomctl"),
             "try one small job first: `oomctl submit --watch`",
         ),
         _ if answer.stderr.contains("configuration source") => CheckFinding::with(
             CheckHealth::Bad,
             "Slurm",
-            "its commands are here and know no cluster (no slurm.conf)",
+            "Slurm is installed, but has no cluster (no slurm.conf)",
             "`export SLURM_CONF=...` or `module load slurm`; to run jobs on this machine: `--backend local`, or `backend: local` in oomctl.yaml",
         ),
         _ => CheckFinding::with(
             CheckHealth::Bad,
             "Slurm",
             format!("sbatch --version: {}", said(answer)),
-            "the sbatch on PATH is none, or is a wrapper that prints something else; `type -a sbatch` shows which it is",
+            "the sbatch on PATH is not Slurm's, or a wrapper that prints something else; `type -a sbatch` shows it",
         ),
     }
 }
@@ -86,7 +86,7 @@ fn controller(answer: &CommandOutput) -> CheckFinding {
             CheckHealth::Bad,
             "controller",
             format!("scontrol ping: {}", said(answer)),
-            "nothing can be submitted until it answers: try again, see whether `squeue` works, ask the administrators; jobs that run go on, and `oomctl watch` waits for it",
+            "no submissions until it answers: try again, test `squeue`, ask the administrators; running jobs go on, and `oomctl watch` waits",
         ),
     }
 }
@@ -101,7 +101,7 @@ fn accounting(answer: &CommandOutput) -> CheckFinding {
         }
         _ => format!("sacct: {}", said(answer)),
     };
-    let advice = "ends of jobs are then read from scontrol and from what the job itself left; keep `oomctl watch` running, for Slurm forgets a job minutes after its end";
+    let advice = "oomctl then reads job ends from scontrol and the job's own files; keep `oomctl watch` running, because Slurm forgets a job minutes after its end";
     CheckFinding::with(CheckHealth::Odd, "accounting", found, advice)
 }
 
@@ -116,10 +116,11 @@ fn json(command: &'static str, answer: &CommandOutput) -> CheckFinding {
     }
     let found = format!("{command} --json: {}", said(answer));
     if answer.end == CommandEnd::TimedOut {
-        let advice = "not known; nothing for oomctl, which reads the plain output";
+        let advice = "unknown; oomctl does not need it";
         return CheckFinding::with(CheckHealth::Absent, check, found, advice);
     }
-    let advice = "nothing for oomctl, which reads the plain output; scripts that use `--json` need a Slurm that was built with its JSON serializer";
+    let advice =
+        "oomctl does not need it; scripts that use `--json` need a Slurm with the JSON serializer";
     CheckFinding::with(CheckHealth::Absent, check, found, advice)
 }
 
@@ -137,7 +138,7 @@ fn from_nodes(answer: &CommandOutput) -> CheckFinding {
             CheckHealth::Absent,
             check,
             format!("scontrol show partition: {}", said(answer)),
-            "not known; `submit --supervise script` needs it, `--watch` and `--supervise job` do not",
+            "unknown; `submit --supervise script` needs it, `--watch` and `--supervise job` do not",
         ),
         [] => CheckFinding::good(
             check,
@@ -150,10 +151,10 @@ fn from_nodes(answer: &CommandOutput) -> CheckFinding {
             CheckHealth::Absent,
             check,
             format!(
-                "not everywhere: {} take jobs only from the nodes that AllocNodes names",
+                "not everywhere: {} accept jobs only from the nodes in AllocNodes",
                 closed.join(", ")
             ),
-            "there `submit --watch` on a login node supervises instead of `--supervise script`",
+            "there, use `submit --watch` on a login node instead of `--supervise script`",
         ),
     }
 }

@@ -23,7 +23,7 @@ const ACCOUNTING_REST: SignedDuration = SignedDuration::from_secs(120);
 /// What is remembered of a job between polls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PollState {
-    /// Since when queue and accounting know nothing of it.
+    /// Since when queue and accounting know nothing.
     silent_since: Option<Timestamp>,
     /// Its id was seen on another job.
     reused: bool,

@@ -41,7 +41,7 @@ const QUEUE_FULL: [&str; 2] = [
 const HINTS: [(&str, &str); 35] = [
     (
         "establish a configuration source",
-        "Slurm's commands are here and know no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine",
+        "Slurm is installed, but has no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine",
     ),
     (
         "unrecognized option",
@@ -93,7 +93,7 @@ const HINTS: [(&str, &str); 35] = [
     ),
     (
         "maxsubmitjob",
-        "the QOS allows no further job of yours for now: wait for one to end, or cancel one",
+        "the QOS allows you no further job for now: wait for one to end, or cancel one",
     ),
     (
         "violates accounting/qos policy",
@@ -137,7 +137,7 @@ const HINTS: [(&str, &str); 35] = [
     ),
     (
         "does not look like a batch script",
-        "the script's first line must be `#!/bin/bash` or the like",
+        "the script's first line must be like `#!/bin/bash`",
     ),
     ("batch script is empty", "the script is empty"),
     (
@@ -252,7 +252,7 @@ pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
         },
         (CommandEnd::Exited(0), None) => SubmitAnswer::Unclear {
             detail: format!(
-                "sbatch ended well, yet printed no job id: {:?}",
+                "sbatch succeeded, but printed no job id: {:?}",
                 first_line(&answer.stdout)
             ),
         },

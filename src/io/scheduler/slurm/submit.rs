@@ -119,7 +119,7 @@ fn check(submission: &JobSubmission) -> Result<(), SubmitAnswer> {
             return refused(format!("{} is not UTF-8", path.display()), "rename it");
         };
         if !path.is_absolute() || text.contains(['\0', '\n']) {
-            return refused(format!("{text:?} is no absolute path"), "rename it");
+            return refused(format!("{text:?} is not an absolute path"), "rename it");
         }
     }
     if !submission.workdir.is_dir() {
@@ -155,7 +155,7 @@ fn check(submission: &JobSubmission) -> Result<(), SubmitAnswer> {
 #[must_use]
 pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
     if !option.starts_with('-') || option == "--" || option == "-" {
-        let reason = format!("{option:?} is no option: sbatch would take it for the script");
+        let reason = format!("{option:?} is not an option: sbatch would take it for the script");
         return Some((
             reason,
             "write option and value as one word, `--partition=gpu` or `-pgpu`",

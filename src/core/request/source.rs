@@ -1,10 +1,49 @@
-//! The user's own scripts made ready to be read, and the preset that goes with them.
+//! Where the files of a run's attempts come from, and the preset that goes with it.
+
+use std::path::Path;
 
 use super::inputs::Inputs;
 use crate::core::adopt;
+use crate::core::launch::{Command, Copied};
 use crate::core::recipe::{KnobSetFile, Preset, PresetFile};
 use oomctl_base::Refusal;
 use oomctl_scripts::{INTERPRETER, Stack, Submission};
+
+/// Where the files of a run's attempts come from.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// Templates of the preset.
+    Templates,
+    /// The user's own scripts, patched.
+    Scripts(Box<RequestScripts>),
+    /// The command of a program, with other values.
+    Command(Box<Command>),
+}
+
+impl Source {
+    /// The source of a request, and the preset that goes with it.
+    pub(super) fn new(
+        inputs: &Inputs,
+        file: PresetFile,
+        sets: Vec<KnobSetFile>,
+    ) -> Result<(Preset, Self), Refusal> {
+        if let Some(program) = &inputs.program {
+            let preset = program.assemble(file, sets)?;
+            let copied = Copied {
+                project: Path::new(&inputs.project),
+                workdir: Path::new(&inputs.workdir),
+            };
+            let command = Command::new(program, &preset, &inputs.originals, copied)?;
+            return Ok((preset, Self::Command(Box::new(command))));
+        }
+        let version = inputs.framework_version.as_deref();
+        let Some(scripts) = &inputs.scripts else {
+            return Ok((Preset::assemble(file, sets, version)?, Self::Templates));
+        };
+        let (preset, scripts) = RequestScripts::new(inputs, scripts, file, sets)?;
+        Ok((preset, Self::Scripts(Box::new(scripts))))
+    }
+}
 
 /// The scripts of a request made ready to be read.
 #[derive(Debug, Clone)]
@@ -17,15 +56,13 @@ pub(super) struct RequestScripts {
 
 impl RequestScripts {
     /// The preset of a request for scripts, and what reads them.
-    pub(super) fn new(
+    fn new(
         inputs: &Inputs,
+        scripts: &adopt::Scripts,
         file: PresetFile,
         sets: Vec<KnobSetFile>,
-    ) -> Result<(Preset, Option<Self>), Refusal> {
+    ) -> Result<(Preset, Self), Refusal> {
         let version = inputs.framework_version.as_deref();
-        let Some(scripts) = &inputs.scripts else {
-            return Ok((Preset::assemble(file, sets, version)?, None));
-        };
         let stacks = match scripts.recognised {
             true => vec![file.stack(&sets)],
             false => Vec::new(),
@@ -37,7 +74,7 @@ impl RequestScripts {
             let line = INTERPRETER.trim_end();
             let name = &scripts.script;
             doubts.push(format!(
-                "{name} names no interpreter; our copy of it begins with `{line}`"
+                "{name} has no interpreter line; oomctl's copy begins with `{line}`"
             ));
         }
         let mut own = Self {
@@ -46,7 +83,7 @@ impl RequestScripts {
             doubts,
         };
         own.doubts.extend(own.anew(scripts));
-        Ok((preset, Some(own)))
+        Ok((preset, own))
     }
 
     /// That an attempt goes on from no checkpoint, where it is known that none of the programs does.
@@ -56,7 +93,7 @@ impl RequestScripts {
         let adoption = scripts.read(&self.submission, &self.stacks);
         let anew = adoption.calls().all(|call| stack.begins_anew(call));
         anew.then(|| {
-            "the program goes on from no checkpoint: each attempt begins at step 0".to_owned()
+            "the program does not resume from checkpoints: each attempt starts at step 0".to_owned()
         })
     }
 }

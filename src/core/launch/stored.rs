@@ -1,21 +1,26 @@
-//! What is asked for on the command line of `oomctl run`.
+//! A program as stored with its run.
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use oomctl_base::Origin;
 
 /// Values of a configuration that a program composes of files: text and place, by the key of a Hydra override.
 pub type Composed = BTreeMap<String, (String, Origin)>;
 
-/// What is asked for on the command line of `oomctl run`.
-#[derive(Debug, Clone, Default)]
-pub struct RunArguments {
+/// A program, as stored with its run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// How it spells knobs: `batch=training.batch_size`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spellings: Vec<String>,
     /// What the files say that it composes its configuration of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub composed: Composed,
-    /// Environment variables that it will have.
-    pub variables: BTreeMap<String, String>,
+    /// The model of the GPU that its first attempt gets.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gpu: String,
 }

@@ -1,0 +1,110 @@
+//! Text for people, folded at the terminal's width instead of in the middle of words.
+
+use std::borrow::Cow;
+
+use textwrap::core::display_width;
+
+/// The widest label that later lines of its text are indented below.
+const LABEL: usize = 40;
+/// The least room for text. A narrower terminal folds by itself.
+const NARROW: usize = 24;
+
+/// Folds the lines that are wider than `columns`. The lines that follow are indented below the text of the first.
+/// Diffs and commands stay as they are, since people copy them.
+pub fn folded(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.lines().all(|line| display_width(line) <= columns) {
+        return Cow::Borrowed(text);
+    }
+    let mut in_diff = false;
+    let lines = text.lines().map(|line| {
+        let bare = line.trim_start();
+        in_diff =
+            bare.starts_with("--- ") || in_diff && bare.starts_with(['+', '-', '@', '\\', ' ']);
+        let whole = in_diff || is_command(bare) || display_width(line) <= columns;
+        match hanging(line) {
+            indent if !whole && indent + NARROW <= columns => fold(line, indent, columns).into(),
+            _ => Cow::Borrowed(line),
+        }
+    });
+    let mut out = lines.collect::<Vec<_>>().join("\n");
+    if text.ends_with('\n') {
+        out.push('\n');
+    }
+    Cow::Owned(out)
+}
+
+fn fold(line: &str, indent: usize, columns: usize) -> String {
+    let below = " ".repeat(indent);
+    let options = textwrap::Options::new(columns)
+        .subsequent_indent(&below)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
+}
+
+/// Where the text of a line begins: behind the last gap of two blanks or more that ends a label.
+fn hanging(line: &str) -> usize {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let mut begins = plain.len() - plain.trim_start().len();
+    let (mut blanks, mut column) = (0, 0);
+    for c in plain.chars() {
+        if c != ' ' {
+            if blanks > 1 && column <= LABEL {
+                begins = column;
+            }
+            blanks = 0;
+        } else {
+            blanks += 1;
+        }
+        column += 1;
+    }
+    begins
+}
+
+fn is_command(line: &str) -> bool {
+    line.starts_with("oomctl ") || line.starts_with("$ ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_follows_stands_below_the_text_of_its_line() {
+        let text = "  kind    cuda_oom\n  helps   gradient checkpointing; offload of optimizer states\nshort\n";
+        assert_eq!(
+            folded(text, 40),
+            "  kind    cuda_oom\n  helps   gradient checkpointing;\n          offload of optimizer states\nshort\n"
+        );
+    }
+
+    #[test]
+    fn diffs_and_commands_stay_whole() {
+        let text = "--- job.sh\n+++ attempt-2/job.sh\n@@ -1 +1 @@\n-python train.py --per_device_train_batch_size 8\n\
+                    +python train.py --per_device_train_batch_size 4\n\n  oomctl submit job.sh --set per_device_train_batch_size=4";
+        assert_eq!(folded(text, 30), text);
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_stays_whole() {
+        let path = "/a/path/that/is/longer/than/the/terminal/is/wide/slurm.err:33:";
+        assert_eq!(
+            folded(&format!("  log  {path} end"), 40),
+            format!("  log  {path}\n       end")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_word_is_lost(text in "([a-z+@-]{1,12}[ \n]{1,4}){0,30}", columns in 1usize..90) {
+            let folded = folded(&text, columns);
+            prop_assert_eq!(
+                text.split_whitespace().collect::<Vec<_>>(),
+                folded.split_whitespace().collect::<Vec<_>>()
+            );
+        }
+    }
+}
