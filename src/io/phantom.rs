@@ -15,13 +15,13 @@ use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER, RECORDER_NAME};
 
 /// Time between two looks at clock and memory.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a program that is told to end may take.
+/// How long a program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 /// Records of processes that are read.
 const MOST_RECORDS: usize = 256;
 /// Largest record, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
-/// Names that were called and have no behaviour, that are told.
+/// The most names without behaviour that are reported.
 const MOST_NAMES: usize = 64;
 
 /// How a program is measured.
@@ -31,13 +31,13 @@ pub struct PhantomRun {
     pub command: Vec<String>,
     /// The GPUs.
     pub phantom: Phantom,
-    /// End after so many optimizer steps.
+    /// End after this many optimizer steps.
     pub steps: u32,
-    /// Play one rank of so many; 0 or 1 for a program of one process.
+    /// Play one rank of this many; 0 or 1 for a program of one process.
     pub world: u32,
-    /// It may run so long.
+    /// The longest time that it may run.
     pub time_limit: Duration,
-    /// It may take so much memory of this machine.
+    /// The most memory of this machine that it may take.
     pub host_bytes: u64,
 }
 

@@ -28,10 +28,10 @@ pub struct MeasureArgs {
     /// How many of them the program sees
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     gpus: u16,
-    /// Play one rank of so many: torch.distributed gets a process group that needs no other process
+    /// Play one rank of this many: torch.distributed gets a process group that needs no other process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     world: u32,
-    /// End the program after so many optimizer steps; 0 lets it run to its end
+    /// End the program after this many optimizer steps; 0 lets it run to its end
     #[arg(long, value_name = "N", default_value_t = 2)]
     steps: u32,
     /// What CUDA's context takes of each GPU before the program asks for anything
@@ -40,10 +40,10 @@ pub struct MeasureArgs {
     /// Single values that the program reads back are one instead of zero
     #[arg(long)]
     ones: bool,
-    /// The program may run so long
+    /// The longest time that the program may run
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration_s)]
     time_limit: u64,
-    /// The program may take so much memory of this machine
+    /// The most memory of this machine that the program may take
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = Bytes::parse)]
     host_memory: Bytes,
     /// Print one JSON document; the program's standard output goes to standard error

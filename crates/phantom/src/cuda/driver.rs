@@ -372,7 +372,7 @@ extern "C" fn cuLaunchCooperativeKernel() -> c_int {
     SUCCESS
 }
 
-/// Whether the process is told by a driver that is no driver: a program can ask by this name.
+/// The version of the phantom. A program that finds this name knows that its driver is none.
 #[unsafe(no_mangle)]
 extern "C" fn oomctl_phantom_version() -> *const c_char {
     static VERSION: OnceLock<CString> = OnceLock::new();

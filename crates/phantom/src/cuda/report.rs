@@ -1,4 +1,4 @@
-//! What the program is told beside CUDA: names that were called and have no behaviour, and how many values were read.
+//! What the phantom reports beside CUDA: names without behaviour that were called, and how many values were read.
 
 use std::ffi::{c_char, c_int};
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static READER: AtomicUsize = AtomicUsize::new(0);
 
-/// Who is told of each copy to the host, on the thread that makes it.
+/// The function that hears of each copy to the host, on the thread that makes it.
 type Reader = extern "C" fn(usize);
 
 /// Writes a name into the report, once.
@@ -22,7 +22,7 @@ pub(super) fn once(said: &AtomicBool, name: &str) {
     }
 }
 
-/// Writes a name into the report. Nobody is there to be told that the report cannot be written.
+/// Writes a name into the report. A report that cannot be written is left out: the program has no place for our errors.
 pub(super) fn say(name: &str) {
     let Some(path) = &settings().report else {
         return;

@@ -13,7 +13,7 @@ pub(super) struct Settings {
     pub(super) runtime: i32,
     /// Values that are read back are one instead of zero.
     pub(super) ones: bool,
-    /// The file that is told what was called and has no behaviour.
+    /// The file that gets the names without behaviour that were called.
     pub(super) report: Option<String>,
 }
 

@@ -52,7 +52,7 @@ const READ_WRITE: c_int = 0x1 | 0x2;
 
 /// Pages of the process; none of them takes memory before it is written to.
 fn map(length: usize, protection: c_int) -> Option<usize> {
-    // SAFETY: no address is asked for and no file is given, so nothing that exists is changed.
+    // SAFETY: the call requests no address and names no file, so nothing that exists is changed.
     let address = unsafe {
         mmap(
             std::ptr::null_mut(),
