@@ -17,6 +17,7 @@
 mod copies;
 mod driver;
 mod graphs;
+mod kernels;
 mod libraries;
 mod memory;
 mod nvml;
