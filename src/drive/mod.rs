@@ -71,7 +71,7 @@ pub enum DriveError {
     #[error(transparent)]
     File(#[from] FileError),
     /// There is a run of that name.
-    #[error("a run `{run}` exists already")]
+    #[error("a run `{run}` already exists")]
     RunExists {
         /// Its name.
         run: String,
@@ -303,7 +303,7 @@ fn pause(now: Timestamp, next: Timestamp, runs: usize) -> Duration {
 /// What came of a request to end a run.
 #[derive(Debug)]
 pub enum CancelAnswer {
-    /// It is over already.
+    /// It has already ended.
     Over,
     /// Its owner will do it.
     LeftTo(Box<LedgerOwner>),

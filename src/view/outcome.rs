@@ -133,6 +133,7 @@ fn again(cause: RetryCause) -> &'static str {
             "another process holds the GPU: report it to the site, or exclude the node"
         }
         RetryCause::Disk => "free disk space, then `oomctl watch RUN` continues",
+        RetryCause::Asked => "`oomctl retry RUN` continues once more",
         RetryCause::LateOom => {
             "apply the next rung by hand, or raise `supervision: late_oom_retries`"
         }

@@ -201,7 +201,7 @@ fn what_is_no_format_is_refused_with_what_to_do() {
     let place = kept(str::to_owned);
     for name in ["r.pdf", "r.docx"] {
         let done = place.run(&["report", "--to", name]).ends(2);
-        done.says(&["a report cannot be written as ", ".html", "--format"]);
+        done.says(&["cannot write a report as ", ".html", "--format"]);
         assert!(!place.has(name));
     }
     place

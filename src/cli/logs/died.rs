@@ -109,6 +109,8 @@ impl Died {
         };
         let now = request.memory(rungs);
         let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
+        let scripts = request.inputs().scripts.as_ref();
+        let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         Ok(FailureDecision {
             view,
             incident,
