@@ -264,7 +264,7 @@ fn wait(
                 return None;
             }
             Some(Wake::Jobs) => {
-                supervisor.has_news = true;
+                supervisor.poll(true, observer);
                 return None;
             }
             None if !behind => return None,

@@ -7,6 +7,7 @@
 
 mod adopt;
 mod adopting;
+mod afterwards;
 mod bad_configuration;
 mod browser;
 mod cancelling;
@@ -20,6 +21,7 @@ mod doctor;
 mod endings;
 mod environment;
 mod errors;
+mod first_hour;
 mod fix;
 mod frameworks;
 mod gpus;
@@ -50,6 +52,7 @@ mod over_time;
 mod own_scripts;
 mod peers;
 mod permission;
+mod phantom;
 mod picture;
 mod pipeline;
 mod place;

@@ -785,6 +785,107 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
         let plan = place.run(&["plan", "clm.slurm"]).ends(0);
         assert_eq!(plan.out.contains(told), there, "{}", plan.told());
     }
+    // Where the version is known, what it does is said, or nothing.
+    for (version, there) in [("4.57.0", true), ("5.2.0", false)] {
+        let line = "python run_clm.py --per_device_train_batch_size 8 --save_steps 2";
+        place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
+        place.write("oomctl.yaml", &format!("transformers_version: {version}\n"));
+        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        let says = plan
+            .out
+            .contains("trains with the checkpoint's per_device_train_batch_size");
+        assert_eq!(says, there, "{}", plan.told());
+        assert!(!plan.out.contains(told), "{}", plan.told());
+    }
+}
+
+/// verl 0.4 to 0.9 workers/fsdp_workers.py divides it by the data parallel ranks, and refuses the one for each GPU beside it.
+#[test]
+fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
+    let place = place();
+    let actor = "actor_rollout_ref.actor";
+    let words = format!(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=176 {actor}.ppo_mini_batch_size=176 \
+         {actor}.ulysses_sequence_parallel_size=2 trainer.n_gpus_per_node=8 actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=5"
+    );
+    for (more, there, never) in [
+        (
+            format!("{actor}.ppo_micro_batch_size=176"),
+            "ppo_micro_batch_size=88",
+            "actor.ppo_micro_batch_size_per_gpu=",
+        ),
+        (
+            format!("{actor}.ppo_micro_batch_size=null {actor}.ppo_micro_batch_size_per_gpu=4"),
+            "ppo_micro_batch_size_per_gpu=2",
+            "actor.ppo_micro_batch_size=2",
+        ),
+    ] {
+        place.write("run.sh", &format!("#!/bin/bash\n{words} {more}\n"));
+        let plan = place.run(&["plan", "run.sh"]).ends(0);
+        let text = plan.told();
+        assert!(text.contains(there), "{text}");
+        assert!(!text.contains(never), "{text}");
+        // What is changed is not said to stay.
+        assert!(!text.contains("stay: they free"), "{text}");
+    }
+}
+
+/// The size of a node is no knob of a script.
+#[test]
+fn how_large_a_node_is_is_said_in_a_cluster_profile() {
+    let place = place();
+    place.write("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 1\n");
+    let refused = place
+        .run(&["plan", "--set", "gpus_per_node=8", "job.sh"])
+        .ends(2);
+    assert!(refused.err.contains("--cluster NAME"), "{}", refused.err);
+    place.write(
+        "presets/clusters/mine.yaml",
+        "cluster: mine\nfacts:\n  gpus_per_node: 8\n  node_memory: 500GiB\n",
+    );
+    let more = place.run(&["plan", "--cluster", "mine", "job.sh"]).ends(0);
+    more.says(&["more-gpus", "nproc_per_node"]);
+}
+
+/// What a script submits itself is another job than the one that is watched.
+#[test]
+fn a_script_that_submits_jobs_itself_is_told_so() {
+    let place = place();
+    place.write("ray.sub", "#!/bin/bash\nsrun bash -c \"$COMMAND\"\n");
+    place.write(
+        "fit.py",
+        "import submitit\nex = submitit.AutoExecutor(folder='logs')\nex.submit(train)\n",
+    );
+    let nemo = "examples/run_grpo_math.py policy.train_micro_batch_size=8";
+    for (line, told) in [
+        (
+            &*format!("COMMAND='python {nemo}' sbatch --nodes=1 ray.sub"),
+            "sbatch … ray.sub hands the work to jobs of its own",
+        ),
+        (
+            "python fit.py --batch_size 8",
+            "submitit in fit.py hands the work",
+        ),
+        (
+            "python train.py -m hydra/launcher=submitit_slurm train.batch_size=8,16",
+            "hydra/launcher=submitit_slurm hands the work",
+        ),
+    ] {
+        place.write("go.sh", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "go.sh"]).ends(0);
+        assert!(plan.told().contains(told), "{}", plan.told());
+    }
+    // The job that is submitted there is understood with the variable that it is handed.
+    let mut words = place.command(&["plan", "ray.sub"]);
+    let plan = words
+        .env("COMMAND", format!("python {nemo}"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(
+        text.contains("recognised as nemo-rl") && text.contains("train_micro_batch_size  8 -> 4"),
+        "{text}"
+    );
 }
 
 /// TRL's own scripts call `trainer.train()` without a checkpoint; a script of the user's own may do otherwise.

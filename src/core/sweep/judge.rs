@@ -77,6 +77,8 @@ pub struct Judge<'a> {
     units: Vec<(String, usize)>,
     /// Parameters of which it is not known what they do to memory.
     unmentioned: Vec<String>,
+    /// Why the memory of no cell is known, beside them.
+    doubt: Option<String>,
 }
 
 impl<'a> Judge<'a> {
@@ -123,6 +125,7 @@ impl<'a> Judge<'a> {
             !mentioned.contains(axis) && !modelled && !indifferent
         });
         Ok(Self {
+            doubt: None,
             unmentioned: unmentioned
                 .map(|axis| sweep.axes[axis].name.clone())
                 .collect(),
@@ -139,6 +142,12 @@ impl<'a> Judge<'a> {
             knobs,
             units,
         })
+    }
+
+    /// The same judge, which says why the memory of no cell is known.
+    #[must_use]
+    pub fn doubting(self, doubt: Option<String>) -> Self {
+        Self { doubt, ..self }
     }
 
     /// Axes on which some verdict depends, in order.
@@ -294,9 +303,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Why the memory of all cells is unknown, where parameters are to blame.
+    /// Why the memory of all cells is unknown, where that is known.
     #[must_use]
     pub fn unmentioned(&self) -> Option<String> {
+        if let Some(doubt) = &self.doubt {
+            return Some(doubt.clone());
+        }
         let names = self.unmentioned.join(", ");
         (!names.is_empty()).then(|| {
             format!("the effect of {names} on memory is unknown; list knobs without effect under `recognise: indifferent` of the preset")
