@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["status", "logs", "history", "report", "gpus"]),
     (
         "Understand",
-        &["diagnose", "fix", "plan", "estimate", "explain"],
+        &["diagnose", "fix", "plan", "estimate", "measure", "explain"],
     ),
     ("Tune", &["tune", "sweep"]),
     (

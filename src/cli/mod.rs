@@ -97,6 +97,8 @@ enum CliCommand {
     Render(commands::render::RenderArgs),
     /// Estimate the GPU memory of a job before it runs
     Estimate(commands::estimate::EstimateArgs),
+    /// Measure the memory of a program on phantom GPUs, without a GPU
+    Measure(commands::measure::MeasureArgs),
     /// Show what would change after each out-of-memory
     Plan(commands::plan::PlanArgs),
     /// Show what is understood of a job script of your own
@@ -201,6 +203,7 @@ fn run(command: CliCommand) -> Result<Exit, CommandFailure> {
         CliCommand::Tune(args) => commands::tune::run(&args),
         CliCommand::Explain(args) => commands::explain::run(&args),
         CliCommand::Presets(args) => commands::presets::run(&args),
+        CliCommand::Measure(args) => commands::measure::run(&args),
         CliCommand::Gpus(args) => commands::gpus::run(&args),
         CliCommand::Probe(args) => commands::probe::run(&args),
         CliCommand::Init(args) => commands::init::run(&args),

@@ -24,6 +24,7 @@ pub mod kernel_log;
 pub mod ledger;
 pub mod library;
 pub mod owners;
+pub mod phantom;
 pub mod program;
 pub mod sampler;
 pub mod scheduler;

@@ -30,6 +30,7 @@ mod memory_bar;
 pub mod outcome;
 pub mod own_view;
 pub mod pager;
+pub mod phantom_view;
 pub mod pipeline;
 pub mod plan_after_view;
 pub mod plan_view;

@@ -6,12 +6,13 @@ use std::process::Command;
 use crate::source::root;
 
 /// Which of our libraries each of them is built on; the program is built on all.
-const LIBRARIES: [(&str, &[&str]); 6] = [
+const LIBRARIES: [(&str, &[&str]); 7] = [
     ("base", &[]),
     ("diagnose", &["base"]),
     ("follow", &[]),
     ("gpu", &["base"]),
     ("memory", &["base"]),
+    ("phantom", &[]),
     ("scripts", &["base"]),
 ];
 
@@ -36,7 +37,7 @@ fn each_library_needs_only_what_it_says() {
 }
 
 /// Each example with its words, and what it prints.
-const EXAMPLES: [(&str, &str, &[&str], &str); 4] = [
+const EXAMPLES: [(&str, &str, &[&str], &str); 5] = [
     (
         "base",
         "units",
@@ -56,6 +57,12 @@ const EXAMPLES: [(&str, &str, &[&str], &str); 4] = [
             r#"{"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100, "micro_batch": 1, "seq_len": 8}"#,
         ],
         "whether it fits is unknown: gpu_total_gib is not given\n",
+    ),
+    (
+        "phantom",
+        "start",
+        &["lib"],
+        "export LD_PRELOAD='lib/libcuda.so.1'\n",
     ),
     (
         "scripts",

@@ -52,6 +52,7 @@ mod over_time;
 mod own_scripts;
 mod peers;
 mod permission;
+mod phantom;
 mod picture;
 mod pipeline;
 mod place;

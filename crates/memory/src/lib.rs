@@ -29,7 +29,7 @@ mod words;
 
 pub use dimensions::{
     Capacity, Dimensions, GPU_MEMORY, GpuTable, MODEL_KNOBS, ModelEntry, ModelTable, capacity,
-    place_of, read_dimensions,
+    place_of, processor, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use loss::{Loss, Path};

@@ -13,6 +13,7 @@ pub mod history;
 pub mod init;
 pub mod logs;
 pub mod man;
+pub mod measure;
 pub mod plan;
 pub mod presets;
 pub mod probe;

@@ -6,7 +6,12 @@
 mod data_parallel;
 mod figures;
 mod peaks;
+mod phantom;
 
 pub use data_parallel::Crowded;
 pub use figures::{AttemptFigures, Figure, FigurePattern, FigureSpec, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};
+pub use phantom::{
+    PhantomDevice, PhantomEnd, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord,
+    PhantomSite, phantom_outcome,
+};

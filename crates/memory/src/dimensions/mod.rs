@@ -20,7 +20,7 @@ use fields::DecoderFields;
 use oomctl_base::{Value, ValueKind};
 
 pub use fields::place_of;
-pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity};
+pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity, processor};
 
 /// The knob for the memory of one GPU.
 pub const GPU_MEMORY: &str = "gpu_memory";

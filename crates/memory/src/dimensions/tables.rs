@@ -79,6 +79,12 @@ pub struct GpuEntry {
     pub names: Vec<String>,
     /// What PyTorch reports as the total (`79.18GiB`), at one of the settings that are in use (with ECC).
     pub memory: Spanned<String>,
+    /// CUDA's compute capability (`9.0`).
+    #[serde(default)]
+    pub capability: Option<String>,
+    /// Streaming multiprocessors.
+    #[serde(default)]
+    pub processors: Option<u16>,
 }
 
 /// What the tables say of a type of GPU.
@@ -108,6 +114,21 @@ pub fn capacity<'t>(tables: impl Iterator<Item = &'t GpuTable>, name: &str) -> O
             found.iter().map(|g| g.memory.value.clone()).collect(),
         )),
     }
+}
+
+/// Compute capability and multiprocessors of a type of GPU; `None` where the tables do not have them, or cards of one name
+/// differ in them.
+#[must_use]
+pub fn processor<'t>(
+    tables: impl Iterator<Item = &'t GpuTable>,
+    name: &str,
+) -> Option<(&'t str, u16)> {
+    let wanted = plain(name);
+    let entries = tables.flat_map(|t| &t.gpus);
+    let mut found = entries.filter(|g| g.names.contains(&wanted));
+    let of = |gpu: &'t GpuEntry| Some((gpu.capability.as_deref()?, gpu.processors?));
+    let first = of(found.next()?)?;
+    found.all(|gpu| of(gpu) == Some(first)).then_some(first)
 }
 
 /// A name in the tables' spelling.

@@ -466,3 +466,13 @@ fn every_capacity_can_be_read_and_every_name_is_in_the_tables_spelling() {
         assert!(gpu.names.iter().all(found), "{:?}", gpu.names);
     }
 }
+
+#[test]
+fn a_card_has_its_processors_and_a_name_of_two_cards_has_none() {
+    let tables = gpus();
+    let of = |name: &str| processor(tables.iter(), name);
+    assert_eq!(of("NVIDIA A100-SXM4-40GB"), Some(("8.0", 108)));
+    assert_eq!(of("a100"), Some(("8.0", 108)));
+    assert_eq!(of("rtx-6000"), None);
+    assert_eq!(of("mi300x"), None);
+}

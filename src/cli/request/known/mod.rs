@@ -21,7 +21,8 @@ use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
 use oomctl_base::{Origin, Problem, Value};
 use oomctl_memory::{
-    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, read_dimensions,
+    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, processor,
+    read_dimensions,
 };
 
 pub use bare::filled;
@@ -143,18 +144,26 @@ impl<'a> LookupTables<'a> {
 
     /// What the tables say of a type of GPU, with the file.
     pub fn gpu(&self, name: &str) -> Result<Option<(Capacity, String)>, CommandFailure> {
-        let tables = match self.gpus.get() {
-            Some(tables) => tables,
-            None => {
-                let tables = self.gpu_tables()?;
-                self.gpus.get_or_init(|| tables)
-            }
-        };
-        let found = tables.iter().find_map(|(path, table)| {
+        let found = self.tables_once()?.iter().find_map(|(path, table)| {
             let found = capacity([table].into_iter(), name)?;
             Some((found, path.clone()))
         });
         Ok(found)
+    }
+
+    /// Compute capability and multiprocessors of a type of GPU, where the tables have them.
+    pub fn processor(&self, name: &str) -> Result<Option<(String, u16)>, CommandFailure> {
+        let tables = self.tables_once()?;
+        let found = processor(tables.iter().map(|(_, table)| table), name);
+        Ok(found.map(|(capability, count)| (capability.to_owned(), count)))
+    }
+
+    fn tables_once(&self) -> Result<&Vec<(String, GpuTable)>, CommandFailure> {
+        if let Some(tables) = self.gpus.get() {
+            return Ok(tables);
+        }
+        let tables = self.gpu_tables()?;
+        Ok(self.gpus.get_or_init(|| tables))
     }
 
     fn gpu_tables(&self) -> Result<Vec<(String, GpuTable)>, CommandFailure> {

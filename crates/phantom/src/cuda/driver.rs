@@ -1,0 +1,426 @@
+//! The CUDA driver: contexts, memory with and without addresses, and modules that hold nothing.
+
+use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::OnceLock;
+
+use super::memory::PAGE;
+use super::properties::{attribute, uuid};
+use super::report;
+use super::runtime::{DRIVER_VERSION, allocate, cudaFree, error_text, place};
+use super::state::{
+    INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, code, device, failed,
+    give, give_text, known, memory, set_device, settings, text, token,
+};
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// What a name without behaviour of its own gets.
+extern "C" fn nothing() -> c_int {
+    SUCCESS
+}
+
+/// The address of a driver's function: ours, in its newest form, else one that does nothing, and the name is reported.
+pub(super) fn entry_point(name: *const c_char) -> usize {
+    let Some(name) = text(name) else { return 0 };
+    for name in [format!("{name}_v2"), name.to_owned()] {
+        let Ok(name) = CString::new(name) else {
+            return 0;
+        };
+        // SAFETY: null is RTLD_DEFAULT, where this library comes first, for it was preloaded; the name ends with a zero.
+        let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
+        if !found.is_null() {
+            return found as usize;
+        }
+    }
+    report::say(&format!("{name} (looked up)"));
+    nothing as extern "C" fn() -> c_int as usize
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuGetProcAddress(name: *const c_char, to: *mut usize) -> c_int {
+    give(to, entry_point(name));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuGetProcAddress_v2(
+    name: *const c_char,
+    to: *mut usize,
+    _version: c_int,
+    _flags: c_ulonglong,
+    status: *mut c_int,
+) -> c_int {
+    give(to, entry_point(name));
+    give(status, 0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+    give(version, DRIVER_VERSION);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuGetErrorString(code: c_int, to: *mut *const c_char) -> c_int {
+    give(to, error_text(code));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuGetErrorName(code: c_int, to: *mut *const c_char) -> c_int {
+    let name = match code {
+        SUCCESS => c"CUDA_SUCCESS",
+        INVALID_VALUE => c"CUDA_ERROR_INVALID_VALUE",
+        OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
+        INVALID_DEVICE => c"CUDA_ERROR_INVALID_DEVICE",
+        NOT_SUPPORTED => c"CUDA_ERROR_NOT_SUPPORTED",
+        _ => c"CUDA_ERROR_UNKNOWN",
+    };
+    give(to, name.as_ptr());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceGet(to: *mut c_int, number: c_int) -> c_int {
+    if known(number).is_none() {
+        return INVALID_DEVICE;
+    }
+    give(to, number);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+    give(count, c_int::try_from(settings().devices).unwrap_or(1));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceGetName(to: *mut c_char, most: c_int, _device: c_int) -> c_int {
+    give_text(to, usize::try_from(most).unwrap_or(0), &settings().name);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceTotalMem_v2(to: *mut usize, _device: c_int) -> c_int {
+    give(to, settings().total_bytes);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceGetAttribute(to: *mut c_int, number: c_int, _device: c_int) -> c_int {
+    give(to, attribute(number));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: c_int) -> c_int {
+    give(to, uuid(device));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxGetState(
+    _device: c_int,
+    flags: *mut c_uint,
+    active: *mut c_int,
+) -> c_int {
+    give(flags, 0);
+    give(active, 1);
+    SUCCESS
+}
+
+/// A context is the number of its device and one, so that none is null.
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRetain(to: *mut usize, device: c_int) -> c_int {
+    let Some(device) = known(device) else {
+        return INVALID_DEVICE;
+    };
+    give(to, device + 1);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxGetCurrent(to: *mut usize) -> c_int {
+    give(to, device() + 1);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
+    let number = context.checked_sub(1).and_then(|n| c_int::try_from(n).ok());
+    number.map_or(SUCCESS, set_device)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxPushCurrent_v2(context: usize) -> c_int {
+    cuCtxSetCurrent(context)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxPopCurrent_v2(to: *mut usize) -> c_int {
+    cuCtxGetCurrent(to)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxGetDevice(to: *mut c_int) -> c_int {
+    give(to, c_int::try_from(device()).unwrap_or(0));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamGetCtx(_stream: usize, to: *mut usize) -> c_int {
+    cuCtxGetCurrent(to)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
+    give(free, memory().free_bytes(device()));
+    give(total, settings().total_bytes);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemAlloc_v2(to: *mut *mut c_void, bytes: usize) -> c_int {
+    allocate(to, bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemFree_v2(address: *mut c_void) -> c_int {
+    cudaFree(address)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemGetAddressRange_v2(
+    start: *mut usize,
+    bytes: *mut usize,
+    address: usize,
+) -> c_int {
+    let Some(block) = memory().block_at(address) else {
+        return INVALID_VALUE;
+    };
+    give(start, block.0);
+    give(bytes, block.1);
+    SUCCESS
+}
+
+// Addresses and memory apart: expandable segments.
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemGetAllocationGranularity(
+    to: *mut usize,
+    _wanted: usize,
+    _option: c_int,
+) -> c_int {
+    give(to, PAGE);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemAddressReserve(to: *mut usize, bytes: usize) -> c_int {
+    let reserved = memory().reserve(device(), bytes);
+    give(to, reserved.unwrap_or(0));
+    reserved.map_or_else(code, |_| SUCCESS)
+}
+
+/// `CUmemAllocationProp` begins with the type, the kind of handle, and the place: its type and the device.
+#[repr(C)]
+struct AllocationWish {
+    kind: c_int,
+    handle: c_int,
+    place: c_int,
+    device: c_int,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemCreate(to: *mut u64, bytes: usize, wish: *const AllocationWish) -> c_int {
+    if wish.is_null() {
+        return INVALID_VALUE;
+    }
+    // SAFETY: the documentation demands a pointer to the structure, whose first four numbers are these.
+    let wished = unsafe { wish.read_unaligned() };
+    // A place that is no device (1) is the host: counted for nobody.
+    let Some(device) = known(wished.device).filter(|_| wished.place == 1) else {
+        report::say("cuMemCreate on the host");
+        return NOT_SUPPORTED;
+    };
+    let made = memory().create(device, bytes);
+    give(to, made.unwrap_or(0));
+    made.map_or_else(code, |_| SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemRelease(handle: u64) -> c_int {
+    memory().release(handle).map_or_else(code, |()| SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemMap(address: usize, bytes: usize, _offset: usize, handle: u64) -> c_int {
+    let mapped = memory().map(address, bytes, handle);
+    mapped.map_or_else(code, |()| SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemUnmap(address: usize, bytes: usize) -> c_int {
+    memory().unmap(address, bytes);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemRetainAllocationHandle(to: *mut u64, address: usize) -> c_int {
+    match memory().handle_at(address) {
+        Some(handle) => {
+            give(to, handle);
+            SUCCESS
+        }
+        None => INVALID_VALUE,
+    }
+}
+
+/// Memory of one process cannot be handed to another: there is none.
+#[unsafe(no_mangle)]
+extern "C" fn cuMemExportToShareableHandle() -> c_int {
+    failed(NOT_SUPPORTED)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemImportFromShareableHandle() -> c_int {
+    failed(NOT_SUPPORTED)
+}
+
+/// `CUpointer_attribute`: 1 context, 2 kind of memory, 3 and 4 the address, 9 device.
+#[unsafe(no_mangle)]
+extern "C" fn cuPointerGetAttribute(to: *mut c_void, number: c_int, address: usize) -> c_int {
+    let (kind, device, on_device, on_host) = place(address);
+    if kind == 0 {
+        return INVALID_VALUE;
+    }
+    match number {
+        1 => give(to.cast::<usize>(), super::state::device() + 1),
+        2 => give(to.cast::<c_int>(), if kind == 1 { 1 } else { 2 }),
+        3 => give(to.cast::<usize>(), on_device),
+        4 => give(to.cast::<usize>(), on_host),
+        8 => give(to.cast::<c_int>(), c_int::from(kind == 3)),
+        9 => give(to.cast::<c_int>(), device),
+        _ => return NOT_SUPPORTED,
+    }
+    SUCCESS
+}
+
+// Modules and kernels: they load, and do nothing.
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleLoadData(to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleLoadDataEx(to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleLoad(to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuModuleGetFunction(to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFuncGetAttribute(to: *mut c_int, number: c_int) -> c_int {
+    give(to, if number == 0 { 1024 } else { 0 });
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(to: *mut c_int) -> c_int {
+    give(to, 2);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuOccupancyMaxActiveClusters(to: *mut c_int) -> c_int {
+    give(to, settings().processors);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchKernel() -> c_int {
+    report::launched();
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchKernelEx() -> c_int {
+    report::launched();
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchCooperativeKernel() -> c_int {
+    report::launched();
+    SUCCESS
+}
+
+/// The version of the phantom. A program that finds this name knows that its driver is none.
+#[unsafe(no_mangle)]
+extern "C" fn oomctl_phantom_version() -> *const c_char {
+    static VERSION: OnceLock<CString> = OnceLock::new();
+    let version = VERSION.get_or_init(|| {
+        CString::new(option_env!("CARGO_PKG_VERSION").unwrap_or("")).unwrap_or_default()
+    });
+    version.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_grows_and_shrinks_page_by_page() {
+        let wish = AllocationWish {
+            kind: 1,
+            handle: 0,
+            place: 1,
+            device: 0,
+        };
+        let mut segment = 0;
+        assert_eq!(cuMemAddressReserve(&raw mut segment, 1 << 40), SUCCESS);
+        let mut handles = [0; 3];
+        for (at, handle) in handles.iter_mut().enumerate() {
+            assert_eq!(cuMemCreate(handle, PAGE, &raw const wish), SUCCESS);
+            assert_eq!(cuMemMap(segment + at * PAGE, PAGE, 0, *handle), SUCCESS);
+        }
+        let mut found = 0;
+        cuMemRetainAllocationHandle(&raw mut found, segment + PAGE + 8);
+        assert_eq!(found, handles[1]);
+        assert_eq!(cuMemUnmap(segment, 3 * PAGE), SUCCESS);
+        for handle in handles {
+            assert_eq!(cuMemRelease(handle), SUCCESS);
+            assert_eq!(cuMemRelease(handle), INVALID_VALUE);
+        }
+        assert_eq!(
+            cuMemCreate(&raw mut found, 1 << 50, &raw const wish),
+            OUT_OF_MEMORY
+        );
+    }
+
+    #[test]
+    fn a_pointer_of_the_program_is_none_of_cuda() {
+        let mine = 0_u8;
+        let mut device = 9;
+        let address = &raw const mine as usize;
+        let to = (&raw mut device).cast();
+        assert_eq!(cuPointerGetAttribute(to, 9, address), INVALID_VALUE);
+    }
+}

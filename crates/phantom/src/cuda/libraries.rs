@@ -1,0 +1,153 @@
+//! cuBLAS, cuDNN and NCCL as far as a call must answer with something: handles, modes, one algorithm, no workspace.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::runtime::{allocate, cudaFree};
+use super::state::{SUCCESS, cleared, give, token};
+
+/// Functions that make a handle and put it into their first argument.
+macro_rules! handles {
+    ($($name:ident)*) => {
+        $(#[unsafe(no_mangle)] extern "C" fn $name(to: *mut usize) -> c_int {
+            give(to, token());
+            SUCCESS
+        })*
+    };
+}
+
+/// Functions that answer a handle's mode: the first of its kind.
+macro_rules! modes {
+    ($($name:ident)*) => {
+        $(#[unsafe(no_mangle)] extern "C" fn $name(_handle: usize, to: *mut c_int) -> c_int {
+            give(to, 0);
+            SUCCESS
+        })*
+    };
+}
+
+handles! {
+    cublasCreate_v2 cublasLtCreate cublasLtMatmulDescCreate cublasLtMatrixLayoutCreate
+    cublasLtMatmulPreferenceCreate cusolverDnCreate cusolverDnCreateParams cusolverDnCreateSyevjInfo
+    cusolverDnCreateGesvdjInfo cusparseCreate cusparseCreateDnMat cusparseCreateDnVec cusparseCreateMatDescr
+    cudnnCreate cudnnCreateTensorDescriptor cudnnCreateFilterDescriptor cudnnCreateConvolutionDescriptor
+    cudnnCreateActivationDescriptor cudnnCreateDropoutDescriptor cudnnCreatePoolingDescriptor
+    cudnnCreateRNNDescriptor cudnnCreateRNNDataDescriptor cudnnCreateCTCLossDescriptor
+    cudnnCreateSpatialTransformerDescriptor
+    ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable
+}
+
+modes! { cublasGetMathMode cublasGetPointerMode_v2 cublasGetAtomicsMode ncclCommGetAsyncError }
+
+/// cuBLASLt's result: an algorithm of 64 bytes, its workspace, its state, waves and room, 96 bytes in all.
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulAlgoGetHeuristic(
+    _handle: usize,
+    _operation: usize,
+    _a: usize,
+    _b: usize,
+    _c: usize,
+    _d: usize,
+    _preference: usize,
+    wanted: c_int,
+    results: *mut u8,
+    count: *mut c_int,
+) -> c_int {
+    if wanted > 0 {
+        cleared(results, 96);
+    }
+    give(count, c_int::from(wanted > 0));
+    SUCCESS
+}
+
+/// The stream that a handle works on: the default one.
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetStream(_handle: usize, to: *mut usize) -> c_int {
+    give(to, 0);
+    SUCCESS
+}
+
+/// A descriptor of cuDNN's graphs.
+#[unsafe(no_mangle)]
+extern "C" fn cudnnBackendCreateDescriptor(_kind: c_int, to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+/// `CUDNN_TYPE_BACKEND_DESCRIPTOR`, `CUDNN_TYPE_INT64` and `CUDNN_TYPE_INT32`.
+const DESCRIPTOR: c_int = 15;
+const INT64: c_int = 3;
+const INT32: c_int = 23;
+
+/// What a descriptor says: one descriptor where descriptors are asked for (the engine that a heuristic proposes; the caller
+/// made it, and asks how many there are first), zero where a number is (no workspace, no shared memory), else nothing.
+#[unsafe(no_mangle)]
+extern "C" fn cudnnBackendGetAttribute(
+    _descriptor: usize,
+    _name: c_int,
+    kind: c_int,
+    wanted: i64,
+    count: *mut i64,
+    to: *mut c_void,
+) -> c_int {
+    match kind {
+        DESCRIPTOR => give(count, 1),
+        INT64 | INT32 => {
+            give(count, 1);
+            match kind {
+                _ if wanted < 1 => (),
+                INT64 => give(to.cast::<i64>(), 0),
+                _ => give(to.cast::<i32>(), 0),
+            }
+        }
+        _ => give(count, 0),
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
+    _handle: usize,
+    _input: usize,
+    _filter: usize,
+    _convolution: usize,
+    _output: usize,
+    _algorithm: c_int,
+    to: *mut usize,
+) -> c_int {
+    give(to, 0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDropoutGetStatesSize(_handle: usize, to: *mut usize) -> c_int {
+    give(to, 0);
+    SUCCESS
+}
+
+/// The bytes by which processes find each other.
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetUniqueId(to: *mut u8) -> c_int {
+    cleared(to, 128).fill(1);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommSplit(_from: usize, _color: c_int, _key: c_int, to: *mut usize) -> c_int {
+    give(to, token());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetLastError(_communicator: usize) -> *const c_char {
+    c"".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclMemAlloc(to: *mut *mut c_void, bytes: usize) -> c_int {
+    allocate(to, bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclMemFree(address: *mut c_void) -> c_int {
+    cudaFree(address)
+}

@@ -1,0 +1,269 @@
+"""Records what a program does on phantom GPUs: `oomctl measure` puts this file first on PYTHONPATH.
+
+It waits for torch to be imported, then marks phases (init, forward, backward, optimizer step) by PyTorch's own hooks and writes what
+the allocator says of each into $OOMCTL_PHANTOM_RECORDS/PID.json, again after every phase, so that a program that is ended leaves it.
+"""
+import atexit
+import ctypes
+import json
+import os
+import sys
+import threading
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+RECORDS = os.environ.get("OOMCTL_PHANTOM_RECORDS", "")
+STEPS = int(os.environ.get("OOMCTL_PHANTOM_STEPS", "0"))
+WORLD = int(os.environ.get("OOMCTL_PHANTOM_WORLD", "0"))
+MOST_ENTRIES = 200_000
+MOST_SITES = 12
+
+record = {"pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "failure": None, "largest": []}
+now = {"phase": "init", "backward": 0}
+lock = threading.RLock()
+kept = []
+
+
+def line_of(frames):
+    """The program's own line: the innermost that lies in no package, else the innermost of all."""
+    first = None
+    for name, number in frames:
+        if name.startswith(FOLDER) or name.startswith("<") or "??" in name:
+            continue
+        first = first or (name, number)
+        if "-packages" + os.sep not in name and os.sep + "lib" + os.sep + "python3" not in name:
+            return "%s:%d" % (name, number)
+    return "%s:%d" % first if first else None
+
+
+def stack():
+    frame = sys._getframe(2)
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def write():
+    if not RECORDS or os.getpid() != record["pid"]:
+        return
+    path = os.path.join(RECORDS, "%d.json" % os.getpid())
+    with open(path + ".new", "w") as file:
+        json.dump(record, file)
+    os.replace(path + ".new", path)
+
+
+def figures():
+    text = ctypes.create_string_buffer(1024)
+    ctypes.CDLL(None).oomctl_phantom_figures(0, text, 1024)
+    return json.loads(text.value.decode() or "{}")
+
+
+def mark(torch, phase=None):
+    """Ends the phase that is, and begins another."""
+    with lock:
+        if torch.cuda.is_initialized():
+            seen = record["phases"].setdefault(now["phase"], {"allocated": 0, "reserved": 0})
+            for index in range(torch.cuda.device_count()):
+                stats = torch.cuda.memory_stats(index)
+                seen["allocated"] = max(seen["allocated"], stats.get("allocated_bytes.all.peak", 0))
+                seen["reserved"] = max(seen["reserved"], stats.get("reserved_bytes.all.peak", 0))
+                record["ooms"] = max(record.get("ooms", 0), stats.get("num_ooms", 0))
+                torch.cuda.reset_peak_memory_stats(index)
+            record["device"] = figures()
+        if phase:
+            now["phase"] = phase
+        write()
+
+
+def largest(torch):
+    """What was held when most was: the allocator's own history, played again."""
+    traces = torch.cuda.memory._snapshot().get("device_traces") or [[]]
+    trace = max(traces, key=len)
+    held, total, most, peak = {}, 0, 0, {}
+    grown = False
+    for entry in trace:
+        if entry["action"] == "alloc":
+            held[entry["addr"]] = entry
+            total += entry["size"]
+            grown = total > most
+            most = max(most, total)
+        elif entry["action"] in ("free_requested", "free"):
+            if grown:
+                peak, grown = dict(held), False
+            gone = held.pop(entry["addr"], None)
+            total -= gone["size"] if gone else 0
+    if grown or not peak:
+        peak = dict(held)
+    sites = {}
+    for entry in peak.values():
+        frames = ((frame["filename"], frame["line"]) for frame in entry.get("frames", ()))
+        site = sites.setdefault(line_of(frames) or "no Python line (backward)", [0, 0])
+        site[0] += entry["size"]
+        site[1] += 1
+    found = sorted(sites.items(), key=lambda site: -site[1][0])[:MOST_SITES]
+    record["largest"] = [{"line": line, "bytes": size, "tensors": count} for line, (size, count) in found]
+    record["history_complete"] = len(trace) < MOST_ENTRIES
+
+
+def finish(torch):
+    mark(torch)
+    if torch.cuda.is_initialized():
+        try:
+            largest(torch)
+        except Exception as error:
+            record["no_history"] = "%s: %s" % (type(error).__name__, error)
+    write()
+
+
+def watch_reads():
+    """Each copy from the device to the host calls back, on the thread that asked for it."""
+
+    def read(size):
+        line = line_of(stack()) or "no Python line"
+        with lock:
+            record["reads"][line] = record["reads"].get(line, 0) + 1
+
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
+    kept.append(kind(read))
+    register = ctypes.CDLL(None).oomctl_phantom_on_read
+    register.argtypes = [ctypes.c_void_p]
+    register(ctypes.cast(kept[-1], ctypes.c_void_p))
+
+
+def watch_steps(torch):
+    forward = torch.nn.modules.module.register_module_forward_pre_hook
+
+    def begun(module, inputs):
+        if now["phase"] == "init":
+            kept_hook.remove()
+            mark(torch, "forward")
+
+    kept_hook = forward(begun)
+    backward = torch.autograd.backward
+
+    def marked(*args, **kwargs):
+        if now["backward"] == 0:
+            mark(torch, "backward")
+        now["backward"] += 1
+        try:
+            return backward(*args, **kwargs)
+        finally:
+            now["backward"] -= 1
+            if now["backward"] == 0:
+                mark(torch, "forward")
+
+    torch.autograd.backward = marked
+
+    def before(optimizer, args, kwargs):
+        mark(torch, "optimizer step")
+
+    def after(optimizer, args, kwargs):
+        mark(torch, "forward")
+        record["steps"] += 1
+        if STEPS and record["steps"] >= STEPS:
+            record["ended_by"] = "steps"
+            finish(torch)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    from torch.optim import optimizer
+
+    optimizer.register_optimizer_step_pre_hook(before)
+    optimizer.register_optimizer_step_post_hook(after)
+
+
+def one_of_many(torch):
+    """This process plays rank 0 of WORLD: collectives do nothing, so that no other process is needed."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    real = dist.init_process_group
+
+    def fake(*args, **kwargs):
+        return real("fake", store=FakeStore(), rank=0, world_size=WORLD)
+
+    dist.init_process_group = fake
+    dist.distributed_c10d.init_process_group = fake
+    record["replaced"].append("torch.distributed.init_process_group: this process is rank 0 of %d, collectives do nothing" % WORLD)
+
+
+def imported(torch):
+    record["torch"] = torch.__version__
+    record["cuda"] = torch.version.cuda
+    record["python"] = sys.version.split()[0]
+    write()
+    if torch.version.cuda is None:
+        return
+    if WORLD > 1:
+        one_of_many(torch)
+    watch_reads()
+    watch_steps(torch)
+    torch.cuda.memory._record_memory_history(max_entries=MOST_ENTRIES, stacks="python")
+    atexit.register(finish, torch)
+    hook = sys.excepthook
+
+    def failed(kind, error, trace):
+        record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
+        record["failed_in"] = now["phase"]
+        hook(kind, error, trace)
+
+    sys.excepthook = failed
+
+
+class Waits:
+    """Finds torch as Python would, and calls `imported` once it is there."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            try:
+                imported(module)
+            except Exception as error:
+                record["not_recorded"] = "%s: %s" % (type(error).__name__, error)
+                write()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def loopback():
+    """A network of its own begins with a loopback that is down; programs talk to themselves by it."""
+    import fcntl
+    import socket
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        fcntl.ioctl(end, 0x8914, struct.pack("16sh14x", b"lo", 1))
+
+
+def start():
+    if not RECORDS:
+        return
+    if os.environ.get("OOMCTL_PHANTOM_NETWORK") == "off":
+        try:
+            loopback()
+        except OSError:
+            pass
+    sys.meta_path.insert(0, Waits())
+    write()
+
+
+start()
+
+# The environment's own file of this name comes next, as it would without us.
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != FOLDER]
+ours = sys.modules.pop("sitecustomize", None)
+try:
+    import sitecustomize  # noqa: F401
+except ImportError:
+    sys.modules["sitecustomize"] = ours

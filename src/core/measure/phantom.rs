@@ -1,0 +1,278 @@
+//! What a program did on phantom GPUs: the record that each of its processes wrote, and what it amounts to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// PyTorch's versions that were tried with the phantom, by their release (docs/measure.md).
+pub const TRIED: [&str; 2] = ["2.9.1", "2.15.0"];
+
+/// The name of PyTorch's error for a device that is full; the second is that of versions before 2.5.
+const OUT_OF_MEMORY: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
+
+/// What one process recorded. Fields that the recorder has not written yet are absent.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct PhantomRecord {
+    /// Peaks by phase.
+    #[serde(default)]
+    pub phases: BTreeMap<String, PhantomPeak>,
+    /// Optimizer steps that ended.
+    #[serde(default)]
+    pub steps: u64,
+    /// What was put in the place of something else.
+    #[serde(default)]
+    pub replaced: Vec<String>,
+    /// How often values were read back, by the line of Python that did.
+    #[serde(default)]
+    pub reads: BTreeMap<String, u64>,
+    /// What the program died of.
+    #[serde(default)]
+    pub failure: Option<PhantomFailure>,
+    /// The phase in which it died.
+    #[serde(default)]
+    pub failed_in: Option<String>,
+    /// What was held when most was.
+    #[serde(default)]
+    pub largest: Vec<PhantomSite>,
+    /// Whether the history of allocations was long enough for all of them.
+    #[serde(default)]
+    pub history_complete: Option<bool>,
+    /// PyTorch's version, once it was imported.
+    #[serde(default)]
+    pub torch: Option<String>,
+    /// The version of CUDA that it was built for; none for the CPU.
+    #[serde(default)]
+    pub cuda: Option<String>,
+    /// Python's version.
+    #[serde(default)]
+    pub python: Option<String>,
+    /// What the phantom itself counted.
+    #[serde(default)]
+    pub device: Option<PhantomDevice>,
+    /// Why the recorder could not set itself up.
+    #[serde(default)]
+    pub not_recorded: Option<String>,
+}
+
+/// The most that was allocated and reserved, in bytes, of the device that had most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomPeak {
+    /// By tensors.
+    pub allocated: u64,
+    /// By the caching allocator.
+    pub reserved: u64,
+}
+
+/// An exception that nobody caught.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomFailure {
+    /// Its type, with the module.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// Memory that one line of Python held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomSite {
+    /// File and line.
+    pub line: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// How many allocations.
+    pub tensors: u64,
+}
+
+/// What the phantom counted of the first device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomDevice {
+    /// The most that was used, context included.
+    pub peak_bytes: u64,
+    /// The most pinned memory of the host.
+    pub pinned_peak_bytes: u64,
+    /// The most managed memory.
+    pub managed_peak_bytes: u64,
+    /// Copies from the device to the host.
+    pub copies_to_host: u64,
+    /// Kernels that did nothing.
+    pub launches: u64,
+}
+
+/// How the program's process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhantomEnd {
+    /// By itself, with this code; 128 and the signal where one ended it.
+    Exited(i32),
+    /// We ended it: its time was over.
+    TimeLimit,
+    /// We ended it: it took more memory of the host than it may.
+    HostMemory,
+    /// Somebody ended the measurement.
+    Interrupted(i32),
+}
+
+/// What a measurement came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PhantomOutcome {
+    /// At least one step ended.
+    Measured,
+    /// The card was full.
+    DoesNotFit,
+    /// Nothing, or not enough; the sentence says why.
+    Unmeasured(String),
+}
+
+impl PhantomRecord {
+    /// The process that tells most: with the highest peak, then with the most steps.
+    #[must_use]
+    pub fn fullest(records: Vec<Self>) -> Option<Self> {
+        records
+            .into_iter()
+            .max_by_key(|r| (r.peak().reserved, r.steps, r.torch.is_some()))
+    }
+
+    /// The peak over all phases.
+    #[must_use]
+    pub fn peak(&self) -> PhantomPeak {
+        let most = |of: fn(&PhantomPeak) -> u64| self.phases.values().map(of).max().unwrap_or(0);
+        PhantomPeak {
+            allocated: most(|p| p.allocated),
+            reserved: most(|p| p.reserved),
+        }
+    }
+
+    /// Is PyTorch's release one that was tried?
+    #[must_use]
+    pub fn tried(&self) -> bool {
+        let version = self.torch.as_deref().unwrap_or_default();
+        let release = version.split('+').next().unwrap_or_default();
+        TRIED.contains(&release)
+    }
+}
+
+/// What a record and the end of the program come to.
+#[must_use]
+pub fn phantom_outcome(record: Option<&PhantomRecord>, end: PhantomEnd) -> PhantomOutcome {
+    let record = record.cloned().unwrap_or_default();
+    let failure = record.failure.as_ref();
+    if failure.is_some_and(|f| OUT_OF_MEMORY.contains(&f.kind.as_str())) {
+        return PhantomOutcome::DoesNotFit;
+    }
+    let stopped = match end {
+        PhantomEnd::TimeLimit => Some("the time limit came"),
+        PhantomEnd::HostMemory => Some("the program took more memory of this machine than it may"),
+        PhantomEnd::Interrupted(_) => Some("the measurement was interrupted"),
+        PhantomEnd::Exited(_) => None,
+    };
+    let failed = matches!(end, PhantomEnd::Exited(code) if code != 0);
+    if record.steps > 0 && !failed {
+        return PhantomOutcome::Measured;
+    }
+    PhantomOutcome::Unmeasured(why_not(&record, stopped, end))
+}
+
+fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> String {
+    if let Some(why) = &record.not_recorded {
+        return format!("PyTorch could not be watched: {why}");
+    }
+    if record.torch.is_some() && record.cuda.is_none() {
+        let version = record.torch.as_deref().unwrap_or_default();
+        return format!("PyTorch {version} is built for the CPU: it asks no GPU for memory");
+    }
+    let done = match record.steps {
+        0 => "before the first optimizer step ended".to_owned(),
+        steps => format!("after {steps} optimizer steps"),
+    };
+    let imported = match record.torch {
+        Some(_) => "",
+        None => ", and PyTorch was never imported by a Python that reads PYTHONPATH",
+    };
+    match (&record.failure, stopped, end) {
+        (Some(failure), _, _) => format!(
+            "the program failed {done}: {}: {}",
+            failure.kind,
+            failure.text.lines().next().unwrap_or_default()
+        ),
+        (None, Some(stopped), _) => format!("{stopped} {done}{imported}"),
+        (None, None, PhantomEnd::Exited(code)) if code > 128 => format!(
+            "signal {} ended the program {done}; a program that reads a device's memory from the host does so{imported}",
+            code - 128
+        ),
+        (None, None, PhantomEnd::Exited(code)) if code != 0 => {
+            format!("the program ended with exit code {code} {done}{imported}")
+        }
+        _ => format!("the program ended {done}{imported}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(text: &str) -> PhantomRecord {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn sentence(text: &str, end: PhantomEnd) -> String {
+        match phantom_outcome(Some(&record(text)), end) {
+            PhantomOutcome::Unmeasured(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_step_is_a_measurement_and_a_full_card_is_an_answer() {
+        let stepped = record(r#"{"steps": 2, "torch": "2.15.0+cu132", "cuda": "13.2"}"#);
+        let measured = phantom_outcome(Some(&stepped), PhantomEnd::TimeLimit);
+        assert_eq!(measured, PhantomOutcome::Measured);
+        assert!(stepped.tried());
+        let full = record(
+            r#"{"torch": "2.15.0", "cuda": "13.2", "failure": {"type": "torch.OutOfMemoryError", "text": "CUDA"}}"#,
+        );
+        let outcome = phantom_outcome(Some(&full), PhantomEnd::Exited(1));
+        assert_eq!(outcome, PhantomOutcome::DoesNotFit);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_said_in_a_sentence() {
+        for (text, end, wanted) in [
+            (
+                "{}",
+                PhantomEnd::Exited(0),
+                "the program ended before the first optimizer step ended, and PyTorch was never imported by a Python that reads PYTHONPATH",
+            ),
+            (
+                r#"{"torch": "2.9.1+cpu"}"#,
+                PhantomEnd::Exited(0),
+                "PyTorch 2.9.1+cpu is built for the CPU: it asks no GPU for memory",
+            ),
+            (
+                r#"{"torch": "2.9.1", "cuda": "12.8", "failure": {"type": "builtins.OSError", "text": "no such file\nmore"}}"#,
+                PhantomEnd::Exited(1),
+                "the program failed before the first optimizer step ended: builtins.OSError: no such file",
+            ),
+            (
+                r#"{"torch": "2.9.1", "cuda": "12.8"}"#,
+                PhantomEnd::TimeLimit,
+                "the time limit came before the first optimizer step ended",
+            ),
+            (
+                r#"{"torch": "2.9.1", "cuda": "12.8"}"#,
+                PhantomEnd::Exited(139),
+                "signal 11 ended the program before the first optimizer step ended; a program that reads a device's memory from the host does so",
+            ),
+        ] {
+            assert_eq!(sentence(text, end), wanted);
+        }
+    }
+
+    #[test]
+    fn of_several_processes_the_fullest_counts() {
+        let small = record(r#"{"steps": 3}"#);
+        let large = record(r#"{"phases": {"init": {"allocated": 5, "reserved": 8}}}"#);
+        let fullest = PhantomRecord::fullest(vec![large, small]).unwrap();
+        assert_eq!(fullest.peak().reserved, 8);
+        assert!(PhantomRecord::fullest(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,324 @@
+//! Runs a program on phantom GPUs: in a folder of its own for what we add, without a network where the kernel allows it,
+//! for a bounded time, with bounded memory of this machine, and out of the way of others.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
+use crate::core::measure::{PhantomEnd, PhantomRecord};
+use oomctl_base::job::ExitStatus;
+use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER, RECORDER_NAME};
+
+/// Time between two looks at clock and memory.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// Records of processes that are read.
+const MOST_RECORDS: usize = 256;
+/// Largest record, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+/// The most names without behaviour that are reported.
+const MOST_NAMES: usize = 64;
+
+/// How a program is measured.
+#[derive(Debug, Clone)]
+pub struct PhantomRun {
+    /// The program and its words.
+    pub command: Vec<String>,
+    /// The GPUs.
+    pub phantom: Phantom,
+    /// End after this many optimizer steps.
+    pub steps: u32,
+    /// Play one rank of this many; 0 or 1 for a program of one process.
+    pub world: u32,
+    /// The longest time that it may run.
+    pub time_limit: Duration,
+    /// The most memory of this machine that it may take.
+    pub host_bytes: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct PhantomRan {
+    /// How the program ended.
+    pub end: PhantomEnd,
+    /// What its processes recorded.
+    pub records: Vec<PhantomRecord>,
+    /// Names of CUDA that were called and have no behaviour.
+    pub unknown_calls: Vec<String>,
+    /// What was put in the place of something else.
+    pub replaced: Vec<String>,
+    /// The most memory of this machine that was seen.
+    pub host_peak_bytes: u64,
+    /// How long it ran.
+    pub seconds: f64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the folder cannot be written, or the program cannot be started: `NotFound` where there is no such program.
+pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<PhantomRan> {
+    let folder = tempfile::Builder::new()
+        .prefix("oomctl-measure-")
+        .tempdir()?;
+    prepare(folder.path())?;
+    let (before, mut replaced) = wrapping();
+    let environment = environment(asked, folder.path(), before.contains(&"--net"));
+    let mut command: Vec<String> = before.into_iter().map(str::to_owned).collect();
+    // A program that is not there is found out by us, not by what stands before it.
+    find(&asked.command)?;
+    command.extend(asked.command.iter().cloned());
+    let inbox = Inbox::default();
+    ears.add(&inbox);
+    let start = Instant::now();
+    let program = RunningProgram::start(&command, &environment, outputs, &inbox)?;
+    let (end, host_peak_bytes) = follow(asked, program, &inbox, start);
+    program.kill();
+    replaced.extend(settings());
+    Ok(PhantomRan {
+        end,
+        records: records(&folder.path().join("records")),
+        unknown_calls: names(&folder.path().join("calls")),
+        replaced,
+        host_peak_bytes,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+/// The library under each of its names, the recorder, and a place for temporary files.
+fn prepare(folder: &Path) -> io::Result<()> {
+    for part in ["lib", "python", "records", "tmp"] {
+        fs::create_dir(folder.join(part))?;
+    }
+    let library = folder.join("lib");
+    fs::write(library.join(LIBRARY_NAMES[0]), LIBRARY)?;
+    for name in &LIBRARY_NAMES[1..] {
+        symlink(LIBRARY_NAMES[0], library.join(name))?;
+    }
+    fs::write(folder.join("python").join(RECORDER_NAME), RECORDER)
+}
+
+/// Words before the program, and what they change.
+fn wrapping() -> (Vec<&'static str>, Vec<String>) {
+    let works = |words: &[&str]| {
+        let tried = Command::new(words[0])
+            .args(&words[1..])
+            .arg("true")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        tried.is_ok_and(|status| status.success())
+    };
+    let mut words = Vec::new();
+    let mut said = Vec::new();
+    let as_root: &[&str] = &["unshare", "--net", "--"];
+    let as_user: &[&str] = &[
+        "unshare",
+        "--map-current-user",
+        "--keep-caps",
+        "--net",
+        "--",
+    ];
+    match [as_root, as_user].into_iter().find(|words| works(words)) {
+        Some(found) => {
+            words.extend(found);
+            said.push("network: off, but for the machine itself".to_owned());
+        }
+        None => {
+            said.push("network: left on, for this kernel does not let us turn it off".to_owned())
+        }
+    }
+    if works(&["nice", "-n", "10"]) {
+        words.extend(["nice", "-n", "10"]);
+    }
+    (words, said)
+}
+
+/// What is set for programs that would ask a service.
+const SETTINGS: [(&str, &str); 4] = [
+    ("WANDB_MODE", "disabled"),
+    ("HF_HUB_OFFLINE", "1"),
+    ("HF_DATASETS_OFFLINE", "1"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+];
+
+fn settings() -> Vec<String> {
+    let set = SETTINGS.map(|(name, value)| format!("{name}={value}"));
+    vec![
+        format!("variables: {}", set.join(" ")),
+        "temporary files: a folder that is removed; the program's own paths are as they are"
+            .to_owned(),
+    ]
+}
+
+fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(String, String)> {
+    let path = |part: &str| folder.join(part).display().to_string();
+    let now = |name: &str| std::env::var(name).ok();
+    let mut all = asked.phantom.variables(
+        &path("lib"),
+        &path("calls"),
+        now("LD_PRELOAD").as_deref(),
+        now("LD_LIBRARY_PATH").as_deref(),
+    );
+    let python = match now("PYTHONPATH").filter(|text| !text.is_empty()) {
+        Some(rest) => format!("{}:{rest}", path("python")),
+        None => path("python"),
+    };
+    let mut add = |name: &str, value: String| all.push((name.to_owned(), value));
+    add("PYTHONPATH", python);
+    add("TMPDIR", path("tmp"));
+    add("OOMCTL_PHANTOM_RECORDS", path("records"));
+    add("OOMCTL_PHANTOM_STEPS", asked.steps.to_string());
+    add("OOMCTL_PHANTOM_WORLD", asked.world.to_string());
+    let devices: Vec<String> = (0..asked.phantom.devices).map(|n| n.to_string()).collect();
+    add("CUDA_VISIBLE_DEVICES", devices.join(","));
+    if network_off {
+        add("OOMCTL_PHANTOM_NETWORK", "off".to_owned());
+    }
+    if asked.world > 1 {
+        for (name, value) in [
+            ("RANK", "0".to_owned()),
+            ("LOCAL_RANK", "0".to_owned()),
+            ("WORLD_SIZE", asked.world.to_string()),
+            ("MASTER_ADDR", "127.0.0.1".to_owned()),
+            ("MASTER_PORT", "29500".to_owned()),
+        ] {
+            add(name, value);
+        }
+    }
+    for (name, value) in SETTINGS {
+        add(name, value.to_owned());
+    }
+    all
+}
+
+/// Is there such a program, and may it be executed?
+fn find(command: &[String]) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let name = command.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let places: Vec<PathBuf> = match name.contains('/') {
+        true => vec![PathBuf::from(name)],
+        false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .map(|folder| folder.join(name))
+            .collect(),
+    };
+    let mut found = io::ErrorKind::NotFound;
+    for place in places {
+        let Ok(about) = fs::metadata(&place) else {
+            continue;
+        };
+        if about.is_file() && about.permissions().mode() & 0o111 != 0 {
+            return Ok(());
+        }
+        found = io::ErrorKind::PermissionDenied;
+    }
+    Err(found.into())
+}
+
+/// Waits for its end, and brings it about where time or memory is over.
+fn follow(
+    asked: &PhantomRun,
+    program: RunningProgram,
+    inbox: &Inbox,
+    start: Instant,
+) -> (PhantomEnd, u64) {
+    let mut ending = ProgramEnd::default();
+    let mut stopped: Option<(PhantomEnd, Instant)> = None;
+    let mut peak = 0;
+    loop {
+        let now = Instant::now();
+        if let Some(exit) = ending.over(stopped.is_some(), now) {
+            let end = stopped.map_or_else(|| PhantomEnd::Exited(code(exit)), |(end, _)| end);
+            return (end, peak);
+        }
+        if let Some(event) = inbox.next(now + LOOK) {
+            ending.heard(&event, Instant::now());
+            if let ProgramEvent::Signal(number) = event
+                && Ears::ends(number)
+            {
+                stopped.get_or_insert((PhantomEnd::Interrupted(number), now));
+                program.signal(15);
+            }
+        }
+        let used = group_bytes(program.pid());
+        peak = peak.max(used);
+        let why = match () {
+            () if stopped.is_some() => None,
+            () if start.elapsed() > asked.time_limit => Some(PhantomEnd::TimeLimit),
+            () if used > asked.host_bytes => Some(PhantomEnd::HostMemory),
+            () => None,
+        };
+        if let Some(why) = why {
+            stopped = Some((why, now));
+            program.signal(15);
+        }
+        if stopped.is_some_and(|(_, since)| since.elapsed() > GRACE) {
+            program.kill();
+        }
+    }
+}
+
+fn code(exit: ExitStatus) -> i32 {
+    match exit.signal {
+        0 => exit.code,
+        signal => 128 + signal,
+    }
+}
+
+/// Resident bytes of a process group. Pages that its processes share count for each of them.
+fn group_bytes(group: i32) -> u64 {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return 0;
+    };
+    let of = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name stands in brackets and may hold anything; after it come state, parent and group.
+        let its: i32 = text
+            .rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(2)?
+            .parse()
+            .ok()?;
+        if its != group {
+            return None;
+        }
+        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    entries.filter_map(|entry| of(entry.ok()?)).sum()
+}
+
+fn records(folder: &Path) -> Vec<PhantomRecord> {
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .take(MOST_RECORDS);
+    let read = |path: PathBuf| {
+        let small = fs::metadata(&path).ok()?.len() <= MOST_BYTES;
+        let text = small.then(|| fs::read_to_string(&path).ok()).flatten()?;
+        serde_json::from_str(&text).ok()
+    };
+    let finished = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(finished).filter_map(read).collect()
+}
+
+fn names(report: &Path) -> Vec<String> {
+    let text = fs::read_to_string(report).unwrap_or_default();
+    let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names.truncate(MOST_NAMES);
+    names
+}

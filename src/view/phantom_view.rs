@@ -1,0 +1,295 @@
+//! What `oomctl measure` shows: peaks by phase, who held most, what was read back, and how far to trust it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::figures::{gib, in_gib, of_gib};
+use super::launch_view::outputs;
+use super::style::{BAD, GOOD, NAME, Paint, WARN};
+use crate::core::exit::Exit;
+use crate::core::measure::{
+    PhantomDevice, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord, PhantomSite,
+};
+use crate::io::phantom::{PhantomRan, PhantomRun};
+use crate::io::program::Outputs;
+use oomctl_diagnose::sanitize;
+
+/// Format of the JSON document.
+const SCHEMA_VERSION: u32 = 1;
+/// Lines of Python that are shown in the text.
+const MOST_LINES: usize = 6;
+/// The order in which phases are shown.
+const PHASES: [&str; 4] = ["init", "forward", "backward", "optimizer step"];
+
+/// Where the measured program prints: our standard output is for the result alone.
+pub fn program_output() -> Outputs {
+    outputs(true)
+}
+
+/// A measurement on phantom GPUs.
+#[derive(Debug, Serialize)]
+pub struct PhantomView {
+    schema_version: u32,
+    exit_code: Exit,
+    /// Where the figures come from: never a GPU.
+    source: &'static str,
+    outcome: &'static str,
+    reason: Option<String>,
+    gpu: CardView,
+    world: u32,
+    steps: u64,
+    peak: PhantomPeak,
+    phases: Vec<PhaseView>,
+    largest: Vec<PhantomSite>,
+    history_complete: Option<bool>,
+    reads: Vec<ReadView>,
+    failure: Option<PhantomFailure>,
+    failed_in: Option<String>,
+    torch: Option<String>,
+    cuda: Option<String>,
+    python: Option<String>,
+    torch_was_tried: bool,
+    device: Option<PhantomDevice>,
+    unknown_calls: Vec<String>,
+    replaced: Vec<String>,
+    processes: usize,
+    host_peak_bytes: u64,
+    seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct CardView {
+    name: String,
+    count: u16,
+    total_bytes: u64,
+    context_bytes: u64,
+    capability: String,
+    processors: u16,
+}
+
+#[derive(Debug, Serialize)]
+struct PhaseView {
+    phase: String,
+    #[serde(flatten)]
+    peak: PhantomPeak,
+}
+
+#[derive(Debug, Serialize)]
+struct ReadView {
+    line: String,
+    times: u64,
+}
+
+impl PhantomView {
+    /// The view of a run, and of the record that tells most of it.
+    pub fn new(
+        asked: &PhantomRun,
+        ran: &PhantomRan,
+        record: Option<&PhantomRecord>,
+        outcome: &PhantomOutcome,
+        exit: Exit,
+    ) -> Self {
+        let record = record.cloned().unwrap_or_default();
+        let card = &asked.phantom.card;
+        let (outcome, reason) = match outcome {
+            PhantomOutcome::Measured => ("measured", None),
+            PhantomOutcome::DoesNotFit => ("does_not_fit", None),
+            PhantomOutcome::Unmeasured(why) => ("unmeasured", Some(why.clone())),
+        };
+        let with_torch = |r: &&PhantomRecord| r.torch.is_some();
+        let mut replaced = ran.replaced.clone();
+        replaced.extend(record.replaced.iter().cloned());
+        Self {
+            schema_version: SCHEMA_VERSION,
+            exit_code: exit,
+            source: "phantom",
+            outcome,
+            reason,
+            gpu: CardView {
+                name: card.name.clone(),
+                count: asked.phantom.devices,
+                total_bytes: card.total_bytes,
+                context_bytes: card.context_bytes,
+                capability: format!("{}.{}", card.capability.0, card.capability.1),
+                processors: card.processors,
+            },
+            world: asked.world,
+            steps: record.steps,
+            peak: record.peak(),
+            phases: phases(&record),
+            largest: record.largest.clone(),
+            history_complete: record.history_complete,
+            reads: reads(&record),
+            torch_was_tried: record.tried(),
+            failure: record.failure,
+            failed_in: record.failed_in,
+            torch: record.torch,
+            cuda: record.cuda,
+            python: record.python,
+            device: record.device,
+            unknown_calls: ran.unknown_calls.clone(),
+            replaced,
+            processes: ran.records.iter().filter(with_torch).count(),
+            host_peak_bytes: ran.host_peak_bytes,
+            seconds: (ran.seconds * 10.0).round() / 10.0,
+        }
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = self.verdict();
+        if !self.phases.is_empty() {
+            self.table(&mut text);
+        }
+        self.sites(&mut text);
+        self.trust(&mut text);
+        text
+    }
+
+    fn verdict(&self) -> String {
+        let total = gib(self.gpu.total_bytes as f64, 1);
+        let peak = gib(self.peak.reserved as f64, 1);
+        let card = format!("{} ({} phantom of it)", self.gpu.name, self.gpu.count);
+        match (self.outcome, &self.reason) {
+            ("measured", _) => format!(
+                "{} on {card}: {} reserved at the peak, after {} steps\n",
+                Paint(GOOD, "fits"),
+                of_gib(peak, total),
+                self.steps
+            ),
+            ("does_not_fit", _) => format!(
+                "{} on {card}: {} reserved when memory ran out in {}\n",
+                Paint(BAD, "does not fit"),
+                of_gib(peak, total),
+                self.failed_in.as_deref().unwrap_or("an unknown phase")
+            ),
+            (_, why) => format!(
+                "{}: {}\n",
+                Paint(WARN, "not measured"),
+                clean(why.as_deref().unwrap_or("the reason is unknown"))
+            ),
+        }
+    }
+
+    fn table(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n{:<16}{:>12}{:>12}",
+            "phantom peaks", "allocated", "reserved"
+        );
+        for phase in &self.phases {
+            let figure = |bytes: u64| in_gib(gib(bytes as f64, 1));
+            let (allocated, reserved) = (figure(phase.peak.allocated), figure(phase.peak.reserved));
+            let _ = writeln!(
+                text,
+                "{:<16}{allocated:>12}{reserved:>12}",
+                clean(&phase.phase)
+            );
+        }
+        if let Some(failure) = &self.failure {
+            let _ = writeln!(text, "\n{}", clean(&failure.text));
+        }
+    }
+
+    fn sites(&self, text: &mut String) {
+        for (at, site) in self.largest.iter().take(MOST_LINES).enumerate() {
+            let name = if at == 0 {
+                "\nlargest at the peak\n"
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "{}  {:>10}  {} ({} tensors)",
+                Paint(NAME, name),
+                in_gib(gib(site.bytes as f64, 1)),
+                clean(&site.line),
+                site.tensors
+            );
+        }
+        if self.history_complete == Some(false) {
+            text.push_str("  the history of allocations was too long: the earliest are missing\n");
+        }
+        for (at, read) in self.reads.iter().take(MOST_LINES).enumerate() {
+            let name = if at == 0 {
+                "\nread back (the values are not real)\n"
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "{}  {:>10}  {}",
+                Paint(NAME, name),
+                read.times,
+                clean(&read.line)
+            );
+        }
+    }
+
+    fn trust(&self, text: &mut String) {
+        let version = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
+        let _ = writeln!(
+            text,
+            "\nPyTorch {}, CUDA {}, Python {}; {:.0} s, {} of this machine",
+            clean(&version(&self.torch)),
+            clean(&version(&self.cuda)),
+            clean(&version(&self.python)),
+            self.seconds,
+            in_gib(gib(self.host_peak_bytes as f64, 1)),
+        );
+        if self.torch.is_some() && !self.torch_was_tried {
+            text.push_str("This version was never tried with the phantom (docs/measure.md).\n");
+        }
+        if self.processes > 1 {
+            let _ = writeln!(
+                text,
+                "{} processes used PyTorch; this is the fullest.",
+                self.processes
+            );
+        }
+        if !self.unknown_calls.is_empty() {
+            let _ = writeln!(
+                text,
+                "{}: {}. The figures are less sure.",
+                Paint(WARN, "CUDA calls that the phantom does not know"),
+                clean(&self.unknown_calls.join(" "))
+            );
+        }
+        for what in &self.replaced {
+            let _ = writeln!(text, "{}", clean(what));
+        }
+        if self.gpu.context_bytes == 0 {
+            text.push_str("CUDA's context is not counted; --context SIZE counts it.\n");
+        }
+    }
+}
+
+fn clean(text: &str) -> String {
+    sanitize(text.as_bytes())
+}
+
+fn phases(record: &PhantomRecord) -> Vec<PhaseView> {
+    let known = PHASES
+        .iter()
+        .filter_map(|name| record.phases.get_key_value(*name));
+    let view = |(phase, peak): (&String, &PhantomPeak)| PhaseView {
+        phase: phase.clone(),
+        peak: *peak,
+    };
+    known.map(view).collect()
+}
+
+/// The lines that read most often come first.
+fn reads(record: &PhantomRecord) -> Vec<ReadView> {
+    let mut all: Vec<ReadView> = record
+        .reads
+        .iter()
+        .map(|(line, times)| ReadView {
+            line: line.clone(),
+            times: *times,
+        })
+        .collect();
+    all.sort_by_key(|read| std::cmp::Reverse(read.times));
+    all
+}
