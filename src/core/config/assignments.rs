@@ -69,7 +69,7 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
 fn no_assignment(flag: &str, text: &str, origin: Origin) -> Problem {
     let what = match text.trim_start().starts_with('=') {
         true => format!("`{text}` does not say which knob"),
-        false => format!("`{text}` is no assignment"),
+        false => format!("`{text}` is not an assignment"),
     };
     Problem::new(what)
         .at(text.to_owned(), origin)
