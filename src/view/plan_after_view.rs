@@ -139,7 +139,7 @@ impl PlanAfterView {
     }
 }
 
-/// What is told of a failure of the GPU, where its message has no figures.
+/// What a decision rests on where the message of a failed GPU has no figures.
 fn no_figures(incident: &Incident) -> Option<String> {
     let figures = [
         incident.requested_bytes,
@@ -150,7 +150,7 @@ fn no_figures(incident: &Incident) -> Option<String> {
     let none = figures.iter().all(Option::is_none) && incident.engine_cache.is_none();
     let phase = match incident.phase.as_str() {
         "unknown" => {
-            "the kind of the failure alone: neither a phase is known, nor has the message figures"
+            "the kind of the failure alone: the phase is unknown and the message has no figures"
                 .to_owned()
         }
         phase => {

@@ -58,7 +58,7 @@ fn what_a_program_taught_is_where_the_next_one_starts() {
     place.set("TRAINER", "oom 16");
     run(&place, &[], COMMAND).ends(0);
     let second = run(&place, &[], COMMAND).ends(0);
-    second.says(&["as run train-1, attempt 3, which fitted", "batch 64 -> 16"]);
+    second.says(&["run train-1, attempt 3, which fitted", "batch 64 -> 16"]);
     let first = "model=lora training.batch_size=16 training.gradient_accumulation_steps=4\n";
     assert_eq!(place.read("argv.1"), first);
     // Another seed, other words, another GPU: nothing is known of it. What is asked for anew is taken as it stands.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Means, PatchError};
 use super::configs::{add_inner, compose};
-use super::devices::DeviceScript;
 use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
 use super::stack::{Stack, StackKnob, recognise};
+use super::submits::look_at;
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
 use crate::Spelling;
 use oomctl_base::Value;
@@ -44,14 +44,6 @@ pub struct Adoption<'a> {
     sure: bool,
 }
 
-/// The override that lets each point of a Hydra multirun be a job of its own.
-const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
-
-/// Whether a Python program submits jobs with submitit.
-fn submits(text: &str) -> bool {
-    text.contains("submitit") && text.contains("Executor(") && text.contains(".submit(")
-}
-
 impl<'a> Adoption<'a> {
     /// Reads a submission.
     #[must_use]
@@ -64,21 +56,7 @@ impl<'a> Adoption<'a> {
         for at in 0..reading.calls.len() {
             let path = reading.calls[at].program.clone();
             let program = path.and_then(|path| given.files.get_key_value(&path));
-            if let Some((path, text)) = program {
-                let one_process = DeviceScript::is_of_one_process(text);
-                let submits = submits(text);
-                if one_process || submits {
-                    reading.add_source(path, text);
-                }
-                reading.calls[at].one_process = one_process;
-                if submits {
-                    reading.submits.insert(format!("submitit in {path}"));
-                }
-            }
-            let words = reading.calls[at].words.iter().map(|w| w.text.text());
-            let launches = words.filter(|w| w.starts_with(HYDRA_LAUNCHER));
-            let launches: Vec<String> = launches.collect();
-            reading.submits.extend(launches);
+            look_at(&mut reading, at, program);
         }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);

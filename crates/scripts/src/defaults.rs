@@ -263,7 +263,7 @@ mod tests {
             assert_eq!(value(text, name), Some(Some(wanted)), "{name}");
         }
         let first = &program_defaults(text)["batch_size"];
-        assert_eq!((first.line, first.column), (1, 57));
+        assert_eq!((first.line, first.column), (1, 56));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod settings;
 pub mod shell;
 mod spelling;
 mod stack;
+mod submits;
 #[cfg(test)]
 mod tests;
 mod traced;

@@ -51,7 +51,7 @@ pub fn read(
     let shelves = Shelves::of(&session.library, None)?;
     let text = format!("#!/bin/sh\n{}\n", words.join(" "));
     let read = Read::new(submission, text, session.folder.clone(), &shelves);
-    let program = Program::of(&read.adoption(&shelves), &read);
+    let program = ProgramText::of(&read.adoption(&shelves), &read);
     let request = script::over(
         session,
         flags,
@@ -64,12 +64,12 @@ pub fn read(
 }
 
 /// The text of a program, as the values that it gives names.
-struct Program {
+struct ProgramText {
     path: String,
     defaults: BTreeMap<String, ProgramDefault>,
 }
 
-impl Program {
+impl ProgramText {
     fn of(adoption: &Adoption<'_>, read: &Read) -> Option<Self> {
         let path = adoption.calls().next()?.program.clone()?;
         let text = text_of(&read.workdir.join(&path))?;
@@ -166,7 +166,7 @@ fn word(adoption: &Adoption<'_>, call: &Call, flag: &str) -> Option<String> {
 fn doubt(
     request: &Request,
     adoption: &Adoption<'_>,
-    program: Option<&Program>,
+    program: Option<&ProgramText>,
     sweep: &Sweep,
 ) -> Option<String> {
     let command = sweep.command.iter().filter(|w| !w.starts_with("${"));

@@ -31,14 +31,22 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// What is known of it for a version that was stated.
-    pub(super) fn settle(&mut self, here: impl Fn(Option<&semver::VersionReq>) -> bool) {
+    /// The same for a version; nothing else where none was stated.
+    pub(super) fn settled(
+        mut self,
+        stated: bool,
+        here: impl Fn(Option<&semver::VersionReq>) -> bool,
+    ) -> Self {
+        if !stated {
+            return self;
+        }
         self.bound.retain(|b| here(b.versions.as_ref()));
         for bound in &mut self.bound {
             if let Some(known) = bound.known.take() {
                 bound.text = known;
             }
         }
+        self
     }
 }
 

@@ -115,10 +115,7 @@ impl Preset {
             rung
         });
         let ladder = ladder.collect();
-        let mut checkpoint = file.checkpoint;
-        if let Some(checkpoint) = checkpoint.as_mut().filter(|_| stated) {
-            checkpoint.settle(here);
-        }
+        let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
         let mut preset = Self {
             name: file.preset,

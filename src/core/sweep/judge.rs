@@ -5,9 +5,10 @@ use minijinja::Value as Jinja;
 use super::axis::Sweep;
 use super::model::MemorySource;
 use super::nodes::{Cell, Nodes};
+use super::values::{of_kind, within};
 use crate::core::recipe::expr::{Scope, to_jinja};
 use crate::core::recipe::{ClusterFacts, Knob, Preset, Recipe, Rule, add_ambient, bounds};
-use oomctl_base::{Problem, Refusal, Value, ValueKind};
+use oomctl_base::{Problem, Refusal, Value};
 use oomctl_memory::{Profile, Room};
 
 /// What becomes of a cell.
@@ -386,26 +387,4 @@ fn compile<'a>(
         units.push((unit.unit.clone(), nodes.add(&unit.bytes)?));
     }
     Ok((rules, model, units))
-}
-
-/// Which values are within the bounds of a knob.
-fn within(values: &[Value], knob: Option<&Knob>) -> Vec<bool> {
-    let inside = |v: &Value| knob.is_none_or(|k| bounds(k, v).is_none());
-    values.iter().map(inside).collect()
-}
-
-/// A sweep's value as a knob takes it.
-fn of_kind(kind: ValueKind, value: &Value) -> Result<Value, String> {
-    match (kind, value) {
-        (_, Value::Null) => Ok(Value::Null),
-        // Python writes whole numbers as 8.0 now and then.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a whole number within the range of i64"
-        )]
-        (ValueKind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
-            Ok(Value::Int(*x as i64))
-        }
-        _ => kind.parse(&value.to_string()),
-    }
 }
