@@ -34,7 +34,7 @@ pub struct Configuration {
     /// Change nothing that training would notice (batches, lengths)
     #[arg(long, conflicts_with = "policy")]
     pub same_math: bool,
-    /// Start unchanged, not from what earlier runs needed
+    /// Start unchanged: ignore what earlier runs needed
     #[arg(long)]
     pub fresh: bool,
     /// Climb one rung at a time, whatever the memory model expects

@@ -16,18 +16,23 @@ impl Pager {
     /// screen, pass colours, leave the screen as it is.
     pub fn open() -> Self {
         let wanted = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
-        let paged = std::io::stdout().is_terminal() && !matches!(wanted.trim(), "" | "cat");
-        let mut command = Command::new("sh");
-        command.args(["-c", &wanted]).stdin(Stdio::piped());
+        let words = shlex::split(&wanted).unwrap_or_default();
+        let named = words.split_first().filter(|(program, _)| *program != "cat");
+        let (program, arguments) = match named {
+            Some((program, arguments)) if std::io::stdout().is_terminal() => (program, arguments),
+            _ => return Self { child: None },
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped());
         if std::env::var_os("LESS").is_none() {
             command.env("LESS", "FRX");
         }
         Self {
-            child: paged.then(|| command.spawn().ok()).flatten(),
+            child: command.spawn().ok(),
         }
     }
 
-    /// Hands on a piece of the text. The reader may go away before the end, which is told as `false`.
+    /// Hands on a piece of the text. The reader may go away before the end, which gives `false`.
     pub fn write(&mut self, text: &str) -> Result<bool, CommandFailure> {
         let Some(stdin) = self.child.as_mut().and_then(|child| child.stdin.as_mut()) else {
             return print::piece(text);

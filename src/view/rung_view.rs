@@ -32,7 +32,7 @@ pub struct RungForecast {
 #[derive(Serialize)]
 pub struct MemoryForecast {
     peak_gib: f64,
-    /// Memory of the GPU; absent where it is not known.
+    /// Memory of the GPU; absent where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_gib: Option<f64>,
     low_gib: f64,

@@ -40,11 +40,11 @@ fn a_command_that_names_no_run_means_the_newest_and_says_so() {
     place
         .run(&["cancel", "--yes"])
         .ends(0)
-        .says(&["weaver-2 is over already"]);
+        .says(&["weaver-2 has already ended"]);
     let nowhere = weaver::project("");
     for command in ["watch", "cancel", "diagnose", "report", "logs", "retry"] {
         let done = nowhere.run(&[command]).ends(2);
-        done.says(&["there is no run in", "`oomctl submit` starts one"]);
+        done.says(&["no runs here", "`oomctl submit` starts one"]);
     }
 }
 

@@ -47,7 +47,8 @@ chmod +x bin/*"#;
     let profile = place.read("presets/clusters/kestrel.yaml");
     insta::assert_snapshot!(profile);
     // It is a profile as any other.
-    let words = ["explain", "partition", "--cluster", "kestrel"];
+    let words = ["explain", "--set", "script=a.py", "--set", "batch_size=8"];
+    let words = [&words[..], &["partition", "--cluster", "kestrel"]].concat();
     place.run(&words).ends(0).says(&["gpu", "kestrel.yaml"]);
     let again = place.run(&["init", "--cluster", "kestrel"]).ends(5);
     again.says(&["exists already", "--force"]);
@@ -78,7 +79,7 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
         status.contains("ran out of memory") && !status.contains("NonZeroExitCode"),
         "{status}"
     );
-    // Nothing of that was written down: the watch reads it for itself.
+    // Nothing of that is in the ledger: the watch reads it for itself.
     assert!(
         place
             .facts("weaver-1")

@@ -144,7 +144,7 @@ fn several_runs_are_an_overview_and_a_file_is_written_where_it_is_wanted() {
     place
         .run(&["submit", "--backend", "local", "--watch", "--fresh"])
         .ends(1);
-    place.run(&["report", "--to", "all.md"]).ends(0);
+    place.run(&["report", "--all", "--to", "all.md"]).ends(0);
     let all = place.read("all.md");
     for part in [
         "1 failed, 1 succeeded",

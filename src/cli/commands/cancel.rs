@@ -19,8 +19,7 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct CancelArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default the newest run, after a
-    /// question
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name [default: asks for the newest run]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Cancel the newest run without a question
@@ -35,7 +34,6 @@ pub struct CancelArgs {
 pub fn run(args: &CancelArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
     let Some(wanted) = runs.or_newest_if("Cancel", args.yes, &args.runs)? else {
-        print::talk("nothing was cancelled");
         return Ok(Exit::Success);
     };
     let (names, _) = runs.expand(&wanted)?;
@@ -67,10 +65,8 @@ struct Asking {
 
 impl Asking {
     fn fails(&mut self, failure: CommandFailure) {
-        self.failure = Some(match self.failure.take() {
-            Some(first) => first.and(failure),
-            None => failure,
-        });
+        let first = self.failure.take().into_iter();
+        self.failure = Some(first.fold(failure, |later, first| first.and(later)));
     }
 
     fn ask(&mut self, runs: &Runs, wanted: &str) -> Result<(), CommandFailure> {

@@ -1,4 +1,4 @@
-//! `oomctl logs`: what a job prints, as it stands or as it grows.
+//! `oomctl logs`: what a job prints, once or as it grows.
 
 use crate::cli::logs::{self, LogGroup, reading};
 use crate::cli::session::Session;

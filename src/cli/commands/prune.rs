@@ -124,7 +124,7 @@ fn alive(name: &str) -> CommandFailure {
         .hint(format!("`oomctl cancel {name}` ends it"))
 }
 
-/// The folder is renamed before it is emptied, so that no half of it is taken for a run.
+/// The folder is renamed before it is emptied, so that nobody sees half a run.
 fn remove(runs: &Runs, name: &str) -> Result<(), CommandFailure> {
     let folder = runs.folder(name)?;
     let claim = LedgerClaim::take(folder.dir(), Takeover::IfDead)

@@ -1,4 +1,4 @@
-//! `oomctl retry`: a run that is over goes on, after somebody mended what ended it.
+//! `oomctl retry`: a run that is over continues, once its cause is fixed.
 
 use crate::cli::request::checkpoint;
 use crate::cli::runs::PROGRAM;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::io::files::{Access, check_run_name, write_to};
-use crate::io::scheduler::slurm::{ClusterFacts, ClusterPartition, Slurm};
+use crate::io::scheduler::slurm::{ClusterPartition, Slurm, SlurmCluster};
 use crate::view::CommandFailure;
 use oomctl_base::Value;
 use oomctl_scripts::yaml::written;
@@ -36,7 +36,7 @@ pub fn write(folder: &Path, name: &str, force: bool) -> Result<PathBuf, CommandF
 }
 
 /// The nodes that jobs get by default: the default partition where it has GPUs, else the first that has some.
-fn usual(facts: &ClusterFacts) -> Option<&ClusterPartition> {
+fn usual(facts: &SlurmCluster) -> Option<&ClusterPartition> {
     let gpus = || facts.partitions.iter().filter(|p| p.gpus > 0);
     let default = gpus().find(|p| p.is_default);
     default
@@ -44,7 +44,7 @@ fn usual(facts: &ClusterFacts) -> Option<&ClusterPartition> {
         .or(facts.partitions.first())
 }
 
-fn text(name: &str, facts: &ClusterFacts) -> String {
+fn text(name: &str, facts: &SlurmCluster) -> String {
     let quoted = |text: &str| written(&Value::Text(text.to_owned())).unwrap_or_default();
     let mut names: Vec<&str> = facts.partitions.iter().map(|p| p.name.as_str()).collect();
     names.dedup();

@@ -256,7 +256,7 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Is more than a fifth of it neither text nor what terminals are told? Zeroes count as nothing: a log that was truncated
+/// Is more than a fifth of it neither text nor codes for terminals? Zeroes count as nothing: a log that was truncated
 /// under its writer begins with them.
 fn is_binary(beginning: &[u8]) -> bool {
     let bytes: Vec<u8> = beginning.iter().copied().filter(|b| *b != 0).collect();

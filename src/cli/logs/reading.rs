@@ -1,4 +1,4 @@
-//! Logs as they are read by people: printed as they stand, or followed.
+//! Logs for people: printed once, or followed.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};

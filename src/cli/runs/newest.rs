@@ -6,7 +6,7 @@ use crate::view::{CommandFailure, print};
 use jiff::Timestamp;
 
 impl Runs {
-    /// The names that were given, or else that of the run that began last, which is said in a line.
+    /// The names that were given, or else that of the run that began last, which it names in a line.
     pub fn or_newest(&self, wanted: &[String]) -> Result<Vec<String>, CommandFailure> {
         match wanted {
             [] => Ok(vec![self.newest()?]),
@@ -27,15 +27,21 @@ impl Runs {
         let newest = self.newest()?;
         let question = format!("{verb} {newest}?");
         let agreed = yes || agree(&question, "name the run, or add --yes")?;
+        if !agreed {
+            print::talk("nothing was done");
+        }
         Ok(agreed.then(|| vec![newest]))
     }
 
-    /// The run that began last, which is said in a line.
+    /// The run that began last, which it names in a line.
     pub fn newest(&self) -> Result<String, CommandFailure> {
         let names = self.names()?;
-        let found = self.overview(&names, Timestamp::now());
+        let mut found = self.overview(&names, Timestamp::now());
         let Some(name) = found.newest() else {
-            let what = format!("there is no run in {}", self.dir().display());
+            if let Some((_, failure)) = found.damaged.pop() {
+                return Err(failure);
+            }
+            let what = format!("no runs here ({})", self.dir().display());
             let hint = "`oomctl submit` starts one; `oomctl watch JOBID` takes over a job of Slurm";
             return Err(CommandFailure::usage(what).hint(hint));
         };

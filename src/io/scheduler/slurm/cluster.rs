@@ -5,7 +5,7 @@ use super::Slurm;
 
 /// What Slurm says of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ClusterFacts {
+pub struct SlurmCluster {
     /// Its name.
     pub name: Option<String>,
     /// Its partitions, once for each kind of node.
@@ -40,7 +40,7 @@ impl Slurm {
     ///
     /// # Errors
     /// Why there are no partitions to be seen.
-    pub fn cluster(&self) -> Result<ClusterFacts, String> {
+    pub fn cluster(&self) -> Result<SlurmCluster, String> {
         let ask = |program: &'static str, arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
             self.clients.query(program, &arguments)
@@ -56,7 +56,7 @@ impl Slurm {
         let user = std::env::var("USER").unwrap_or_default();
         let user = format!("user={user}");
         let assoc = ["-n", "-P", "show", "assoc", &user, "format=account"];
-        Ok(ClusterFacts {
+        Ok(SlurmCluster {
             name: cluster_name(&ask("scontrol", &["show", "config"])),
             partitions,
             accounts: accounts(&ask("sacctmgr", &assoc)),

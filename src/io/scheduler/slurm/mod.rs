@@ -38,7 +38,7 @@ use oomctl_base::job::{JobId, JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
-pub use cluster::{ClusterFacts, ClusterPartition};
+pub use cluster::{ClusterPartition, SlurmCluster};
 pub use foreign::Foreign;
 pub(super) use ids::NamedJob;
 use queue::PollState;
