@@ -103,7 +103,7 @@ impl LogAdvice {
             } else {
                 "of it"
             };
-            let _ = writeln!(out, "no known knob {whose} helps against this");
+            let _ = writeln!(out, "no knob {whose} helps against this");
             return out;
         }
         out.push_str("current values unknown, so none is suggested; best first\n");

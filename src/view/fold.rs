@@ -1,6 +1,7 @@
 //! Text for people, folded at the terminal's width instead of in the middle of words.
 
 use std::borrow::Cow;
+use std::io::IsTerminal as _;
 
 use textwrap::core::display_width;
 
@@ -8,6 +9,13 @@ use textwrap::core::display_width;
 const LABEL: usize = 40;
 /// The least room for text. A narrower terminal folds by itself.
 const NARROW: usize = 24;
+
+/// Columns of the terminal; `None` where standard output is none.
+pub fn columns() -> Option<usize> {
+    let out = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&out).ok()?;
+    out.is_terminal().then(|| usize::from(size.ws_col))
+}
 
 /// Folds the lines that are wider than `columns`. The lines that follow are indented below the text of the first.
 /// Diffs and commands stay as they are, since people copy them.

@@ -58,7 +58,8 @@ pub mod tune_view;
 mod waiting;
 
 pub use failure::CommandFailure;
+pub use fold::columns;
 pub use incident::IncidentView;
 pub use lines::next_step;
-pub use screen::{AlternateScreen, columns};
+pub use screen::AlternateScreen;
 pub use style::{DIM, NAME, Paint};

@@ -64,10 +64,3 @@ fn rows() -> usize {
     let rows = size.map_or(24, |size| usize::from(size.ws_row));
     if rows == 0 { 24 } else { rows - 1 }
 }
-
-/// Columns of the terminal; `None` where standard output is none.
-pub fn columns() -> Option<usize> {
-    let out = std::io::stdout();
-    let size = rustix::termios::tcgetwinsize(&out).ok()?;
-    out.is_terminal().then(|| usize::from(size.ws_col))
-}

@@ -84,7 +84,7 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
         ("", "TRL version not found; assuming "),
         (
             "pip install trl==0.20.0\nmodule load trl/0.21",
-            "TRL: job.slurm:3 says 0.20.0, job.slurm:4 says 0.21.0",
+            "TRL version unclear (job.slurm:3 says 0.20.0, job.slurm:4 says 0.21.0); assuming",
         ),
         (
             "module load trl/0.1",

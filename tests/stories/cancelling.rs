@@ -32,7 +32,7 @@ fn all_that_is_meant_ends_in_one_call_and_what_is_not_there_keeps_none_of_it() {
         "quilt.2 is cancelled",
         "weaver-1 is cancelled",
         "quilt.4 has already ended",
-        "is called \"nope-1\"",
+        "named \"nope-1\"",
         "is called \"999\"",
     ]);
     assert_eq!(done.err.matches("quilt.2").count(), 1, "{}", done.err);
@@ -90,7 +90,7 @@ fn an_interrupted_cancel_says_what_it_waits_for_and_claims_nothing_that_it_did_n
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let said = place.read("said");
     for words in [
-        "ending quilt.1",
+        "cancelling quilt.1",
         "the runs are recorded as ended",
         "`oomctl cancel quilt.1`",
     ] {

@@ -249,8 +249,8 @@ fn no_finding_is_without_advice() {
 fn those_who_could_not_be_told_are_named() {
     let mut place = scripted(VERSION, CONTROLLER, JSON, JSON);
     let channels = [
-        ("command: [./tell.sh]", "tell.sh cannot be run"),
-        ("command: [no-such-program]", "there is no no-such-program"),
+        ("command: [./tell.sh]", "cannot run"),
+        ("command: [no-such-program]", "no-such-program not found"),
         ("ntfy: { url_env: MY_NTFY }", "MY_NTFY is not set"),
         ("slack: { url_file: gone }", "gone"),
     ];

@@ -300,7 +300,7 @@ const COMMANDS: &[Row] = &[
         "--wait cannot be used here",
         "",
     ),
-    row("init twice", "init", 5, "exists already", "--force"),
+    row("init twice", "init", 5, "already exists", "--force"),
     row(
         "init with a preset misspelled",
         "init --force --preset waever",
@@ -312,7 +312,7 @@ const COMMANDS: &[Row] = &[
         "init without a terminal",
         "init --force --interactive",
         2,
-        "no terminal",
+        "not a terminal",
         "--preset NAME --set",
     ),
     row(

@@ -107,7 +107,7 @@ impl Asking {
             [(one, _)] => one.history.run.clone(),
             all => format!("{} runs", all.len()),
         };
-        print::talk(&format!("cancelling {what}, and waiting for it to end"));
+        print::talk(&format!("cancelling {what} and waiting for the end"));
         let mut story = Story::quiet();
         // Before any ledger is opened: for many of them that takes long, and their jobs hold GPUs meanwhile.
         let histories = alone.iter().map(|(stored, _)| &stored.history);
