@@ -125,6 +125,7 @@ impl Climb {
             earlier: &earlier,
             peaks: &self.peaks(last),
             left_out: &[],
+            machine: None,
         };
         let outlook = Priors {
             profile,

@@ -47,6 +47,7 @@ SPREADS = ["spread_static", "spread_activations", "spread_logits", "spread_gib"]
 COVERAGE = 0.9
 BORROWED = 20
 UNSEEN = 1.28
+FEW_ROWS = 3.0
 # How much harder it is to move what holds for every stack.
 FIRM = 10
 
@@ -201,14 +202,21 @@ def each_profile(given, usable, profile_of):
     score.subgroups([score.judged(*t) for t in columns[2]])
 
 
+def unseen(text):
+    """How much wider than its widths the intervals of a profile are stated, as `unseen` in estimate.rs."""
+    rows, constants = (constant(text, key) or 0.0 for key in ("rows", "constants"))
+    few = min(math.sqrt((rows + constants) / (rows - constants)), FEW_ROWS) if rows > constants else FEW_ROWS if constants else 1.0
+    return max(UNSEEN, few)
+
+
 def widths(given, found, prior):
     """What the intervals of each stack must be multiplied by."""
     everyone = score.quantile([d for _, _, far, near in found.values() for d in far + near], COVERAGE)
     print(f"\n{'profile':32} rows  inside when left out, and the width for {COVERAGE:.0%}")
     for profile, (model, whole, far, near) in found.items():
         own = score.quantile(far + near, COVERAGE)
-        # The widths of a profile; what is stated is UNSEEN times as wide (estimate.rs).
-        factor = UNSEEN * math.exp((len(far) * math.log(own) + BORROWED * math.log(everyone)) / (len(far) + BORROWED))
+        # The widths of a profile; what is stated is wider.
+        factor = unseen(model.text) * math.exp((len(far) * math.log(own) + BORROWED * math.log(everyone)) / (len(far) + BORROWED))
         inside = score.coverage([d <= 1 for d in far])
         print(f"{profile[:32]:32} {len(far):4d}  {inside}  x {factor:.2f}", flush=True)
         if given.write:

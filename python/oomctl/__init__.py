@@ -9,8 +9,9 @@ from .devices import find_best_device
 from .errors import PeerFailed, is_oom
 from .memory import DeviceMemory, memory_summary, release_memory
 from .program import Attempt, OomctlError, Run, submit
+from .release import version
 
-__version__ = "0.1.0"
+__version__ = version()
 
 __all__ = [
     "Attempt",

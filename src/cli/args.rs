@@ -10,10 +10,10 @@ use crate::io::scheduler::slurm::bad_option;
 /// What to run: the configuration and what lies above it.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Configuration {
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Preset (a framework's knobs, rules, ladder and templates)
+    /// Preset: what a framework calls its values, and how it shrinks
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Dataset profile
@@ -26,25 +26,31 @@ pub struct Configuration {
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     pub set: Vec<String>,
     /// Pass on a key that no knob describes, value unchanged (repeatable)
-    #[arg(long = "override", value_name = "KEY=VALUE")]
+    #[arg(long = "override", value_name = "KEY=VALUE", hide_short_help = true)]
     pub overrides: Vec<String>,
     /// How the next attempt is chosen after a memory failure [default: ladder]
-    #[arg(long, value_enum, value_name = "POLICY")]
+    #[arg(long, value_enum, value_name = "POLICY", hide_short_help = true)]
     pub policy: Option<PolicyName>,
-    /// Forbid rungs that change training (train batch, mini batch, response length): --policy same-math
+    /// Change nothing that training would notice (batches, lengths)
     #[arg(long, conflicts_with = "policy")]
     pub same_math: bool,
-    /// Start unchanged: ignore what earlier runs of the project needed
+    /// Start unchanged: ignore what earlier runs needed
     #[arg(long)]
     pub fresh: bool,
     /// Climb one rung at a time, whatever the memory model expects
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub one_rung: bool,
     /// Probability to fit that the next attempt should have [default: 0.9]
-    #[arg(long, value_name = "PROBABILITY")]
+    #[arg(long, value_name = "PROBABILITY", value_parser = probability, hide_short_help = true)]
     pub risk: Option<f64>,
     /// Scheduler to use
-    #[arg(long, value_enum, env = "OOMCTL_BACKEND", value_name = "BACKEND")]
+    #[arg(
+        long,
+        value_enum,
+        env = "OOMCTL_BACKEND",
+        value_name = "BACKEND",
+        hide_short_help = true
+    )]
     pub backend: Option<Backend>,
 }
 
@@ -58,6 +64,19 @@ impl Configuration {
         };
         rest != Self::default()
     }
+}
+
+/// `0.95`, and `95%`.
+fn probability(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let given = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent).map(|p| p / 100.0),
+        None => number(text),
+    };
+    let within = given.filter(|p| (0.0..1.0).contains(p));
+    within.ok_or_else(|| {
+        "write a probability of at least 0 and below 1, such as 0.95 or 95%".to_owned()
+    })
 }
 
 /// How the next attempt is chosen.

@@ -9,8 +9,10 @@
 )]
 
 mod args;
+mod ask;
 mod commands;
 mod gpus;
+mod help;
 mod init;
 mod interrupt;
 mod launch;
@@ -31,7 +33,7 @@ mod watch_chain;
 
 use std::path::Path;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::core::exit::Exit;
 use crate::io::scheduler::local;
@@ -55,10 +57,10 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  oomctl init                                  write a commented oomctl.yaml
-  oomctl submit --dataset diamonds-seed0       render, submit, print the job id (like sbatch)
-  oomctl watch 4711                            follow, diagnose, escalate, resubmit
-  oomctl plan                                  the ladder from here, rung by rung
+  oomctl submit -w my_job.slurm                your own script: submit, follow, resubmit smaller
+  oomctl watch 4711                            the same for a job that already runs
+  oomctl diagnose slurm-4711.err               why did it die?
+  oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)
 
 Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
 3 still out of GPU memory, 4 refused by the scheduler, 5 configuration,
@@ -67,53 +69,59 @@ Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Render, submit, print the job id
+    /// Submit a job script, or the job of the project file
     Submit(commands::submit::SubmitArgs),
-    /// Follow runs, diagnose, escalate and resubmit until they end
+    /// Follow runs; after an out-of-memory, shrink and resubmit
     Watch(commands::watch::WatchArgs),
-    /// Run a program on a free GPU of this machine, again and smaller when it runs out of memory
+    /// Go on with a run that is over, once its cause is fixed
+    Retry(commands::retry::RetryArgs),
+    /// Run a program on a free GPU of this machine
     Run(commands::run::RunArgs),
     /// Show runs and their attempts
     Status(commands::status::StatusArgs),
-    /// List every attempt, here or below folders, with its cause and the memory that it used
+    /// Print the logs of a run, or follow them
+    Logs(commands::logs::LogsArgs),
+    /// List every attempt with its cause and peak memory
     History(commands::history::HistoryArgs),
-    /// Make a page about runs: what happened, memory over time, what it cost
+    /// Write a page about a run: attempts, memory, cost
     Report(commands::report::ReportArgs),
-    /// End runs and their jobs
+    /// Cancel runs and their jobs
     Cancel(commands::cancel::CancelArgs),
-    /// Say what killed a job, with the line of its log that proves it
+    /// Remove the folders of runs that are over
+    Prune(commands::prune::PruneArgs),
+    /// Say why a job died, with the log line that proves it
     Diagnose(commands::diagnose::DiagnoseArgs),
-    /// Say what to change after a failure, from a log: as a diff of its job script, or in its framework's words
+    /// Say what to change after a failure, from its log
     Fix(commands::fix::FixArgs),
-    /// Print the exact files that would be submitted
+    /// Print the files that would be submitted (submit --dry-run)
     Render(commands::render::RenderArgs),
-    /// Say how much GPU memory a job needs, before it runs
+    /// Estimate the GPU memory of a job before it runs
     Estimate(commands::estimate::EstimateArgs),
-    /// Run a program of your own for a few steps on phantom GPUs, which need no GPU, and say what memory it asked for
+    /// Measure the memory of a program on phantom GPUs, without a GPU
     Measure(commands::measure::MeasureArgs),
-    /// Show the ladder from here, rung by rung, with what each would change
+    /// Show what would change after each out-of-memory
     Plan(commands::plan::PlanArgs),
-    /// Show what is understood of a job script of your own, and the patch that the first rung would be
+    /// Show what is understood of a job script of your own
     Adopt(commands::adopt::AdoptArgs),
-    /// Check, fix and submit a sweep: find the cells that cannot fit, run the others
+    /// Find the cells of a sweep that cannot fit; run the others
     Sweep(commands::sweep::SweepArgs),
-    /// From a run that fits, propose the fastest configuration that still does
+    /// Propose the fastest configuration that still fits
     Tune(commands::tune::TuneArgs),
-    /// Show where a value came from, and what it beat
+    /// Show where a value comes from, and what it beat
     Explain(commands::explain::ExplainArgs),
     /// List presets and profiles, or show one
     Presets(commands::presets::PresetsArgs),
-    /// Show what GPUs hold, who holds it, and what helps; wait for a free one
+    /// Show what GPUs hold and who holds it; wait for a free one
     Gpus(commands::gpus::GpusArgs),
-    /// Sample the GPUs of this node into a run's folder, as the job scripts do
+    /// Sample the GPUs of this node into a run's folder
     Probe(commands::probe::ProbeArgs),
-    /// Write a commented starter oomctl.yaml
+    /// Write a commented oomctl.yaml
     Init(commands::init::InitArgs),
-    /// Check everything that oomctl needs, and say what to fix
+    /// Check that all that oomctl needs is there and works
     Doctor(commands::doctor::DoctorArgs),
-    /// Print the JSON Schema of a file, for editors
+    /// Print the JSON Schema of a file
     Schema(commands::schema::SchemaArgs),
-    /// Print the script that completes commands, flags and names in a shell
+    /// Print completions for a shell
     Completions(commands::completions::CompletionsArgs),
     /// Write the manual pages
     Man(commands::man::ManArgs),
@@ -125,18 +133,28 @@ pub fn main() -> std::process::ExitCode {
     if let Some(code) = keep_local_job() {
         return code;
     }
-    if let Some(code) = commands::completions::answer(Cli::command) {
+    if let Some(code) = commands::completions::answer(command) {
         return code.code().into();
     }
     let done = match answered_at_once() {
         Some(done) => done,
-        None => match Cli::try_parse() {
+        None => match parsed() {
             Ok(cli) => run(cli.command),
             Err(error) => Ok(print::usage(&error)),
         },
     };
     let exit = done.unwrap_or_else(|failure| failure.report());
     exit.code().into()
+}
+
+fn command() -> clap::Command {
+    help::grouped(Cli::command())
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
 /// What shells and scripts ask for when they start needs none of the tree of commands, which takes longer to build than
@@ -167,11 +185,14 @@ fn run(command: CliCommand) -> Result<Exit, CommandFailure> {
     match command {
         CliCommand::Submit(args) => commands::submit::run(&args),
         CliCommand::Watch(args) => commands::watch::run(&args),
+        CliCommand::Retry(args) => commands::retry::run(&args),
         CliCommand::Run(args) => commands::run::run(&args),
         CliCommand::Status(args) => commands::status::run(&args),
+        CliCommand::Logs(args) => commands::logs::run(&args),
         CliCommand::History(args) => commands::history::run(&args),
         CliCommand::Report(args) => commands::report::run(&args),
         CliCommand::Cancel(args) => commands::cancel::run(&args),
+        CliCommand::Prune(args) => commands::prune::run(&args),
         CliCommand::Diagnose(args) => commands::diagnose::run(&args),
         CliCommand::Fix(args) => commands::fix::run(&args),
         CliCommand::Render(args) => commands::render::run(&args),

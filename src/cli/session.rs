@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::args::Configuration;
 use super::runs::Runs;
 use crate::core::config::ConfigDocument;
 use crate::io::files::read_text;
@@ -27,6 +28,7 @@ pub struct Session {
     pub runs: Runs,
     /// When the call began.
     pub now: Timestamp,
+    has_file: bool,
     json: bool,
 }
 
@@ -46,7 +48,11 @@ impl Session {
             None => ConfigDocument::parse(PROJECT_FILE, "")?,
         };
         let folder = path.as_deref().and_then(Path::parent).unwrap_or(&here);
-        Ok(Self::new(folder.to_owned(), document))
+        let session = Self::new(folder.to_owned(), document);
+        Ok(Self {
+            has_file: path.is_some(),
+            ..session
+        })
     }
 
     /// In a project in `folder` that has no file yet.
@@ -60,10 +66,16 @@ impl Session {
             library: Library::new(Some(&folder)),
             runs: Runs::of(&folder),
             now: Timestamp::now(),
+            has_file: false,
             json: false,
             folder,
             document,
         }
+    }
+
+    /// Whether neither a project file nor a flag says what is to be run, so that a command can only mean a run.
+    pub fn asks_nothing(&self, flags: &Configuration) -> bool {
+        !self.has_file && !flags.says_what_to_run()
     }
 
     /// The same, whose views are shown as JSON if that is asked for.

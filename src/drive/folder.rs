@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
+use crate::io::disk;
 use crate::io::files::{
-    Access, check_ours, check_run_name, make_private_dir, read_text, write_atomic,
+    Access, check_ours, check_run_name, io_error, make_private_dir, read_text, write_atomic,
 };
 use crate::io::fits;
 use oomctl_base::job::JobId;
@@ -209,6 +210,21 @@ impl RunFolder {
             by.as_bytes(),
             Access::Private,
         )?)
+    }
+
+    /// Takes the request to end the run back: it is over, and goes on. A host that goes down must not bring it back.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be removed.
+    pub fn withdraw_cancel(&self) -> Result<(), DriveError> {
+        let path = self.cancel_request();
+        match disk::remove_file(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => {
+                removed.map_err(io_error("remove", &path))?;
+                Ok(disk::sync_dir(&self.dir).map_err(io_error("sync", &self.dir))?)
+            }
+        }
     }
 
     /// Who asked for the end of the run, if anybody did.

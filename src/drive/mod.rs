@@ -71,7 +71,7 @@ pub enum DriveError {
     #[error(transparent)]
     File(#[from] FileError),
     /// There is a run of that name.
-    #[error("a run `{run}` exists already")]
+    #[error("a run `{run}` already exists")]
     RunExists {
         /// Its name.
         run: String,
@@ -264,7 +264,7 @@ fn wait(
                 return None;
             }
             Some(Wake::Jobs) => {
-                supervisor.has_news = true;
+                supervisor.poll(true, observer);
                 return None;
             }
             None if !behind => return None,
@@ -303,7 +303,7 @@ fn pause(now: Timestamp, next: Timestamp, runs: usize) -> Duration {
 /// What came of a request to end a run.
 #[derive(Debug)]
 pub enum CancelAnswer {
-    /// It is over already.
+    /// It has already ended.
     Over,
     /// Its owner will do it.
     LeftTo(Box<LedgerOwner>),

@@ -1,5 +1,6 @@
 //! What somebody who looks on asks for. It becomes facts, or it does not happen.
 
+use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::supervisor::{Supervisor, set_aside};
 use crate::core::engine::{AttemptEvent, Event, outlook};
@@ -51,6 +52,26 @@ impl Supervisor {
                 set_aside(handle, error, observer);
             }
         }
+    }
+
+    /// Goes on with the runs that are over, as somebody wants; says which do.
+    pub fn retry(&mut self, by: &str, observer: &mut dyn Observer) -> Vec<String> {
+        let now = self.now();
+        let mut reopened = Vec::new();
+        let over = |h: &&mut Handle| h.error.is_none() && h.history().outcome.is_some();
+        for handle in self.runs.values_mut().filter(over) {
+            let event = Event::RetryAsked { by: by.to_owned() };
+            let withdrawn = handle.folder.withdraw_cancel();
+            let fed = withdrawn.and_then(|()| handle.feed(&event, now, observer));
+            match fed {
+                Err(error) => set_aside(handle, error, observer),
+                Ok(()) if handle.history().outcome.is_none() => {
+                    reopened.push(handle.name().to_owned());
+                }
+                Ok(()) => {}
+            }
+        }
+        reopened
     }
 
     /// Takes what was asked for into the run's ledger, or says why not.

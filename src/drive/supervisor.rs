@@ -28,7 +28,6 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
-    pub(super) has_news: bool,
     pub(super) sweep_groups: Vec<SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
@@ -59,7 +58,6 @@ impl Supervisor {
             groups: Vec::new(),
             silent: false,
             pace: Pace::new(None),
-            has_news: false,
             sweep_groups: Vec::new(),
             arrays: Vec::new(),
             decided: 0,
@@ -125,7 +123,7 @@ impl Supervisor {
         }
         self.submit_arrays(observer);
         self.find(observer);
-        self.poll(observer);
+        self.poll(false, observer);
         self.prune(observer);
         self.hold();
         self.wake_up()
@@ -256,11 +254,11 @@ impl Supervisor {
         jobs
     }
 
-    /// Asks for the state of all jobs in one question, as soon as one of them is due.
-    fn poll(&mut self, observer: &mut dyn Observer) {
+    /// Asks for the state of all jobs in one question, as soon as one of them is due, or at once.
+    pub(super) fn poll(&mut self, at_once: bool, observer: &mut dyn Observer) {
         let asked = self.now();
         let mut jobs: Vec<JobQuery<JobRef>> = Vec::new();
-        let (mut is_due, mut every_s) = (std::mem::take(&mut self.has_news), u64::MAX);
+        let (mut is_due, mut every_s) = (at_once, u64::MAX);
         for (name, handle) in self.runs.iter().filter(|(_, h)| h.is_open()) {
             let Some(attempt) = handle.run.history.attempt() else {
                 continue;

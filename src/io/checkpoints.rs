@@ -112,9 +112,6 @@ mod tests {
         // A file in its place is not a folder without checkpoints.
         fs::write(place.path().join("ckpt"), b"").unwrap();
         let why = list(place.path(), &shelf).unwrap_err().to_string();
-        assert!(
-            why.starts_with("the checkpoints in ") && why.contains("cannot be listed"),
-            "{why}"
-        );
+        assert!(why.starts_with("cannot list the checkpoints in "), "{why}");
     }
 }

@@ -4,6 +4,7 @@
 //! is not used.
 
 mod named;
+mod removal;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,6 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::disk;
 
 pub use named::write_to;
+pub use removal::{folder_bytes, remove_whole};
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;
@@ -148,6 +150,7 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
                 return Err(io_error("create", path)(e));
             };
             make_private_dir(parent)?;
+            unversioned(parent);
             match disk::make_dir(path) {
                 // Somebody else made it in the same moment.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => check_ours(path),
@@ -156,6 +159,14 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
             }
         }
         Err(e) => Err(io_error("create", path)(e)),
+    }
+}
+
+/// Keeps git away from a project's `.oomctl`, as `target` of cargo does. Nothing depends on it.
+fn unversioned(folder: &Path) {
+    let ignore = folder.join(".gitignore");
+    if folder.ends_with(".oomctl") && !ignore.exists() {
+        let _ = fs::write(&ignore, "# Written by oomctl: runs and their logs.\n*\n");
     }
 }
 

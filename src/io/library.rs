@@ -342,7 +342,7 @@ mod tests {
         let mut ids = BTreeSet::new();
         for bug in rows() {
             let id = &bug.id;
-            assert!(ids.insert(id), "{id} stands there twice");
+            assert!(ids.insert(id), "{id} is defined twice");
             assert!(bug.source.starts_with("https://github.com/"), "{id}");
             assert!(
                 !bug.says.ends_with('.') && !bug.workaround.ends_with('.'),

@@ -290,9 +290,23 @@ fn mend_file(e: &FileError) -> String {
             "use a folder that only you can write; `ls -ld {}` shows who owns this one",
             path.display()
         ),
-        FileError::Name { .. } => {
-            "name it with letters, digits, `.`, `_` and `-`: --run grpo-7b".to_owned()
-        }
+        FileError::Name { name } => format!(
+            "name it with letters, digits, `.`, `_` and `-`: --run {}",
+            run_name(name)
+        ),
+    }
+}
+
+/// The nearest name that a run may have.
+fn run_name(wanted: &str) -> String {
+    let letters = wanted.chars().map(|c| match c {
+        c if c.is_ascii_alphanumeric() || c == '_' => c,
+        _ => '-',
+    });
+    let name: String = letters.take(40).collect();
+    match name.trim_matches(['-', '_']) {
+        "" => "grpo-7b".to_owned(),
+        name => name.to_owned(),
     }
 }
 

@@ -51,7 +51,7 @@ pub enum Column {
     Step,
     /// Nodes
     Nodes,
-    /// When the attempt was written down
+    /// When the attempt was recorded
     Submitted,
     /// When it was over
     Ended,

@@ -58,6 +58,7 @@ pub fn steered(fact: &Fact) -> Option<String> {
             Some(by) => format!("attempt {attempt}  submitted again, requested by {by}"),
             None => format!("attempt {attempt}  submitted again"),
         }),
+        Fact::RetryRequested { by } => Some(format!("the run goes on, as {by} asked")),
         Fact::NeverStarts { attempt, reason } => Some(format!(
             "attempt {attempt}  {} {reason} will not pass; cancelling the job",
             Paint(WARN, "never starts:")
@@ -144,7 +145,10 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
             "{name}: refused for now: {}. `oomctl watch {name}` retries until it is accepted",
             refused.reason
         ),
-        None => format!("run {name}; next: oomctl watch {name}"),
+        None => format!(
+            "run {name}. Nobody resubmits it if it runs out of memory: `oomctl watch {name}` does. \
+             Next time: `submit -w` stays and does it, `--supervise job` leaves it to small jobs of Slurm"
+        ),
     }
 }
 

@@ -133,6 +133,7 @@ fn again(cause: RetryCause) -> &'static str {
             "another process holds the GPU: report it to the site, or exclude the node"
         }
         RetryCause::Disk => "free disk space, then `oomctl watch RUN` continues",
+        RetryCause::Asked => "`oomctl retry RUN` continues once more",
         RetryCause::LateOom => {
             "apply the next rung by hand, or raise `supervision: late_oom_retries`"
         }
@@ -146,9 +147,14 @@ fn again(cause: RetryCause) -> &'static str {
 fn evidence(history: &History) -> String {
     let run = &history.run;
     let number = history.attempts.len();
-    let job = history.attempt().and_then(|a| a.job.as_ref());
+    let attempt = history.attempt();
+    let job = attempt.and_then(|a| a.job.as_ref());
+    let is_program = attempt.and_then(|a| a.status.as_ref()?.machine.as_ref());
     let log = match job {
         Some(_) if is_taken_over(history) => String::new(),
+        Some(_) if is_program.is_some() => {
+            format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.err, ")
+        }
         Some(job) => format!("the log is logs/slurm-{}.err, ", job.id),
         None => String::new(),
     };

@@ -99,8 +99,8 @@ impl ScriptView {
         }
     }
 
-    /// The view for people.
-    pub fn text(&self) -> String {
+    /// The view for people, with the diffs of the scripts or without.
+    pub fn text(&self, diffs: bool) -> String {
         let mut out = match &self.preset {
             Some(preset) => format!(
                 "recognised as {}, runs in {}\n",
@@ -151,14 +151,17 @@ impl ScriptView {
         }
         for attempt in &self.plan.attempts {
             write(attempt, &mut out, self.taught);
+            if diffs {
+                let _ = write!(out, "\n{}", attempt.diff);
+            }
         }
         if let Some(problem) = &self.plan.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         }
-        if !self.plan.not_used.is_empty() {
+        if !self.plan.not_used.is_empty() && diffs {
             out.push_str("\nNot used:\n");
         }
-        for skipped in &self.plan.not_used {
+        for skipped in self.plan.not_used.iter().filter(|_| diffs) {
             let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
         }
         out
@@ -186,7 +189,6 @@ fn write(attempt: &ScriptAttempt, out: &mut String, taught: bool) {
         let note = format!("{knob} is appended to the command line");
         let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
     }
-    let _ = write!(out, "\n{}", attempt.diff);
 }
 
 /// The values that the first call of the program does not give as text.

@@ -7,12 +7,16 @@ use serde::Serialize;
 use super::explanation::with_patch;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
+use super::run_view::evidence;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, before, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
-use oomctl_diagnose::Incident;
+use oomctl_diagnose::{Class, CoursePattern, Incident};
 use oomctl_memory::Estimate;
+
+/// Failures behind the first that are shown.
+const MOST_FOLLOWING: usize = 2;
 
 /// A failure, and what a supervisor would decide after it.
 #[derive(Serialize)]
@@ -22,6 +26,8 @@ pub struct PlanAfterView {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<String>,
     incident: Incident,
+    /// What the decision rests on, where that is less than one would wish.
+    rests_on: Vec<String>,
     decision: &'static str,
     /// What the memory model expects of the configuration that died, whatever its log tells.
     now: Option<MemoryForecast>,
@@ -54,6 +60,7 @@ impl PlanAfterView {
         Self {
             schema_version: 1,
             attempt,
+            rests_on: Vec::from_iter(no_figures(&incident)),
             incident,
             decision: word,
             now: now.map(MemoryForecast::of),
@@ -65,21 +72,33 @@ impl PlanAfterView {
         }
     }
 
+    /// The same for a script, with which version of its framework is taken, and why.
+    pub fn of_version(mut self, version: Option<String>) -> Self {
+        self.rests_on.extend(version);
+        self
+    }
+
     /// The decision for people.
     pub fn text(&self) -> String {
         let whose = self.attempt.as_ref();
         let whose = whose.map(|a| format!("{a}: ")).unwrap_or_default();
         let mut out = format!("After: {whose}{}\n", self.incident.headline());
+        let rests_on = self
+            .rests_on
+            .iter()
+            .map(|what| format!("rests on   {what}"));
         for line in course(&self.incident)
             .into_iter()
             .chain(bugs(&self.incident))
+            .chain(beside(&self.incident))
+            .chain(rests_on)
         {
             let _ = writeln!(out, "  {line}");
         }
         for (i, rung) in self.steps.iter().enumerate() {
             let (title, effect) = (&rung.step.title, rung.step.effect.describe());
             let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
-            out.push_str(&rung.text(before(self.now.as_ref(), &self.steps, i)));
+            out.push_str(&rung.text_after(before(self.now.as_ref(), &self.steps, i)));
         }
         match &self.shortfall {
             Some(shortfall) => {
@@ -118,4 +137,39 @@ impl PlanAfterView {
             ),
         }
     }
+}
+
+/// What a decision rests on where the message of a failed GPU has no figures.
+fn no_figures(incident: &Incident) -> Option<String> {
+    let figures = [
+        incident.requested_bytes,
+        incident.free_bytes,
+        incident.total_bytes,
+        incident.allocated_bytes,
+    ];
+    let none = figures.iter().all(Option::is_none) && incident.engine_cache.is_none();
+    let phase = match incident.phase.as_str() {
+        "unknown" => {
+            "the kind of the failure alone: the phase is unknown and the message has no figures"
+                .to_owned()
+        }
+        phase => {
+            format!("the kind of the failure and its phase ({phase}): the message has no figures")
+        }
+    };
+    (none && incident.class == Class::GpuOom).then_some(phase)
+}
+
+/// What else the log tells that the decision must bear: what no knob does, remarks on figures, failures behind the first.
+fn beside(incident: &Incident) -> Vec<String> {
+    let leaks = incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak);
+    let restart = incident.helps.first().filter(|_| leaks);
+    let restart = restart.map(|help| format!("helps      {help}"));
+    let notes = incident
+        .notes
+        .iter()
+        .map(|note| format!("note       {note}"));
+    let then = incident.consequences.iter().take(MOST_FOLLOWING);
+    let then = then.map(|e| format!("followed   {}", evidence(e)));
+    restart.into_iter().chain(notes).chain(then).collect()
 }

@@ -91,6 +91,9 @@ impl PlanView {
             Some(start) => format!("{}\n", start_view::text(start)),
             None => String::new(),
         };
+        if let Some(now) = &self.now {
+            let _ = writeln!(out, "{}", now.now());
+        }
         let _ = writeln!(
             out,
             "Ladder of {}{version}, from here, if every attempt runs out of GPU memory:",

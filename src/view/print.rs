@@ -27,13 +27,19 @@ pub fn unicode() -> bool {
 
 /// Prints data. A reader that went away (`| head`) ends the program quietly.
 pub fn data(text: &str) -> Result<(), CommandFailure> {
-    let mut out = anstream::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    match write!(out, "{}{end}", stream_safe(text)).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
-            Err(CommandFailure::quiet(Exit::Success))
-        }
+    match piece(&format!("{text}{end}"))? {
+        true => Ok(()),
+        false => Err(CommandFailure::quiet(Exit::Success)),
+    }
+}
+
+/// Prints a piece of a longer text. `false` when the reader went away.
+pub fn piece(text: &str) -> Result<bool, CommandFailure> {
+    let mut out = anstream::stdout().lock();
+    match write!(out, "{}", stream_safe(text)).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(CommandFailure::refused(format!(
             "cannot write to standard output: {e}"
         ))),

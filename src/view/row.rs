@@ -12,6 +12,9 @@ use crate::core::exit::Exit;
 pub struct RunRow {
     /// Name.
     pub run: String,
+    /// When it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<jiff::Timestamp>,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
     /// Exit code, when it is over.
@@ -40,6 +43,7 @@ impl RunRow {
         let failed = latest.find(|a| a.incident.as_ref().is_some_and(|i| i.fatal));
         Self {
             run: view.run.clone(),
+            created: view.created,
             state: view.state.clone(),
             exit_code: view.exit_code,
             elapsed_s: view.elapsed_s,
@@ -60,7 +64,9 @@ impl RunRow {
     fn last(&self) -> String {
         let job = self.job.as_ref().map(|job| format!("job {job}"));
         let why = self.reason.clone().or_else(|| self.job_reason.clone());
-        let told: Vec<String> = [job, why].into_iter().flatten().collect();
+        // Of a job that ended, and nobody has decided what follows.
+        let cause = self.failure.clone().filter(|_| self.state == "ended");
+        let told: Vec<String> = [job, cause, why].into_iter().flatten().collect();
         told.join(": ")
     }
 }

@@ -20,6 +20,7 @@ use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use oomctl_base::Effect;
+use oomctl_base::job::Stage;
 use oomctl_diagnose::{Evidence, Incident, Link, Progress, sanitize};
 
 /// Characters of a line of evidence that are shown.
@@ -140,7 +141,8 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         exit_code: history.outcome.as_ref().map(Outcome::exit),
         reason: match (&history.outcome, refused) {
             (Some(outcome), _) => reason(outcome),
-            (None, refused) => refused.map(|r| r.reason.clone()),
+            (None, Some(refused)) => Some(refused.reason.clone()),
+            (None, None) => next(history),
         },
         hint: match (&history.outcome, refused) {
             (Some(outcome), _) => hint(outcome, history),
@@ -194,11 +196,27 @@ pub fn state(history: &History) -> String {
     match history.phase() {
         // Before its first attempt: others of its sweep go first.
         RunPhase::Preparing(1) => "waiting".to_owned(),
+        RunPhase::Live if is_over(history) => "ended".to_owned(),
         RunPhase::Live => word.unwrap_or_else(|| "submitted".to_owned()),
         RunPhase::Searching => "unclear".to_owned(),
         RunPhase::Refused => "refused_for_now".to_owned(),
         RunPhase::Draining | RunPhase::Judging | RunPhase::Closing => "ended".to_owned(),
         _ => "submitting".to_owned(),
+    }
+}
+
+/// Is the job over, as far as the scheduler says, and nobody has decided what follows?
+fn is_over(history: &History) -> bool {
+    let status = history.attempt().and_then(|a| a.status.as_ref());
+    status.is_some_and(|s| s.state.stage() == Stage::Ended)
+}
+
+/// What a run waits for whose job is over.
+fn next(history: &History) -> Option<String> {
+    match history.phase() {
+        RunPhase::Live if is_over(history) => Some("its logs are read next".to_owned()),
+        RunPhase::Judging => Some(format!("waiting for `oomctl watch {}`", history.run)),
+        _ => None,
     }
 }
 

@@ -32,6 +32,9 @@ pub struct RungForecast {
 #[derive(Serialize)]
 pub struct MemoryForecast {
     peak_gib: f64,
+    /// Memory of the GPU; absent where it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_gib: Option<f64>,
     low_gib: f64,
     high_gib: f64,
     phase: Phase,
@@ -77,6 +80,24 @@ impl RungForecast {
         if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
             let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
+        out.push_str(&self.speed());
+        out
+    }
+
+    /// The same after a failure, for which it is taken: what it frees in other phases is not told.
+    pub fn text_after(&self, before: Option<&MemoryForecast>) -> String {
+        let mut out = step_text(&self.step);
+        if let (Some(before), Some(after)) = (before, &self.memory)
+            && (after.phase != before.phase || after.shown() != before.shown())
+        {
+            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
+        }
+        out.push_str(&self.speed());
+        out
+    }
+
+    fn speed(&self) -> String {
+        let mut out = String::new();
         if let Some(slower) = self.slower {
             let mut speed = format!("about {} slower", percent(slower));
             if self.slower_so_far > slower {
@@ -89,6 +110,11 @@ impl RungForecast {
 }
 
 impl MemoryForecast {
+    /// Its peak as it is shown.
+    fn shown(&self) -> String {
+        format!("{:.0}", self.peak_gib)
+    }
+
     /// Of an estimate.
     pub fn of(estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseMemory {
@@ -98,11 +124,28 @@ impl MemoryForecast {
         Self {
             phases: phases.collect(),
             peak_gib: gib(estimate.peak_bytes, 1),
+            gpu_gib: estimate.gpu_bytes.map(|bytes| gib(bytes, 1)),
             low_gib: gib(estimate.low_bytes, 1),
             high_gib: gib(estimate.high_bytes, 1),
             phase: estimate.phase,
             fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
         }
+    }
+}
+
+impl MemoryForecast {
+    /// `now: 92 of 79 GiB in actor_update (probability to fit 0.05)`.
+    pub fn now(&self) -> String {
+        let of = self
+            .gpu_gib
+            .map_or_else(String::new, |gpu| format!(" of {gpu:.0}"));
+        let fits = self.fits_probability;
+        let fits = fits.map_or_else(String::new, |p| format!(" (probability to fit {p:.2})"));
+        format!(
+            "now: {:.0}{of} GiB in {}{fits}",
+            self.peak_gib,
+            self.phase.name()
+        )
     }
 }
 
@@ -195,9 +238,9 @@ fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
         false => format!(" ({})", before.phase.name()),
     };
     format!(
-        "memory {:.0}{was} -> {:.0} GiB ({}{chance})",
-        before.peak_gib,
-        after.peak_gib,
+        "memory {}{was} -> {} GiB ({}{chance})",
+        before.shown(),
+        after.shown(),
         after.phase.name()
     )
 }

@@ -94,7 +94,7 @@ mod tests {
         assert!(
             hint("QOSMaxGRESPerUser")
                 .unwrap()
-                .contains("others of yours")
+                .contains("your other jobs")
         );
         for reason in ["Priority", "Resources", "None", "BeginTime", ""] {
             assert_eq!(hint(reason), None);

@@ -202,14 +202,18 @@ fn the_commands_of_the_page_on_sweeps_run_one_after_the_other() {
     assert!(run >= 9, "{run}");
 }
 
+/// The first page of the help leaves out what is rarely used, so each command is asked for its own.
 #[test]
 fn commands_named_in_passing_exist() {
-    let help = said(&oomctl(&root(), &["--help".to_owned()]), 0, "--help");
     let named = regex::Regex::new(r"`oomctl ([a-z]+)").unwrap();
+    let mut commands = BTreeSet::from(["help".to_owned()]);
     for (path, text) in documents() {
         for found in named.captures_iter(&text) {
-            let command = format!("\n  {} ", &found[1]);
-            assert!(help.contains(&command), "{path}: {}", &found[0]);
+            let (what, command) = (&found[0], found[1].to_owned());
+            if commands.insert(command.clone()) {
+                let words = [command, "-h".to_owned()];
+                said(&oomctl(&root(), &words), 0, &format!("{path}: {what}"));
+            }
         }
     }
 }

@@ -155,7 +155,7 @@ fn presets_are_plain_english() {
 fn help_is_plain_english() {
     let folder = tempfile::tempdir().unwrap();
     let made = Command::new(env!("CARGO_BIN_EXE_oomctl"))
-        .args(["man", "--to"])
+        .args(["man", "--out"])
         .arg(folder.path())
         .output()
         .unwrap();

@@ -83,6 +83,7 @@ impl Place {
             arguments: Vec::new(),
             export: None,
             time_limit_s: None,
+            gpu: None,
             tasks: None,
         }
     }

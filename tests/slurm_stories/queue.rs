@@ -186,7 +186,7 @@ fn a_job_that_waits_for_an_attempt_waits_for_its_replacement_where_that_is_asked
     let waits = ["--parsable", &after, "-o", "/dev/null", "--wrap", "true"];
     let waiting = answer(&place.conf, "sbatch", &waits).trim().to_owned();
     let told = watching.end().expect_code(0);
-    told.says(&format!("job {waiting}, which waited for afterok:{first}"));
+    told.says(&format!("job {waiting} now waits for job"));
     super::cluster::wait_for("the job that waited has run", || {
         let words = ["-h", "-t", "all", "-j", &waiting, "-o", "%T"];
         let state = answer(&place.conf, "squeue", &words);

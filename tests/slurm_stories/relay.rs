@@ -166,7 +166,7 @@ fn a_job_that_hears_of_its_time_limit_stops_and_goes_on_from_its_checkpoint() {
     // What Slurm does 60 s before the time limit.
     slurm(&place.conf, "scancel", &["--batch", "--signal=USR1", &job]);
     let told = watching.end().expect_code(0);
-    told.says("goes on from step");
+    told.says("resumes from step");
     let jobs = place.one_job_per_attempt(place.run());
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     assert_eq!(place.attempts()[0]["exit"], "124:0");

@@ -60,7 +60,7 @@ fn what_is_missing_and_what_is_no_shell_is_said() {
     place
         .run(&["adopt", "a.py"])
         .ends(0)
-        .says(&["no preset knows", "not understood: a.py:"]);
+        .says(&["no preset knows", "cannot read: a.py:"]);
     place.write(
         "b.sh",
         "source env.sh\npython3 -m verl.trainer.main_ppo data.train_batch_size=8\n",
@@ -81,14 +81,14 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
     };
     for (line, says) in [
         ("module load trl/0.20", "TRL 0.20.0, as job.slurm:3 says"),
-        ("", "TRL: nothing says which version; taken for "),
+        ("", "TRL version not found; assuming "),
         (
             "pip install trl==0.20.0\nmodule load trl/0.21",
             "TRL: job.slurm:3 says 0.20.0, job.slurm:4 says 0.21.0",
         ),
         (
             "module load trl/0.1",
-            "TRL 0.1.0, as job.slurm:3 says, is none of those that are known",
+            "TRL 0.1.0, as job.slurm:3 says, is not supported",
         ),
     ] {
         place.write("job.slurm", &script(line));
@@ -128,7 +128,7 @@ fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
         ),
         (
             format!("export PYTHONPATH=$PWD:$PYTHONPATH\ncd next\n{module}"),
-            "verl 0.8.0.dev, as next/verl/version/version says, taken for 0.8.0",
+            "verl 0.8.0.dev, as next/verl/version/version says, treated as 0.8.0",
         ),
         (
             // The folder of the script is looked in, not the one that it runs in.
@@ -167,10 +167,7 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
         .ends(0)
         .says(&["TRL 0.20.0, as "]);
     let none = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
-    place
-        .run(&none)
-        .ends(0)
-        .says(&["TRL: nothing says which version"]);
+    place.run(&none).ends(0).says(&["TRL version not found"]);
 }
 
 #[test]
@@ -199,7 +196,7 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
         let done = place.run(&["plan", "job.sh"]).ends(0);
         done.says(&[
             named,
-            "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is not known",
+            "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is unknown",
         ]);
         assert!(!done.out.contains("the file gives no"), "{}", done.out);
         place.run(&["adopt", "job.sh"]).ends(0).says(&[named]);
@@ -257,10 +254,10 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
     says(&place, &["typed.slurm"], of_types);
     let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
-    place.run(&refused).ends(2).says(&[
-        "--set before the script is for templates",
-        "--set gpu_memory=…",
-    ]);
+    place
+        .run(&refused)
+        .ends(2)
+        .says(&["--set before SCRIPT is for templates", "--set gpu_memory=…"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn all_that_is_meant_ends_in_one_call_and_what_is_not_there_keeps_none_of_it() {
     done.says(&[
         "quilt.2 is cancelled",
         "weaver-1 is cancelled",
-        "quilt.4 is over already",
+        "quilt.4 has already ended",
         "is called \"nope-1\"",
         "is called \"999\"",
     ]);
@@ -84,14 +84,14 @@ fn an_interrupted_cancel_says_what_it_waits_for_and_claims_nothing_that_it_did_n
     place.wait_for("a word", || {
         place
             .read("said")
-            .contains("waiting for an answer of the scheduler")
+            .contains("waiting for the scheduler's answer")
     });
     fs::write(slurm.path("bin/answer"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let said = place.read("said");
     for words in [
         "ending quilt.1",
-        "the end of the runs is written down",
+        "the runs are recorded as ended",
         "`oomctl cancel quilt.1`",
     ] {
         assert!(said.contains(words), "{words:?} is not in\n{said}");

@@ -35,7 +35,7 @@ fn the_named_script_for_torchrun_is_taken_with_the_programs_arguments_and_fits()
     let done = watched(&place, &[]);
     done.says(&[
         "GPU 0 ran out of memory in forward",
-        "why        one process drives all GPUs (run_experiment.py:11:13, nn.DataParallel): it gathers their outputs on the first",
+        "why        one process drives all GPUs (run_experiment.py:11:13, nn.DataParallel). It gathers their outputs on the first",
         "only the first holds replica outputs",
         "proposed for the script, not applied: ",
         "climb      distributed: one process a GPU",

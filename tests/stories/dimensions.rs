@@ -112,7 +112,7 @@ fn a_model_that_nobody_knows_is_never_taken_for_another() {
     let done = estimate(&place, &unknown).ends(5);
     done.says(&[
         "is required",
-        "the model lab/secret is not known: there is no ",
+        "unknown model lab/secret: there is no ",
         "proj/lab/secret/config.json, it is not in ",
         ".cache/huggingface/hub, and it is not in the model tables",
         "--set model.path=lab/secret",
@@ -145,9 +145,9 @@ fn an_odd_config_is_named_with_its_line_and_stops_no_job() {
         &CONFIG.replace("256,", "\"wide\","),
     );
     estimate(&place, &[]).ends(5).says(&[
-        "the dimensions of the model cannot be read: hidden_size: \"wide\" is no whole number",
+        "the dimensions of the model cannot be read: hidden_size: \"wide\" is not a whole number",
         "models/odd/config.json:3:3: hidden_size",
-        "hint: give them by hand",
+        "hint: give them as model.layers",
     ]);
     place.run(&["render"]).ends(0);
     place.write("models/odd/config.json", "no json");
@@ -175,11 +175,11 @@ fn the_memory_of_a_gpu_follows_from_its_type() {
     for (kind, why) in [
         (
             "a100",
-            "memory unknown: a100 is a name of cards of 79.15GiB and of 39.39GiB; give gpu_memory",
+            "memory unknown: a100 exists with 79.15GiB and of 39.39GiB; give gpu_memory",
         ),
         (
             "warp9",
-            "memory unknown: no table has GPUs of type warp9; give gpu_memory",
+            "memory unknown: unknown GPU type warp9; give gpu_memory",
         ),
     ] {
         estimate(&place, &["--set", &format!("gpu_type={kind}")])
@@ -248,7 +248,7 @@ fn a_bare_specification_may_name_model_and_gpu() {
     assert_eq!(named["fits_probability"], given["fits_probability"]);
     place.write("unknown.json", &spec.replace("Qwen2.5-7B", "Qwen9-7B"));
     let done = place.run(&["estimate", "--spec", "unknown.json"]).ends(5);
-    done.says(&["unknown.json:1: model: Qwen/Qwen9-7B is not known: there is no "]);
+    done.says(&["unknown.json:1: unknown model Qwen/Qwen9-7B: there is no "]);
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn cancelled_is_9_for_whoever_watches() {
     place
         .run(&["cancel", "weaver-1"])
         .ends(0)
-        .says(&["over already"]);
+        .says(&["has already ended"]);
     place.run(&["watch", "weaver-1"]).ends(9);
 }
 

@@ -136,7 +136,7 @@ const COMMANDS: &[Row] = &[
         "a name with a path",
         "plan --dataset ../x",
         5,
-        "is no name of a dataset profile",
+        "cannot be the name of a dataset profile",
         "`oomctl presets` lists",
     ),
     row(
@@ -171,7 +171,7 @@ const COMMANDS: &[Row] = &[
         "no value for a knob",
         "plan --set threads",
         5,
-        "is no assignment",
+        "is not an assignment",
         "write --set NAME=VALUE",
     ),
     row(
@@ -192,7 +192,7 @@ const COMMANDS: &[Row] = &[
         "a key handed over without a value",
         "plan --override x",
         5,
-        "is no assignment",
+        "is not an assignment",
         "write --override NAME=VALUE",
     ),
     row(
@@ -228,7 +228,7 @@ const COMMANDS: &[Row] = &[
         "plan --config missing.yaml",
         5,
         "missing.yaml",
-        "is the path right?",
+        "check the path",
     ),
     row(
         "a project file that is a folder",
@@ -320,21 +320,21 @@ const COMMANDS: &[Row] = &[
         "sweep check missing.yaml",
         2,
         "missing.yaml",
-        "is the path right?",
+        "check the path",
     ),
     row(
         "a script that there is not",
         "submit missing.sbatch",
         5,
-        "missing.sbatch cannot be read",
-        "without a script a template is submitted",
+        "cannot read the job script missing.sbatch",
+        "without a script oomctl submits a template",
     ),
     row(
         "a program that there is not",
         "run --wait 1s --allow-cpu -- no-such-program-zz",
         127,
         "no-such-program-zz",
-        "is it installed here",
+        "check that it is installed",
     ),
     row(
         "no program",
@@ -362,7 +362,7 @@ const COMMANDS: &[Row] = &[
         "man --out oomctl.yaml",
         5,
         "cannot create oomctl.yaml",
-        "name a folder",
+        "give a folder",
     ),
 ];
 
@@ -479,7 +479,7 @@ const FILES: &[Row] = &[
     yaml(
         "a rung without a name",
         "ladder: [{ laps: 2 }]",
-        "no name of a rung",
+        "this rung has no name",
         "add `rung: NAME`",
     ),
     yaml(
@@ -513,7 +513,7 @@ const FILES: &[Row] = &[
         "did you mean `attempts`?",
     ),
     yaml(
-        "a limit that is no number",
+        "a limit that is not a number",
         "limits: { attempts: many }",
         "limits: invalid type",
         "counts are whole numbers",
@@ -672,8 +672,8 @@ fn the_run_that_was_meant_is_named() {
         .run(&["submit", "--backend", "local", "--run", "loom-one"])
         .ends(2)
         .says(&[
-            "a run `loom-one` exists already",
-            "`oomctl watch loom-one` goes on with it",
+            "a run `loom-one` already exists",
+            "`oomctl watch loom-one` continues it",
         ]);
     // A ledger that is damaged in its middle.
     let ledger = place.path(".oomctl/runs/loom-one/ledger.jsonl");

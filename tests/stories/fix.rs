@@ -143,7 +143,7 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
     let done = place.run(&["fix", "job.log"]).ends(0);
     done.says(&[
         "smaller micro batches",
-        "no framework is recognised in it; `oomctl fix job.log SCRIPT` reads the job script",
+        "framework not recognised; `oomctl fix job.log SCRIPT` reads the job script",
     ]);
     let named = place.run(&["fix", "--preset", "trl", "job.log"]).ends(0);
     named.says(&["TRL by --preset trl", "lower --per_device_train_batch_size"]);
@@ -286,6 +286,125 @@ fn find<'v>(value: &'v serde_json::Value, key: &str) -> Option<&'v serde_json::V
 fn changes(steps: &serde_json::Value) -> Vec<serde_json::Value> {
     let steps = steps.as_array().unwrap().iter();
     steps.map(|step| step["changes"].clone()).collect()
+}
+
+/// A script, and what is decided after a log.
+fn after(place: &Place, script: &str, log: &str) -> serde_json::Value {
+    place.write("job.slurm", script);
+    place.write("job.log", log);
+    let view = place.run(&["fix", "--json", "job.log", "job.slurm"]);
+    let view = view.ends(0).json();
+    let through_a_pipe = piped(place, log, &["job.slurm"]).ends(0).json();
+    assert_eq!(through_a_pipe["steps"], view["steps"]);
+    view
+}
+
+fn first(view: &serde_json::Value) -> &str {
+    view["steps"][0]["rung"].as_str().unwrap_or_default()
+}
+
+const SFT: &str = "#!/bin/bash\n#SBATCH --gpus-per-node=1\naccelerate launch --num_processes 1 sft.py --model_name_or_path m --per_device_train_batch_size 1 --max_length 2048 --gradient_checkpointing true --activation_offloading true\n";
+
+const VERL: &str = "#!/bin/bash\n#SBATCH --gpus-per-node=8\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=a data.val_files=b data.train_batch_size=256 actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.actor.fsdp_config.param_offload=False actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.85 actor_rollout_ref.rollout.max_num_seqs=1024 actor_rollout_ref.rollout.enforce_eager=False trainer.n_gpus_per_node=8 trainer.nnodes=1\n";
+
+#[test]
+fn the_version_that_the_log_names_decides_what_there_is() {
+    let place = Place::bare();
+    let sft = |version: &str| {
+        let trainer = "/env/lib/python3.12/site-packages/trl/trainer/sft_trainer.py training_step";
+        let log = failure(&[(trainer, "loss.backward()")]);
+        after(&place, SFT, &format!("{version}{log}"))
+    };
+    let old = sft("trl==0.20.0\n");
+    assert_eq!(first(&old), "fused-loss", "{old:#}");
+    let said = old["rests_on"][0].as_str().unwrap();
+    assert!(said.starts_with("TRL 0.20.0, as "), "{said}");
+    // Later ones need no fused loss for that.
+    let unknown = sft("");
+    assert_ne!(first(&unknown), "fused-loss");
+    let said = unknown["rests_on"][0].as_str().unwrap();
+    assert!(said.contains("version not found"), "{said}");
+    let said = sft("trl==7.0.0\n")["rests_on"][0].to_string();
+    assert!(said.contains("is not supported"), "{said}");
+}
+
+#[test]
+fn a_decision_says_what_it_rests_on_and_what_else_went_wrong() {
+    let place = Place::bare();
+    let trainer = "/env/lib/python3.12/site-packages/transformers/trainer.py training_step";
+    let log = failure(&[(trainer, "loss.backward()")]);
+    let bare = log.replace(OOM, "torch.OutOfMemoryError: CUDA out of memory.\n");
+    let odd = log.replace("1.00 GiB is free", "100.00 GiB is free");
+    let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n";
+    let script = SFT.replace("_batch_size 1 ", "_batch_size 8 ");
+    for (log, said) in [
+        (bare, "the message has no figures"),
+        (odd, "100.00 GiB are free on a GPU of 79.15 GiB"),
+        (format!("{log}{killed}"), "followed   job.log:"),
+    ] {
+        let view = after(&place, &script, &log);
+        assert_eq!(first(&view), "halve-batch-keep-effective", "{view:#}");
+        let done = place.run(&["fix", "job.log", "job.slurm"]).ends(0);
+        done.says(&[said]);
+    }
+}
+
+#[test]
+fn a_leak_is_no_reason_to_train_otherwise() {
+    let place = Place::bare();
+    let steps = (1..60).map(|step| {
+        let host = 120 + 12 * step;
+        format!("step:{step} - actor/pg_loss:0.01 - perf/max_memory_allocated_gb:40.0 - perf/cpu_memory_used_gb:{host}.0 - timing_s/step:100.1\n")
+    });
+    let steps: String = steps.collect();
+    let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n";
+    let once = after(&place, VERL, killed);
+    let training = |view: &serde_json::Value| view["steps"][0]["effect"] == "changes-training";
+    assert!(training(&once), "{once:#}");
+    let leak = after(&place, VERL, &format!("{steps}{killed}"));
+    assert!(!training(&leak), "{leak:#}");
+    let done = place.run(&["fix", "job.log", "job.slurm"]).ends(0);
+    done.says(&[
+        "helps      a restart from the newest checkpoint",
+        "it only delays the end",
+    ]);
+}
+
+/// The rungs that come first where an engine shares the GPU with its trainer.
+#[test]
+fn a_failure_of_the_engine_is_answered_by_what_sizes_what_had_no_room() {
+    let place = Place::bare();
+    let runner = |function: &str| {
+        let place = "/env/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py";
+        failure(&[(&format!("{place} {function}"), "x = self.y(")])
+    };
+    let sampler = format!(
+        "{}\nThe above exception was the direct cause of the following exception:\n\nRuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.\n",
+        runner("_dummy_sampler_run")
+    );
+    // The last of its words may be missing.
+    let cut = runner("_dummy_sampler_run");
+    let generated = "/env/lib/python3.12/site-packages/verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py generate_sequences";
+    let generated = failure(&[(generated, "outputs = self.inference_engine.generate(")]);
+    for (log, rung, knobs) in [
+        (sampler, "fewer-rollout-sequences", "max_num_seqs"),
+        (cut, "fewer-rollout-sequences", "max_num_seqs"),
+        (runner("capture_model"), "no-cuda-graphs", "enforce_eager"),
+        (
+            runner("initialize_kv_cache"),
+            "smaller-rollout-share",
+            "gpu_memory_utilization",
+        ),
+        (generated, "smaller-rollout-share", "gpu_memory_utilization"),
+    ] {
+        let view = after(&place, VERL, &log);
+        assert_eq!(first(&view), rung, "{view:#}");
+        let changed = view["steps"][0]["changes"].as_array().unwrap().iter();
+        let changed: Vec<&str> = changed.map(|c| c["knob"].as_str().unwrap()).collect();
+        assert_eq!(changed.join(" "), knobs);
+        let done = place.run(&["fix", "job.log", "job.slurm"]).ends(0);
+        assert!(!done.out.contains("passed over"), "{}", done.out);
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn every_attempt_is_a_row_and_filters_choose_among_them() {
     place
         .run(&["history", "--since", "lately"])
         .ends(2)
-        .says(&["neither a time such as 7d"]);
+        .says(&["is not a time (7d"]);
     place
         .run(&["history", "--columns", "stat"])
         .ends(2)

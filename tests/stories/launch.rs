@@ -118,7 +118,7 @@ fn what_does_not_die_of_memory_is_not_run_again_and_the_exit_code_is_the_program
     // What oomctl added may be what the program refuses.
     place.set("TRAINER", "strict");
     run(&place, &[], COMMAND).ends(2).says(&[
-        "training.gradient_accumulation_steps=2, which yours had not",
+        "oomctl added training.gradient_accumulation_steps=2",
         "--knob accum=",
     ]);
     run(&place, &[], "./gone.sh").ends(127).says(&["./gone.sh"]);
@@ -161,7 +161,7 @@ fn when_smaller_batches_are_not_enough_another_gpu_is_tried_and_then_the_cpu() {
             && place.read("argv.4").ends_with("num_workers=0\n")
     );
     assert!(!place.has("argv.5"));
-    done.says(&["nothing is left to try", "on the CPU"]);
+    done.says(&["nothing left to try", "on the CPU"]);
     gpus.are(&all);
     let done = run(&place, &["--max-retries", "0", "--json"], &command).ends(1);
     let json = done.json();
@@ -202,7 +202,7 @@ fn a_batch_that_is_not_known_is_told_first_and_one_in_hydras_files_is_read() {
     let done = run(&place, &[], "./train.sh --lr 1").ends(0);
     let told = done
         .err
-        .find("the batch size stands neither in the command")
+        .find("batch size not found in the command")
         .unwrap();
     assert!(
         told < done.err.find("attempt 1").unwrap(),
@@ -236,7 +236,7 @@ def main(cfg):
     place.set("PATH", &path);
     let done = run(&place, &[], "python train.py seed=2").ends(0);
     assert!(
-        !done.err.contains("the batch size stands"),
+        !done.err.contains("batch size not found"),
         "{}",
         done.told()
     );
@@ -276,8 +276,8 @@ fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     let none = run(&place, &["--wait", "0s"], COMMAND).ends(8);
     none.says(&[
         "no GPU had 3.91 GiB available within 0 s: GPU 0 has 1.88 GiB",
-        "hint: the program was not run. `oomctl gpus` shows",
-        "--allow-cpu lets it run without",
+        "hint: the program did not run. `oomctl gpus` shows",
+        "--allow-cpu runs without a GPU",
     ]);
     assert!(!place.has("argv.1"));
     run(&place, &["--wait", "0s", "--allow-cpu"], COMMAND).ends(0);
@@ -455,7 +455,7 @@ exec ./train.sh "$@"
     gpus.are(&[&gpu("GPU-a", 1_000)]);
     let done = started.end().ends(0);
     done.says(&[
-        "waiting for 67.38 GiB that the driver frees",
+        "waiting for the driver to free 67.38 GiB",
         "peak 68.4 of 80.0 GiB",
     ]);
     assert!(place.has("argv.2"));

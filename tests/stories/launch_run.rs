@@ -58,7 +58,7 @@ fn what_a_program_taught_is_where_the_next_one_starts() {
     place.set("TRAINER", "oom 16");
     run(&place, &[], COMMAND).ends(0);
     let second = run(&place, &[], COMMAND).ends(0);
-    second.says(&["as run train-1, attempt 3, which fitted", "batch 64 -> 16"]);
+    second.says(&["run train-1, attempt 3, which fitted", "batch 64 -> 16"]);
     let first = "model=lora training.batch_size=16 training.gradient_accumulation_steps=4\n";
     assert_eq!(place.read("argv.1"), first);
     // Another seed, other words, another GPU: nothing is known of it. What is asked for anew is taken as it stands.
@@ -88,6 +88,11 @@ fn a_program_that_did_not_get_through_says_why_in_its_run() {
     place.set("TRAINER", "fail");
     run(&place, &[], COMMAND).ends(3);
     let one = place.run(&["status", "train-2"]).ends(0);
+    assert!(
+        one.out.contains(".oomctl/runs/train-2/attempt-1/slurm.err"),
+        "{}",
+        one.told()
+    );
     assert!(
         one.out.contains("failed") && one.out.contains("KeyError"),
         "{}",
@@ -137,4 +142,28 @@ fn a_run_whose_process_was_killed_is_not_carried_on_by_another() {
         "{}",
         watched.told()
     );
+}
+
+/// What it left running holds the GPU, also where nothing is tried any more.
+#[test]
+fn what_a_program_left_running_ends_when_nothing_is_left_to_try() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
+    let mut place = place(&gpus);
+    place.set("TRAINER", "leaves");
+    run(&place, &["--max-retries", "0"], COMMAND).ends(1);
+    let left = place.written("left");
+    place.wait_for("the end of what it left", || {
+        !std::path::Path::new(&format!("/proc/{left}")).exists()
+    });
+}
+
+#[test]
+fn a_run_of_a_program_is_not_tuned_by_jobs() {
+    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
+    let place = place(&gpus);
+    run(&place, &[], COMMAND).ends(0);
+    place
+        .run(&["tune", "train-1"])
+        .ends(2)
+        .says(&["train-1 is a program that `oomctl run` started"]);
 }

@@ -27,7 +27,7 @@ fn the_second_run_starts_where_the_first_one_fitted() {
     assert_eq!(attempts(&place, "weaver-1"), 3);
     let second = submit(&place, &[]).ends(0);
     second.says(&[
-        "start      as run weaver-1, attempt 3, which fitted: thin, thin",
+        "start      as in run weaver-1, attempt 3, which fitted: thin, thin",
         "threads 8 -> 2, bundles 1 -> 4 (same math, slower); --fresh starts unchanged",
     ]);
     assert_eq!(slurm.accepted(), [1, 2, 3, 1]);
@@ -58,7 +58,7 @@ fn fresh_starts_as_asked_and_so_does_what_the_user_sets() {
     let set = place
         .run(&["submit", "--dry-run", "--set", "threads=8"])
         .ends(0);
-    set.says(&["start      as asked, although run weaver-", "--threads 8"]);
+    set.says(&["start      unchanged, although run weaver-", "--threads 8"]);
     // Another value in the project file is another question.
     let yaml = place.read("oomctl.yaml");
     place.write(
@@ -79,7 +79,7 @@ fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
     let plan = place.run(&["plan"]).ends(0);
     assert!(
         plan.out
-            .starts_with("start      as run weaver-1, attempt 3, which fitted")
+            .starts_with("start      as in run weaver-1, attempt 3, which fitted")
     );
     assert!(plan.out.contains("threads  2 -> 1"), "{}", plan.told());
     let plan = place.run(&["plan", "--json"]).ends(0).json();
@@ -88,7 +88,7 @@ fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
     assert_eq!(plan["start"]["changes"][0]["to"], 2);
     for words in [&["render"][..], &["submit", "--dry-run"]] {
         let done = place.run(words).ends(0);
-        done.says(&["start      as run weaver-1", "--threads 2 --bundles 4"]);
+        done.says(&["start      as in run weaver-1", "--threads 2 --bundles 4"]);
     }
     place
         .run(&["render", "--fresh"])
@@ -106,7 +106,7 @@ fn a_larger_job_starts_behind_what_is_known_to_fail_and_a_smaller_one_as_asked()
         .ends(0);
     larger.says(&[
         "run weaver-1, attempt 1, ran out of GPU memory",
-        "first rungs that are not known to fail: thin, thin",
+        "so it starts with: thin, thin",
         "--threads 2",
     ]);
     let smaller = place
@@ -140,7 +140,7 @@ fn a_memory_that_cannot_be_read_is_said_and_stops_nothing() {
     std::fs::remove_file(place.path(".oomctl/fits.jsonl")).unwrap();
     std::fs::create_dir(place.path(".oomctl/fits.jsonl")).unwrap();
     let done = submit(&place, &[]).ends(0);
-    done.says(&["starting as if nothing was learned"]);
+    done.says(&["starting without what earlier runs needed"]);
     assert_eq!(attempts(&place, "weaver-3"), 3);
 }
 
@@ -157,7 +157,7 @@ fn the_example_fits_at_once_the_second_time() {
     ];
     place.run(&words).ends(0);
     place.run(&words).ends(0).says(&[
-        "as run diamonds-seed0-1, attempt 3, which fitted (peak 65.9 GiB reserved): halve-batches, offload",
+        "as in run diamonds-seed0-1, attempt 3, which fitted (peak 65.9 GiB reserved): halve-batches, offload",
         "(changes training)",
     ]);
     assert_eq!(attempts(&place, "diamonds-seed0-2"), 1);

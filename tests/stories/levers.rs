@@ -313,7 +313,7 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
     let plan = place.run(&["plan"]).ends(0);
     plan.says(&[
         "gpu_memory_utilization  0.5 -> 0.3",
-        "the fullest phase needs no less, by the memory model: it is taken after a failure in rollout alone",
+        "by the memory model it does not help the fullest phase; used only after a failure in rollout",
     ]);
     let view = place.run(&["plan", "--json"]).ends(0).json();
     let rungs = view["rungs"].as_array().unwrap();

@@ -7,6 +7,7 @@
 
 mod adopt;
 mod adopting;
+mod afterwards;
 mod bad_configuration;
 mod browser;
 mod cancelling;
@@ -20,6 +21,7 @@ mod doctor;
 mod endings;
 mod environment;
 mod errors;
+mod first_hour;
 mod fix;
 mod frameworks;
 mod gpus;

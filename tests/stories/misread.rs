@@ -22,8 +22,9 @@ fn a_sweep_and_a_copied_file_are_told_of_with_place_and_what_to_write() {
         &format!("{sweep}  learning_rate: {{value: 1e-4}}\n"),
     );
     let line = sweep.lines().count() + 1;
-    let told =
-        format!("warning: sweep.yaml:{line}:26: `1e-4` is text to PyYAML, no number; write 1.0e-4");
+    let told = format!(
+        "warning: sweep.yaml:{line}:26: `1e-4` is text to PyYAML, not a number; write 1.0e-4"
+    );
     place.run(&["sweep", "check", "sweep.yaml"]).says(&[&told]);
 
     let place = Place::example_named("swarm");

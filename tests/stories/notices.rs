@@ -291,8 +291,8 @@ fn many_runs_are_told_of_in_few_notices() {
 #[test]
 fn a_section_that_tells_nobody_or_of_nothing_known_is_refused_and_a_users_file_counts() {
     for (section, says) in [
-        ("{ on: [escalated] }", "names nobody to tell"),
-        ("{ mail: '-oQ/tmp' }", "no address for mail"),
+        ("{ on: [escalated] }", "has no recipient"),
+        ("{ mail: '-oQ/tmp' }", "is not a mail address"),
         ("{ slack: { url: 'https://x' } }", "url_env"),
         ("{ command: [x], on: [exploded] }", "gave_up"),
         ("{ comand: [x] }", "did you mean `command`?"),

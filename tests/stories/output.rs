@@ -54,7 +54,7 @@ fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
 fn a_name_that_nothing_has_is_told_for_all_that_can_be_shown() {
     let place = Place::bare();
     place.run(&["presets", "torchrn"]).ends(5).says(&[
-        "there is no preset, dataset profile, cluster profile, knob set, model table or GPU table named \"torchrn\"",
+        "no preset, dataset profile, cluster profile, knob set, model table or GPU table named \"torchrn\"",
         "did you mean torchrun?",
     ]);
     place

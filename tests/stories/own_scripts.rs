@@ -59,7 +59,7 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
     ];
     let done = place.run(&words).ends(0);
     done.says(&["recognised as torchrun", "halve-batch-keep-effective"]);
-    done.says(&["--yes stands behind the script, so it is the script's"]);
+    done.says(&["--yes comes after SCRIPT, so it is passed to the script"]);
     assert_eq!(place.read("job.slurm"), JOB);
     assert_eq!(place.read("tools/train.sh"), LAUNCHER);
     let last = place.read(".oomctl/runs/r/attempt-3/slurm.out");
@@ -141,7 +141,7 @@ fn the_decision_after_a_run_is_that_of_its_last_failure_with_its_history() {
     for more in [&["r", "job.slurm"][..], &["r", "--policy", "predict"]] {
         plan(more)
             .ends(2)
-            .says(&["r is a run, which has its own configuration"]);
+            .says(&["r is a run, and has its own configuration"]);
     }
     // A log is of the script that stands behind it, as it is now.
     let log = ".oomctl/runs/r/attempt-2/slurm.out";
@@ -172,16 +172,16 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     let computed = LAUNCHER.replace("\"$2\"", "$(cat batch)");
     place.write("tools/train.sh", &computed);
     let unknown = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
-    unknown.says(&["later runs learn nothing of this one: batch_size is computed"]);
+    unknown.says(&["later runs learn nothing from this one: batch_size is computed"]);
     place.write("tools/train.sh", LAUNCHER);
     place
         .run(&["submit", "--yes", "--watch", "--run", "r", "job.slurm"])
         .ends(0);
     let words = ["submit", "--yes", "--watch", "--run", "s", "job.slurm"];
     place.run(&words).ends(0).says(&[
-        "start      as run r, attempt 3, which fitted",
+        "start      as in run r, attempt 3, which fitted",
         "batch_size 32 -> 8",
-        "attempt 1: as earlier runs taught",
+        "attempt 1: your script with the values that earlier runs needed",
     ]);
     let log = place.read(".oomctl/runs/s/attempt-1/slurm.out");
     assert!(log.contains("batch 8 of"), "{log}");
@@ -190,7 +190,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     place
         .run(&fresh)
         .ends(0)
-        .says(&["attempt 1: the script as it is"]);
+        .says(&["attempt 1: your script, plus"]);
     // Another model or another program is another job.
     for other in ["train.py --model huge", "other.py"] {
         place.write("tools/train.sh", &LAUNCHER.replace("train.py", other));
@@ -198,7 +198,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
         place
             .run(&other)
             .ends(0)
-            .says(&["attempt 1: the script as it is"]);
+            .says(&["attempt 1: your script, plus"]);
     }
 }
 
@@ -206,7 +206,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
 fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
     let place = place();
     let done = place.run(&["submit", "job.slurm"]).ends(2);
-    done.says(&["no terminal to ask at", "--yes", "+BS=16"]);
+    done.says(&["there is no terminal", "--yes", "+BS=16"]);
     assert!(!place.root.join(".oomctl/runs").exists());
     for words in [
         ["submit", "--dry-run", "job.slurm"],
@@ -231,7 +231,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     let cases: [(&str, &[u8], &str); 4] = [
         ("binary", b"\x7fELF\0\x01", "is binary"),
         ("empty", b"\n", "is empty"),
-        ("plain.py", b"print(1)\n", "does not begin with `#!`"),
+        ("plain.py", b"print(1)\n", "does not start with `#!`"),
         ("dos", b"#!/bin/bash\r\necho x\r\n", "DOS line ends"),
     ];
     for (name, text, says) in cases {
@@ -259,7 +259,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     place
         .run(&given)
         .ends(2)
-        .says(&["--dataset before the script is for templates"]);
+        .says(&["--dataset before SCRIPT is for templates"]);
     for directive in ["--wait", "--array=0-9", "--test-only"] {
         place.write(
             "odd.slurm",
@@ -286,7 +286,7 @@ fn a_program_that_nobody_knows_is_run_and_diagnosed_and_what_to_change_is_told()
         .run(&["submit", "--yes", "--watch", "odd.slurm"])
         .ends(3);
     done.says(&[
-        "no preset knows what this starts",
+        "framework not recognised",
         "GPU 0 ran out of memory",
         "change by hand: ",
     ]);
@@ -307,7 +307,7 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
     );
     let told = place.run(&["plan", "job.slurm"]).ends(0);
     told.says(&[
-        "batch_size is computed there (tools/train.sh:5), so no rung moves it",
+        "batch_size is computed there (tools/train.sh:5), so no rung changes it",
         "--batch_size VALUE",
     ]);
     let wins = ["adopt", "--set", "batch_size=8", "job.slurm"];
@@ -419,7 +419,7 @@ fn arguments_that_a_newer_slurm_keeps_elsewhere_are_found_or_nothing_is_submitte
         with_job_of(&mut place, &my_uid(), version, "gone.slurm", "");
         let refused = place.run(&["watch", "--yes", "7"]).ends(5);
         refused.says(&[
-            "the arguments of the script of job 7 are not known",
+            "the script arguments of job 7 are unknown",
             "oomctl submit SCRIPT ARGUMENTS",
         ]);
         assert!(!place.has(".oomctl/runs/job-7"));
@@ -442,7 +442,7 @@ fn arguments_that_a_newer_slurm_keeps_elsewhere_are_found_or_nothing_is_submitte
         line,
     );
     let refused = place.run(&["watch", "--yes", "7"]).ends(5);
-    refused.says(&["`rubies`", "`diamonds`", "are not certain"]);
+    refused.says(&["`rubies`", "`diamonds`", "are unclear"]);
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_script_without_an_interpreter_is_planned_and_run_and_its_copy_gets_one() {
     let place = place();
     place.write("plain.sh", JOB.strip_prefix("#!/bin/bash\n").unwrap());
     let plan = place.run(&["plan", "plain.sh"]).ends(0);
-    plan.says(&["plain.sh names no interpreter; our copy of it begins with `#!/bin/bash`"]);
+    plan.says(&["plain.sh has no interpreter line; oomctl's copy begins with `#!/bin/bash`"]);
     let words = ["submit", "--yes", "--watch", "--run", "r", "plain.sh"];
     place.run(&words).ends(0);
     let copy = place.read(".oomctl/runs/r/attempt-1/plain.sh");
@@ -478,7 +478,7 @@ fn a_program_that_is_given_no_knob_is_one_that_no_preset_knows() {
     let place = place();
     place.write("web.slurm", "#!/bin/bash\npython -m http.server 8000\n");
     let plan = place.run(&["plan", "web.slurm"]).ends(0);
-    plan.says(&["no preset knows what this starts"]);
+    plan.says(&["framework not recognised"]);
 }
 
 /// A launch with the longest response and the token budget still to be put in.
@@ -533,7 +533,7 @@ fn no_default_stands_in_for_a_length_that_is_given_under_a_condition() {
     let budget = |knob: &String| knob.contains("max_token_len");
     assert!(!knobs.iter().any(budget), "{knobs:?}\n{added}");
     let done = place.run(&["plan", "run.slurm"]).ends(0);
-    done.says(&["it depends on max_response_length, which is not known"]);
+    done.says(&["it depends on max_response_length, which is unknown"]);
 }
 
 #[test]
@@ -551,8 +551,8 @@ fn a_script_that_breaks_a_rule_is_believed_and_the_ladder_climbed() {
     );
     assert!(!knobs.contains(&"train_batch_size".to_owned()), "{knobs:?}");
     place.run(&["plan", "run.slurm"]).ends(0).says(&[
-        "train_batch_size = 0 is below its least value 1, as run.slurm:5 has it; no rung moves it",
-        "rollout.name = trtllm is none of vllm, sglang",
+        "train_batch_size = 0 is below its least value 1, as run.slurm:5 has it; no rung changes it",
+        "rollout.name = trtllm is not one of vllm, sglang",
     ]);
 }
 
@@ -583,9 +583,9 @@ fn a_rule_of_a_version_that_is_assumed_ends_no_run_that_trained() {
     let words = ["submit", "--yes", "--watch", "--run", "r", "run.slurm"];
     let done = place.run(&words).ends(0);
     done.says(&[
-        "nothing says which version; taken for 0.9.1, the newest that is known",
+        "version not found; assuming 0.9.1, the newest supported",
         "64 sequences per data parallel rank (ppo_mini_batch_size × rollout.n / 8) cannot be split into micro batches of 6",
-        "the scripts have it so, so the rule mini-batch-in-micro-batches-exactly is left out",
+        "your scripts break the rule mini-batch-in-micro-batches-exactly, so it is not checked",
         "ppo_micro_batch_size_per_gpu  6 -> ",
         "succeeded (2 attempts",
     ]);
@@ -785,6 +785,107 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
         let plan = place.run(&["plan", "clm.slurm"]).ends(0);
         assert_eq!(plan.out.contains(told), there, "{}", plan.told());
     }
+    // Where the version is known, what it does is said, or nothing.
+    for (version, there) in [("4.57.0", true), ("5.2.0", false)] {
+        let line = "python run_clm.py --per_device_train_batch_size 8 --save_steps 2";
+        place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
+        place.write("oomctl.yaml", &format!("transformers_version: {version}\n"));
+        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        let says = plan
+            .out
+            .contains("trains with the checkpoint's per_device_train_batch_size");
+        assert_eq!(says, there, "{}", plan.told());
+        assert!(!plan.out.contains(told), "{}", plan.told());
+    }
+}
+
+/// verl 0.4 to 0.9 workers/fsdp_workers.py divides it by the data parallel ranks, and refuses the one for each GPU beside it.
+#[test]
+fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
+    let place = place();
+    let actor = "actor_rollout_ref.actor";
+    let words = format!(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=176 {actor}.ppo_mini_batch_size=176 \
+         {actor}.ulysses_sequence_parallel_size=2 trainer.n_gpus_per_node=8 actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=5"
+    );
+    for (more, there, never) in [
+        (
+            format!("{actor}.ppo_micro_batch_size=176"),
+            "ppo_micro_batch_size=88",
+            "actor.ppo_micro_batch_size_per_gpu=",
+        ),
+        (
+            format!("{actor}.ppo_micro_batch_size=null {actor}.ppo_micro_batch_size_per_gpu=4"),
+            "ppo_micro_batch_size_per_gpu=2",
+            "actor.ppo_micro_batch_size=2",
+        ),
+    ] {
+        place.write("run.sh", &format!("#!/bin/bash\n{words} {more}\n"));
+        let plan = place.run(&["plan", "run.sh"]).ends(0);
+        let text = plan.told();
+        assert!(text.contains(there), "{text}");
+        assert!(!text.contains(never), "{text}");
+        // What is changed is not said to stay.
+        assert!(!text.contains("stay: they free"), "{text}");
+    }
+}
+
+/// The size of a node is no knob of a script.
+#[test]
+fn how_large_a_node_is_is_said_in_a_cluster_profile() {
+    let place = place();
+    place.write("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 1\n");
+    let refused = place
+        .run(&["plan", "--set", "gpus_per_node=8", "job.sh"])
+        .ends(2);
+    assert!(refused.err.contains("--cluster NAME"), "{}", refused.err);
+    place.write(
+        "presets/clusters/mine.yaml",
+        "cluster: mine\nfacts:\n  gpus_per_node: 8\n  node_memory: 500GiB\n",
+    );
+    let more = place.run(&["plan", "--cluster", "mine", "job.sh"]).ends(0);
+    more.says(&["more-gpus", "nproc_per_node"]);
+}
+
+/// What a script submits itself is another job than the one that is watched.
+#[test]
+fn a_script_that_submits_jobs_itself_is_told_so() {
+    let place = place();
+    place.write("ray.sub", "#!/bin/bash\nsrun bash -c \"$COMMAND\"\n");
+    place.write(
+        "fit.py",
+        "import submitit\nex = submitit.AutoExecutor(folder='logs')\nex.submit(train)\n",
+    );
+    let nemo = "examples/run_grpo_math.py policy.train_micro_batch_size=8";
+    for (line, told) in [
+        (
+            &*format!("COMMAND='python {nemo}' sbatch --nodes=1 ray.sub"),
+            "sbatch … ray.sub hands the work to jobs of its own",
+        ),
+        (
+            "python fit.py --batch_size 8",
+            "submitit in fit.py hands the work",
+        ),
+        (
+            "python train.py -m hydra/launcher=submitit_slurm train.batch_size=8,16",
+            "hydra/launcher=submitit_slurm hands the work",
+        ),
+    ] {
+        place.write("go.sh", &format!("#!/bin/bash\n{line}\n"));
+        let plan = place.run(&["plan", "go.sh"]).ends(0);
+        assert!(plan.told().contains(told), "{}", plan.told());
+    }
+    // The job that is submitted there is understood with the variable that it is handed.
+    let mut words = place.command(&["plan", "ray.sub"]);
+    let plan = words
+        .env("COMMAND", format!("python {nemo}"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(
+        text.contains("recognised as nemo-rl") && text.contains("train_micro_batch_size  8 -> 4"),
+        "{text}"
+    );
 }
 
 /// TRL's own scripts call `trainer.train()` without a checkpoint; a script of the user's own may do otherwise.
@@ -805,7 +906,7 @@ fn that_a_program_begins_at_step_0_each_time_is_told_where_it_is_known() {
         place.write("sft.slurm", &format!("#!/bin/bash\n{line}\n"));
         let plan = place.run(&["plan", "sft.slurm"]).ends(0);
         plan.says(&["recognised as trl"]);
-        let told = plan.out.contains("each attempt begins at step 0");
+        let told = plan.out.contains("each attempt starts at step 0");
         assert_eq!(told, there, "{}", plan.told());
     }
 }

@@ -59,7 +59,11 @@ fn where_permission_is_missing_that_is_said_and_not_that_there_are_no_runs() {
             let done = as_colleague(&place, words);
             assert_ne!(done.code, 0, "{closed}, {words:?}: {}", done.told());
             assert!(!done.told().contains("no runs here"), "{}", done.told());
-            assert!(!done.told().contains("no such attempts"), "{}", done.told());
+            assert!(
+                !done.told().contains("no attempt matches"),
+                "{}",
+                done.told()
+            );
             let why = ["Permission denied", "belongs to another user"];
             assert!(
                 why.iter().any(|w| done.err.contains(w)),

@@ -227,7 +227,10 @@ fn several_runs_are_cancelled_in_one_call() {
     let watch = place.start(&["watch", "a", "b", "c", "--on-interrupt", "cancel"]);
     place.wait_for("a poll", || slurm.calls("squeue").len() > asked);
     watch.signal(Signal::INT);
-    watch.end().ends(130).says(&["the jobs were told to end"]);
+    watch
+        .end()
+        .ends(130)
+        .says(&["the jobs are being cancelled"]);
     assert_eq!(slurm.calls("scancel"), ["101 102 103"]);
     place.run(&["watch", "a", "b", "c"]).ends(9);
 }
@@ -240,7 +243,11 @@ fn a_sweep_that_is_submitted_leaves_what_a_later_job_reads_and_refuses_what_need
     for flags in [&["--on-interrupt", "cancel"][..], &["--heartbeat", "1m"]] {
         for command in [&submit[..], &["submit", "--backend", "local"]] {
             let done = place.run(&[command, flags].concat()).ends(2);
-            done.says(&[flags[0], "is for a process that stays", "add --watch"]);
+            done.says(&[
+                flags[0],
+                "needs a process that keeps watching",
+                "add --watch",
+            ]);
         }
     }
     assert!(!place.has(".oomctl"), "nothing was begun");

@@ -144,7 +144,7 @@ fn several_runs_are_an_overview_and_a_file_is_written_where_it_is_wanted() {
     place
         .run(&["submit", "--backend", "local", "--watch", "--fresh"])
         .ends(1);
-    place.run(&["report", "--to", "all.md"]).ends(0);
+    place.run(&["report", "--all", "--to", "all.md"]).ends(0);
     let all = place.read("all.md");
     for part in [
         "1 failed, 1 succeeded",
@@ -201,7 +201,7 @@ fn what_is_no_format_is_refused_with_what_to_do() {
     let place = kept(str::to_owned);
     for name in ["r.pdf", "r.docx"] {
         let done = place.run(&["report", "--to", name]).ends(2);
-        done.says(&["a report cannot be written as ", ".html", "--format"]);
+        done.says(&["cannot write a report as ", ".html", "--format"]);
         assert!(!place.has(name));
     }
     place

@@ -147,7 +147,7 @@ fn one_process_that_fills_one_of_its_gpus_is_told_by_its_samples() {
     place.write("go", "1");
     let watched = place.run(&["watch", "weaver-1"]);
     watched.says(&[
-        "why        one process drives all GPUs: it gathers their outputs on the first",
+        "why        one process drives all GPUs. It gathers their outputs on the first",
         "measured: GPU 0 at 79.10 GiB of 80.00 GiB, the other one at most at 30.00 GiB, all held by one process",
     ]);
 }

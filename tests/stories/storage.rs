@@ -60,7 +60,7 @@ fn a_run_of_a_backend_that_is_not_known_is_never_looked_for_in_slurm() {
     place.write(inputs, &flux);
     for command in [["watch", "weaver-1"], ["cancel", "weaver-1"]] {
         let done = place.run(&command).ends(7);
-        done.says(&["there is no backend \"flux\" here", "newer oomctl"]);
+        done.says(&["unknown backend \"flux\"", "newer oomctl"]);
     }
 }
 

@@ -80,7 +80,7 @@ fn a_key_that_the_file_lacks_is_added_in_its_mapping_or_refused() {
     // The released trainer has `dtype`; this file is one of those that have `fp16`.
     let refused = place.run(&["render", "--set", "dtype=bfloat16"]).ends(5);
     refused.says(&[
-        "dtype has no place in rgym_exp/config/rg-swarm.yaml: without a key training.dtype",
+        "dtype cannot be written to rgym_exp/config/rg-swarm.yaml: it has no key training.dtype",
     ]);
 }
 
@@ -329,8 +329,8 @@ fn a_program_started_here_gets_a_copy_with_smaller_batches_until_it_fits() {
         .run(&[&words[..words.len() - 4], &marked].concat())
         .ends(0);
     place.run(&words[..words.len() - 4]).ends(5).says(&[
-        "the command does not name rgym_exp/config/rg-swarm.yaml",
-        "write {config} where the program is told the file",
+        "the command does not contain rgym_exp/config/rg-swarm.yaml",
+        "write {config} in place of the file's path",
     ]);
 }
 

@@ -30,11 +30,7 @@ fn the_repaired_example_runs_to_its_end_and_the_unrepaired_one_is_refused() {
     let mut place = path_star();
     place.set("SIM_STEP_S", "0");
     let refused = place.run(&["sweep", "submit", "sweep.yaml"]).ends(3);
-    refused.says(&[
-        "not submitted, 36 cells",
-        "does not fit",
-        "oomctl sweep fix",
-    ]);
+    refused.says(&["36 cells not submitted", "does not fit", "oomctl sweep fix"]);
     assert!(!place.has(".oomctl"), "nothing was begun");
     let fix = [
         "sweep",
@@ -137,14 +133,14 @@ fn what_must_wait_is_begun_by_whoever_watches_the_sweep() {
         "quilt",
     ];
     let done = place.run(&sweep).ends(0);
-    done.says(&["3 of its runs begin as others end, while `oomctl watch quilt` runs"]);
+    done.says(&["3 of its runs wait for others to end; keep `oomctl watch quilt` running"]);
     assert_eq!(place.facts("quilt.2").len(), 1);
     assert!(states(&place).contains(&"quilt.2 waiting".to_owned()));
     place
         .run(&["watch", "quilt"])
         .ends(0)
         .says(&["4 runs: 4 succeeded"]);
-    place.run(&sweep).ends(2).says(&["`quilt` exists already"]);
+    place.run(&sweep).ends(2).says(&["`quilt` already exists"]);
     // All of a sweep is cancelled by its name.
     let mut words = sweep;
     words[7] = "second";
@@ -165,7 +161,7 @@ fn a_range_is_drawn_from_and_json_has_the_cells_that_are_refused() {
     let submit = |more: &[&str]| place.run(&[&["sweep", "submit", "sweep.yaml"], more].concat());
     submit(&[])
         .ends(5)
-        .says(&["the service of W&B", "--count N"]);
+        .says(&["needs W&B's service", "--count N"]);
     let drawn = ["--count", "12", "--seed", "4", "--dry-run"];
     let text = submit(&drawn).ends(0);
     text.says(&[
@@ -250,7 +246,7 @@ fn cells_start_where_the_runs_of_another_sweep_fitted() {
     // The threads of the project are too many, and each cell has to find that out, or asks to.
     sweep("first", &[]).says(&["2 runs: 2 succeeded"]);
     assert_eq!(attempts("first.1"), 3);
-    sweep("second", &[]).says(&["2 of them start with what earlier runs needed: thin, thin"]);
+    sweep("second", &[]).says(&["2 start with rungs that earlier runs needed: thin, thin"]);
     assert_eq!((attempts("second.1"), attempts("second.2")), (1, 1));
     sweep("third", &["--fresh"]);
     assert_eq!(attempts("third.1"), 3);
@@ -299,7 +295,7 @@ fn a_parameter_that_would_not_get_to_the_program_is_told_before_anything_is_subm
     place
         .run(&sweep)
         .ends(5)
-        .says(&["hands nothing over that it has no knob for: seed"]);
+        .says(&["cannot pass on keys without a knob: seed"]);
     assert!(!place.has(".oomctl"));
 }
 

@@ -80,13 +80,13 @@ fn a_parameter_that_no_formula_mentions_makes_the_verdict_unknown() {
     let checked = place.run(&grid).ends(3);
     checked.says(&[
         "unknown: 2",
-        "nothing says what n_embd does to memory",
+        "the effect of n_embd on memory is unknown",
         "`recognise: indifferent`",
     ]);
     place
         .run(&["sweep", "fix", "graph_d=250", "n_embd=64,4096"])
         .ends(0)
-        .says(&["note: nothing says what n_embd does to memory"]);
+        .says(&["note: the effect of n_embd on memory is unknown"]);
     let preset = place.read("presets/path-star.yaml");
     let named = preset.replace("indifferent: [", "indifferent: [n_embd, ");
     assert_ne!(named, preset);
@@ -138,5 +138,83 @@ fn overrides_are_a_sweep_too_and_faults_have_their_place() {
     place
         .run(&stuck)
         .ends(5)
-        .says(&["no value of the sweep makes every cell run"]);
+        .says(&["no change makes every cell run"]);
+}
+
+/// A sweep for which nobody chose a preset.
+fn plain(program: &str, parameters: &str) -> Place {
+    let place = Place::bare();
+    place.write("train.py", program);
+    place.write(
+        "sweep.yaml",
+        &format!("program: train.py\nmethod: grid\nparameters:\n{parameters}"),
+    );
+    place
+}
+
+const GPT2: &str = "  batch_size: {values: [1, 1024]}\n  lr: {values: [0.1, 0.2]}\n";
+const SAYS: [&str; 10] = [
+    "--set",
+    "gpu_memory=24GiB",
+    "--set",
+    "precision=fp32",
+    "--set",
+    "sharding=none",
+    "--set",
+    "optimizer=adamw",
+    "--set",
+    "attention=sdpa",
+];
+
+#[test]
+fn a_sweep_without_a_preset_is_read_from_its_program() {
+    let place = plain(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch_size', type=int, default=8)\n\
+         p.add_argument('--lr', type=float, default=0.1)\np.add_argument('--model', default='openai-community/gpt2-xl')\n\
+         p.add_argument('--block_size', type=int, default=1024)\np.add_argument('--gradient_checkpointing', action='store_true')\n",
+        GPT2,
+    );
+    // What the program does not say is asked for, whatever the preset's default is.
+    let checked = place.run(&["sweep", "check", "sweep.yaml", "--set", "gpu_memory=24GiB"]);
+    let text = checked.ends(3).out;
+    for word in ["unknown", "train.py does not say", "precision", "attention"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("fits"), "{text}");
+    let mut words = vec!["sweep", "check", "sweep.yaml", "--json"];
+    words.extend(SAYS);
+    words.extend(["--set", "model.gated=false"]);
+    let json = place.run(&words).ends(3).json();
+    assert_eq!(json["verdicts"]["does_not_fit"], 2, "{json:#}");
+    assert_eq!(json["verdicts"].get("fits"), None, "{json:#}");
+    let peaks: Vec<f64> = json["judged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|c| c["peak_gib"].as_f64())
+        .collect();
+    // 1.6 billion parameters, 16 bytes each.
+    assert!(peaks.iter().all(|p| *p > 23.0), "{peaks:?}");
+    // A default that is computed is none.
+    place.write(
+        "train.py",
+        "p.add_argument('--model', default='openai-community/gpt2')\np.add_argument('--block_size', default=longest())\n",
+    );
+    place.run(&words).ends(3).says(&["unknown", "max_seq_len"]);
+}
+
+#[test]
+fn a_sweep_of_a_program_that_nothing_knows_is_unknown_and_no_error_of_another_preset() {
+    let place = plain("import argparse\n", "  n_embd: {values: [256, 4096]}\n");
+    let checked = place.run(&["sweep", "check", "sweep.yaml", "--set", "gpu_memory=24GiB"]);
+    let (out, err) = {
+        let c = checked.ends(3);
+        (c.out, c.err)
+    };
+    assert!(out.contains("unknown") && !out.contains("fits"), "{out}");
+    assert!(!err.contains("train_files"), "{err}");
+    let refused = place
+        .run(&["sweep", "submit", "sweep.yaml", "--dry-run"])
+        .ends(5);
+    assert!(refused.err.contains("--preset"), "{}", refused.err);
 }

@@ -83,7 +83,7 @@ fn what_cannot_be_tuned_is_said_with_the_next_step() {
     place
         .run(&["tune", "weaver-2"])
         .ends(3)
-        .says(&["is not known to fit"]);
+        .says(&["did not prove that it fits"]);
 }
 
 /// The loom with steps that make it faster, and a knob that ends it early.

@@ -70,7 +70,9 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
-    let own = row(signature, phase).or_else(|| row(&incident.kind, phase));
+    let own = row(signature, phase)
+        .or_else(|| confirmed(incident))
+        .or_else(|| row(&incident.kind, phase));
     // Token budgets are about a GPU.
     let answers = |c: &&MemoryCourse| c.pattern == CoursePattern::Leak || c.memory == Pool::Gpu;
     let course = incident.course.as_ref().filter(answers);
@@ -101,6 +103,16 @@ pub fn others(incident: &Incident) -> Vec<&'static Advice> {
         advice.filter(|_| differs)
     };
     shown.filter_map(other).collect()
+}
+
+/// The row of a line that says of the root more than its own does, as an engine's last words on an out-of-memory of PyTorch.
+fn confirmed(incident: &Incident) -> Option<&'static Advice> {
+    let mut lines = incident.evidence.iter();
+    lines.find_map(|e| {
+        let same = signatures::all().any(|s| s.id == e.signature && s.kind == incident.kind);
+        let confirms = e.role == EvidenceRole::Confirmation && same;
+        row(&e.signature, &incident.phase).filter(|_| confirms)
+    })
 }
 
 fn row(name: &str, phase: &str) -> Option<&'static Advice> {
@@ -150,5 +162,30 @@ mod tests {
         assert_eq!(signs("vllm_cumem_oom"), (false, true));
         assert_eq!(signs("sglang_memory"), (true, false));
         assert_eq!(signs("sglang_pass_oom"), (false, true));
+    }
+
+    #[test]
+    fn an_engines_last_words_say_more_than_the_out_of_memory_before_them() {
+        let line = |signature: &str, role| Evidence {
+            signature: signature.to_owned(),
+            role,
+            file: String::new(),
+            line: 1,
+            offset: 0,
+            text: String::new(),
+        };
+        let mut incident = Incident::bare("cuda_oom", Class::GpuOom);
+        incident.evidence = vec![line("torch_cuda_oom", EvidenceRole::Root)];
+        let rows = |incident: &Incident| -> Vec<&str> {
+            let rows = remedies(incident).into_iter();
+            rows.map(|row| row.failure.as_str()).collect()
+        };
+        assert_eq!(rows(&incident), ["cuda_oom"]);
+        let words = line("vllm_sampler_warmup", EvidenceRole::Confirmation);
+        incident.evidence.push(words);
+        assert_eq!(rows(&incident), ["vllm_sampler_warmup"]);
+        // A failure of another kind behind it is another one.
+        incident.evidence[1] = line("vllm_kv_cache", EvidenceRole::Confirmation);
+        assert_eq!(rows(&incident), ["cuda_oom"]);
     }
 }

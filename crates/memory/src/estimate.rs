@@ -89,14 +89,43 @@ pub fn sums(phase: &PhaseTerms) -> [f64; KINDS] {
 /// What a profile's widths lack for rows that nobody here had seen: 80 % of those lay in the interval of 90 % that the
 /// widths alone give, as a factor on the deviation of a normal distribution (1.645 / 1.282).
 const UNSEEN: f64 = 1.28;
+/// What it lacks at most where hardly more rows than constants were measured.
+const FEW_ROWS: f64 = 3.0;
+/// Middles of sevenths of a normal distribution, in its standard deviations.
+const SEVENTHS: [f64; 7] = [-1.465, -0.792, -0.366, 0.0, 0.366, 0.792, 1.465];
+
+/// The factor on widths for rows not seen: at least what was seen on all stacks, more where few rows told the constants of
+/// this one (Akaike's final prediction error, (n + k) / (n - k) on the variance of k constants that n rows told).
+fn unseen(profile: &Profile) -> f64 {
+    let (n, k) = (profile.rows, profile.constants);
+    let few = match n > k {
+        true => ((n + k) / (n - k)).sqrt().min(FEW_ROWS),
+        false if k > 0.0 => FEW_ROWS,
+        false => 1.0,
+    };
+    UNSEEN.max(few)
+}
+
+/// How full micro batches may be, over what is expected: equally likely ways, where nothing says how long the texts are.
+fn fills(spec: &Spec, profile: &Profile) -> Vec<f64> {
+    let expected = expected_fill(spec, profile);
+    let known = spec.fill.is_some() || spec.micro_batch <= 1.0 || profile.fill_spread <= 0.0;
+    if known || expected <= 0.0 {
+        return vec![1.0];
+    }
+    let most = 1.0 / expected;
+    let fill = |z: f64| (z * profile.fill_spread).exp().min(most);
+    SEVENTHS.map(fill).to_vec()
+}
 
 /// Standard deviation of a phase in bytes: what moves each kind, and what no factor explains, as
 /// independent of each other. `logits` is a factor on theirs.
-fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) -> f64 {
+fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, fill: f64, logits: f64) -> f64 {
     let spreads = spreads(profile);
     let mut parts = sums(phase);
     parts[TermKind::Activations as usize] += phase.cache_bytes;
-    parts[TermKind::Logits as usize] *= logits;
+    parts[TermKind::Activations as usize] *= fill;
+    parts[TermKind::Logits as usize] *= logits * fill;
     let squares: f64 = parts
         .iter()
         .zip(spreads)
@@ -106,28 +135,38 @@ fn deviation(spec: &Spec, phase: &PhaseTerms, profile: &Profile, logits: f64) ->
         Some(quantised) if quantised.keeps_inputs => profile.spread_quantised,
         _ => 1.0,
     };
-    UNSEEN * doubt * (squares + (profile.spread_gib * GIB).powi(2)).sqrt()
+    unseen(profile) * doubt * (squares + (profile.spread_gib * GIB).powi(2)).sqrt()
 }
 
 /// An amount of which one of several ways decides: the probability of each, its middle and its standard deviation.
 struct Amount(Vec<(f64, f64, f64)>);
 
 impl Amount {
-    /// Of a phase that needs so much in the middle, of it so much for logits, by the ways through the stack's code from
-    /// those to a loss.
-    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, needed: f64, logits: f64) -> Self {
-        if profile.loss_paths.is_empty() || logits <= 0.0 {
-            return Self(vec![(1.0, needed, deviation(spec, phase, profile, 1.0))]);
-        }
-        let factors = spec.loss_of(phase.phase).by_path.iter();
-        let ways = profile
-            .paths()
-            .into_iter()
-            .zip(factors)
-            .map(|(path, factor)| {
-                let sigma = deviation(spec, phase, profile, *factor);
-                (path.chance, needed + logits * (factor - 1.0), sigma)
-            });
+    /// Of a phase, by the ways through the stack's code from logits to a loss, and by how full micro batches may be.
+    fn of(spec: &Spec, phase: &PhaseTerms, profile: &Profile, middle: &Factors) -> Self {
+        let needed = need(phase, middle);
+        let of = |kind: TermKind| sums(phase)[kind as usize] * middle.of(kind);
+        let logits = of(TermKind::Logits);
+        let moving = logits + of(TermKind::Activations);
+        let fills = fills(spec, profile);
+        #[expect(clippy::cast_precision_loss, reason = "at most seven")]
+        let share = 1.0 / fills.len() as f64;
+        let paths: Vec<(f64, f64)> = match profile.loss_paths.is_empty() || logits <= 0.0 {
+            true => vec![(1.0, 1.0)],
+            false => {
+                let factors = spec.loss_of(phase.phase).by_path.iter();
+                let paths = profile.paths().into_iter().map(|path| path.chance);
+                paths.zip(factors.copied()).collect()
+            }
+        };
+        let ways = fills.into_iter().flat_map(|fill| {
+            let way = move |(chance, factor): &(f64, f64)| {
+                let sigma = deviation(spec, phase, profile, fill * middle.fill, *factor);
+                let bytes = needed + moving * (fill - 1.0) + logits * fill * (factor - 1.0);
+                (chance * share, bytes, sigma)
+            };
+            paths.iter().map(way).collect::<Vec<_>>()
+        });
         Self(ways.collect())
     }
 
@@ -202,8 +241,7 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let mut fits = 1.0_f64;
     for phase in phases(spec, profile) {
         let needed = need(&phase, &middle);
-        let logits = sums(&phase)[TermKind::Logits as usize] * middle.of(TermKind::Logits);
-        let amount = Amount::of(spec, &phase, profile, needed, logits);
+        let amount = Amount::of(spec, &phase, profile, &middle);
         let mut cache = phase.cache_bytes * middle.of(TermKind::Activations);
         if let Some(total) = spec.gpu_bytes {
             fits = fits.min(amount.within(total));

@@ -103,6 +103,8 @@ pub struct Profile {
     pub constant_gib: f64,
     /// Tokens really in a full micro batch over those that the limit would allow.
     pub fill: f64,
+    /// Standard deviation of ln(fill), where a specification does not say how full its micro batches are.
+    pub fill_spread: f64,
     /// GiB that a sleeping rollout engine keeps.
     pub asleep_gib: f64,
     /// GiB of a rollout engine outside its share of the GPU.
@@ -115,6 +117,10 @@ pub struct Profile {
     pub spread_logits: f64,
     /// Standard deviation in GiB of what no factor explains.
     pub spread_gib: f64,
+    /// Measured rows by which the constants were fitted, and how many of them were; 0 where that is not stated.
+    pub rows: f64,
+    /// Constants that those rows told.
+    pub constants: f64,
     /// Factor on the spread of all where bitsandbytes quantises the base: its versions differ in what they keep.
     pub spread_quantised: f64,
 }
@@ -160,12 +166,15 @@ impl Default for Profile {
             communication_gib: 0.9,
             constant_gib: 0.2,
             fill: 1.0,
+            fill_spread: 0.0,
             asleep_gib: 2.0,
             engine_outside_gib: 1.8,
             spread_static: 0.05,
             spread_activations: 0.25,
             spread_logits: 0.3,
             spread_gib: 0.6,
+            rows: 0.0,
+            constants: 0.0,
             spread_quantised: 1.5,
         }
     }

@@ -95,7 +95,7 @@ pub(super) fn size(field: &str, value: Option<f64>) -> Result<f64, Unknown> {
     } else if x > most {
         format!("{} is more than {most}, the most that is believed", shown())
     } else if bounds.is_some_and(|b| b.whole) && x.fract() != 0.0 {
-        format!("{} is no whole number", shown())
+        format!("{} is not a whole number", shown())
     } else {
         return Ok(x);
     };

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Means, PatchError};
 use super::configs::{add_inner, compose};
-use super::devices::DeviceScript;
 use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::resources::{Ask, ask};
 use super::stack::{Stack, StackKnob, recognise};
+use super::submits::look_at;
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
 use crate::Spelling;
 use oomctl_base::Value;
@@ -56,11 +56,7 @@ impl<'a> Adoption<'a> {
         for at in 0..reading.calls.len() {
             let path = reading.calls[at].program.clone();
             let program = path.and_then(|path| given.files.get_key_value(&path));
-            if let Some((path, text)) = program.filter(|(_, t)| DeviceScript::is_of_one_process(t))
-            {
-                reading.add_source(path, text);
-                reading.calls[at].one_process = true;
-            }
+            look_at(&mut reading, at, program);
         }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);

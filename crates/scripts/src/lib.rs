@@ -8,6 +8,7 @@ mod adopt;
 mod append;
 mod change;
 mod configs;
+mod defaults;
 mod devices;
 mod edit;
 pub mod hydra;
@@ -27,6 +28,7 @@ pub mod settings;
 pub mod shell;
 mod spelling;
 mod stack;
+mod submits;
 #[cfg(test)]
 mod tests;
 mod traced;
@@ -37,6 +39,7 @@ pub mod yaml;
 
 pub use adopt::{Adoption, SubmissionContext};
 pub use change::{Means, PatchError, TextEdit};
+pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, Starts};

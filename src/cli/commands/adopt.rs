@@ -29,7 +29,7 @@ pub struct AdoptArgs {
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     set: Vec<String>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     /// The script and its arguments, as on sbatch's command line
     #[arg(required = true, trailing_var_arg = true)]

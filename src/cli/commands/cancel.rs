@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::cli::interrupt;
-use crate::cli::runs::Runs;
-use crate::cli::runs::{self, ended};
+use crate::cli::runs::{self, Runs, ended};
 use crate::cli::session::Session;
 use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
@@ -20,18 +19,24 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct CancelArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name
-    #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name [default: asks for the newest run]
+    #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Cancel the newest run without a question
+    #[arg(short, long, conflicts_with = "runs")]
+    yes: bool,
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
 }
 
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
 pub fn run(args: &CancelArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
-    let (names, _) = runs.expand(&args.runs)?;
+    let Some(wanted) = runs.or_newest_if("Cancel", args.yes, &args.runs)? else {
+        return Ok(Exit::Success);
+    };
+    let (names, _) = runs.expand(&wanted)?;
     allow_open(names.len() as u64);
     let mut asking = Asking::default();
     for wanted in &names {
@@ -60,10 +65,8 @@ struct Asking {
 
 impl Asking {
     fn fails(&mut self, failure: CommandFailure) {
-        self.failure = Some(match self.failure.take() {
-            Some(first) => first.and(failure),
-            None => failure,
-        });
+        let first = self.failure.take().into_iter();
+        self.failure = Some(first.fold(failure, |later, first| first.and(later)));
     }
 
     fn ask(&mut self, runs: &Runs, wanted: &str) -> Result<(), CommandFailure> {

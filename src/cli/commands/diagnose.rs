@@ -12,8 +12,8 @@ use oomctl_diagnose::{Incident, ProjectFailures};
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
 pub struct DiagnoseArgs {
-    /// Log files, - for standard input, a run of this project, or the id of a job
-    #[arg(required = true, value_name = "LOG|JOBID|RUN")]
+    /// Log files, - for standard input, a run of this project, or the id of a job; by default the newest run
+    #[arg(value_name = "LOG|JOBID|RUN")]
     logs: Vec<String>,
     /// Judge all files as the logs of one job (X.out and X.err always are)
     #[arg(long)]
@@ -25,10 +25,10 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     exit_code: bool,
     /// Project file, for its signatures and runs; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -43,8 +43,8 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let own = session.own_failures()?;
     let mut groups: Vec<LogGroup> = Vec::new();
-    for argument in &args.logs {
-        groups.extend(logs::meant(&session.runs, argument)?);
+    for argument in session.runs.or_newest(&args.logs)? {
+        groups.extend(logs::meant(&session.runs, &argument)?);
     }
     let mut groups = if args.together {
         vec![LogGroup::of_files(

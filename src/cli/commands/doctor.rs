@@ -22,14 +22,14 @@ const NOTICES_ADVICE: &str =
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Longest wait for each answer, such as those of Slurm's commands
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration_s)]
     deadline: u64,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct EstimateArgs {
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

@@ -10,21 +10,22 @@ use crate::core::config::variable;
 use crate::core::exit::Exit;
 use crate::core::recipe::{Knob, Preset, Recipe, Resolved, knobs_of};
 use crate::core::request::Request;
+use crate::view::settings_view::SettingsView;
 use crate::view::{CommandFailure, DIM, NAME, Paint};
 use oomctl_base::{Effect, Role};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
-    /// The knob, by its name or its full spelling
-    knob: String,
+    /// The knob, by its name or its full spelling; by default every knob whose value is not the preset's default
+    knob: Option<String>,
     #[command(flatten)]
     configuration: Configuration,
     /// The value in a run, rungs included
     #[arg(long, value_name = "JOBID|RUN")]
     run: Option<String>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -49,7 +50,11 @@ struct ExplainView {
 /// Runs `oomctl explain`.
 pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
-    let (request, rungs) = match &args.run {
+    let run = match &args.run {
+        None if session.asks_nothing(&args.configuration) => Some(session.runs.newest()?),
+        run => run.clone(),
+    };
+    let (request, rungs) = match &run {
         Some(run) => {
             let stored = session.runs.find(run)?;
             (stored.request()?, stored.history.rungs())
@@ -59,12 +64,15 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
             Vec::new(),
         ),
     };
-    let preset = request.preset();
-    let Some(knob) = preset.knob(&args.knob) else {
-        return Err(preset.unknown_knob(&args.knob).into());
+    let (preset, recipe) = (request.preset(), request.recipe(&rungs)?);
+    let Some(wanted) = &args.knob else {
+        session.show(&SettingsView::of(&recipe), SettingsView::text)?;
+        return Ok(Exit::Success);
     };
-    let view = view(&request, knob, &request.recipe(&rungs)?)?;
-    session.show(&view, text)?;
+    let Some(knob) = preset.knob(wanted) else {
+        return Err(preset.unknown_knob(wanted).into());
+    };
+    session.show(&view(&request, knob, &recipe)?, text)?;
     Ok(Exit::Success)
 }
 

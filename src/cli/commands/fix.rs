@@ -25,7 +25,7 @@ pub struct FixArgs {
     #[arg(long)]
     exit_code: bool,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too
     #[arg(value_name = "LOG|JOBID|RUN")]

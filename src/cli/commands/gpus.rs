@@ -33,7 +33,7 @@ pub struct GpusArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "job"])]
     kernel_log: Option<PathBuf>,
     /// Print one JSON document; with --watch one a line
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct HistoryArgs {
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
     /// Print one JSON document, of all columns
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

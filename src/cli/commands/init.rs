@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::init::{asking, draft};
+use crate::cli::init::{asking, cluster, draft};
 use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
@@ -29,6 +29,9 @@ pub struct InitArgs {
     /// Give a knob a value in it (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE", requires = "preset")]
     set: Vec<String>,
+    /// Write a cluster profile instead, from what sinfo, scontrol and sacctmgr say [default name: the cluster's]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["interactive", "preset"])]
+    cluster: Option<String>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -36,6 +39,15 @@ pub struct InitArgs {
 
 /// Runs `oomctl init`.
 pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
+    if let Some(name) = &args.cluster {
+        let path = cluster::write(&args.folder, name, args.force)?;
+        print::data(&path.display().to_string())?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        print::talk(&format!(
+            "next: look it over, then `cluster: {name}` in oomctl.yaml"
+        ));
+        return Ok(Exit::Success);
+    }
     let path = args.folder.join(PROJECT_FILE);
     if path.exists() && !args.force && !args.interactive {
         let what = format!("{} already exists", path.display());

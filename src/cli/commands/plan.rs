@@ -21,7 +21,7 @@ pub struct PlanArgs {
     #[arg(long, conflicts_with = "after")]
     phases: bool,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     /// Your job script and its arguments, or a run of one: shows each rung as a diff
     #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
@@ -38,7 +38,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
     if !args.script.is_empty() {
         script::plan(
             &session,
-            &script::planned(&session, &args.configuration, &args.script)?,
+            &script::planned(&session, &args.configuration, &args.script, &[])?,
         )?;
         return Ok(Exit::Success);
     }

@@ -19,7 +19,7 @@ pub struct PresetsArgs {
     /// change it
     name: Option<String>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct RenderArgs {
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 

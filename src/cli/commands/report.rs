@@ -14,9 +14,12 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default the newest run
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
+    /// All runs of the project
+    #[arg(long, conflicts_with = "runs")]
+    all: bool,
     /// What to write; by default what the name of the file says, else html
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<ReportFormat>,
@@ -24,11 +27,11 @@ pub struct ReportArgs {
     /// standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     to: Option<PathBuf>,
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -36,7 +39,7 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
-    let names = names(runs, &args.runs)?;
+    let names = names(runs, args)?;
     let rows = rows(runs, &names, now);
     if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
         runs.open(unread)?;
@@ -64,21 +67,24 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
 }
 
 /// The names of the runs.
-fn names(runs: &Runs, wanted: &[String]) -> Result<Vec<String>, CommandFailure> {
-    if !wanted.is_empty() {
-        let (names, sweeps) = runs.expand(wanted)?;
-        return match sweeps.is_empty() {
-            true => names
-                .iter()
-                .map(|name| Ok(runs.find(name)?.history.run))
-                .collect(),
-            false => Ok(names),
+fn names(runs: &Runs, args: &ReportArgs) -> Result<Vec<String>, CommandFailure> {
+    if args.all {
+        let all = runs.names()?;
+        return match all.is_empty() {
+            true => {
+                Err(CommandFailure::usage("there are no runs here")
+                    .hint("`oomctl submit` starts one"))
+            }
+            false => Ok(all),
         };
     }
-    let all = runs.names()?;
-    match all.is_empty() {
-        true => Err(CommandFailure::usage("no runs here").hint("`oomctl submit` starts one")),
-        false => Ok(all),
+    let (names, sweeps) = runs.expand(&runs.or_newest(&args.runs)?)?;
+    match sweeps.is_empty() {
+        true => names
+            .iter()
+            .map(|name| Ok(runs.find(name)?.history.run))
+            .collect(),
+        false => Ok(names),
     }
 }
 

@@ -20,7 +20,7 @@ pub struct RunArgs {
     #[command(flatten)]
     options: Options,
     /// Print one JSON document at the end; the program's standard output goes to standard error
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     /// Run the commands of a list, one a line on standard input, each as soon as a GPU is free for it
     #[arg(long)]

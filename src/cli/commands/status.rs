@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::cli::logs::unwatched;
 use crate::cli::runs::Runs;
 use crate::cli::runs::Stored;
 use crate::cli::session::Session;
@@ -19,14 +20,15 @@ use oomctl_base::job::{JobRef, JobStatus};
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; all by default
+    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default a line for each run, and the
+    /// newest in full
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -41,7 +43,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
     if at_a_glance && !args.json {
-        return glance(runs, &names, now);
+        return glance(&session, &names, args.runs.is_empty());
     }
     let (mut stored, mut damaged) = (Vec::new(), None);
     for name in &names {
@@ -52,6 +54,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         }
     }
     ask(runs, &mut stored, now)?;
+    judge(&session, &mut stored);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
@@ -63,16 +66,40 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
-/// A line a run.
-fn glance(runs: &Runs, names: &[String], now: Timestamp) -> Result<Exit, CommandFailure> {
+/// A line a run, and the newest in full.
+fn glance(session: &Session, names: &[String], newest: bool) -> Result<Exit, CommandFailure> {
+    let (runs, now) = (&session.runs, session.now);
     let mut found = runs.overview(names, now);
     ask(runs, &mut found.open, now)?;
+    judge(session, &mut found.open);
     let damaged = found.damaged.pop();
+    let last = found.newest().filter(|_| newest);
+    let open = found
+        .open
+        .iter()
+        .find(|run| Some(&run.history.run) == last.as_ref());
+    let open = open.map(|run| run_view(&run.history, now).text());
+    let in_full = match (open, last) {
+        (None, Some(over)) => Some(run_view(&runs.open(&over)?.history, now).text()),
+        (open, _) => open,
+    };
     let rows = found.rows(names, now);
     if !rows.is_empty() || names.is_empty() {
         print::data(&list(&rows))?;
     }
+    if let Some(text) = in_full {
+        print::data(&format!("\n{text}"))?;
+    }
     damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
+}
+
+/// Why jobs ended that nobody watches.
+fn judge(session: &Session, stored: &mut [Stored]) {
+    // Signatures of the project that cannot be read are the business of who diagnoses.
+    let own = session.own_failures().unwrap_or_default();
+    stored
+        .iter_mut()
+        .for_each(|run| unwatched::judge(run, &own));
 }
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.

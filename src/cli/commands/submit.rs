@@ -20,36 +20,36 @@ use crate::view::{CommandFailure, print};
 pub struct SubmitArgs {
     #[command(flatten)]
     configuration: Configuration,
-    /// Name of the run; by default the dataset or preset, with a number
+    /// Name of the run [default: the dataset or preset, and a number]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Stay, follow the logs, and resubmit on GPU OOM
-    #[arg(long)]
+    /// Stay, follow the logs, resubmit smaller on GPU OOM
+    #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
     showing: Showing,
-    /// Who resubmits on GPU OOM: this process, small jobs that take turns, or each job at its end
-    #[arg(long, value_name = "WHO", value_enum, conflicts_with_all = ["watch", "dry_run"])]
+    /// Who resubmits: here (this process), job (small jobs), script
+    #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
-    /// Print the files that would be submitted, and submit nothing
-    #[arg(long)]
+    /// Show what would be submitted, and submit nothing
+    #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
+    /// Option for sbatch (repeatable): --sbatch=--qos=high
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     sbatch: Vec<String>,
     /// Attempts in all, the first included
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
-    /// Begin with a checkpoint of another run: the folder of one, or the newest of the run of this name
-    #[arg(long, value_name = "FOLDER|RUN")]
+    /// Begin with a checkpoint: its folder, or the newest of a run
+    #[arg(long, value_name = "FOLDER|RUN", hide_short_help = true)]
     resume_from: Option<PathBuf>,
-    /// Take what would be submitted, and changed after a failure, for agreed to (with a script of your own)
-    #[arg(long)]
+    /// Do not ask before a script of your own is submitted
+    #[arg(short, long)]
     yes: bool,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
-    /// Your own job script instead of a template, followed by its arguments
+    /// Your job script and its arguments [default: what the project file says]
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
     #[command(flatten)]
@@ -121,6 +121,7 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
             run: args.run.as_deref(),
             sbatch: &args.sbatch,
             words: &args.script,
+            logs: &[],
         };
         return script::submit(session, &asked);
     }

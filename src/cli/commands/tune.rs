@@ -15,7 +15,8 @@ use crate::view::tune_view::TuneView;
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
 pub struct TuneArgs {
-    /// A run (or the id of one of its jobs) that fits, or a dataset profile
+    /// A run (or the id of one of its jobs) that fits, or a dataset profile; by default what the project file says, where
+    /// there is none the newest run
     #[arg(value_name = "DATASET|RUN")]
     from: Option<String>,
     #[command(flatten)]
@@ -26,7 +27,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     probes: probes::Probing,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -34,7 +35,11 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let flags = &args.configuration;
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
-    let (mut request, basis, from) = from::basis(&session, args.from.as_deref(), flags)?;
+    let from = match &args.from {
+        None if session.asks_nothing(flags) => Some(session.runs.newest()?),
+        from => from.clone(),
+    };
+    let (mut request, basis, from) = from::basis(&session, from.as_deref(), flags)?;
     if flags.risk.is_some() {
         // Also of a run that was submitted with another one.
         let none = ConfigDocument::parse(PROJECT_FILE, "")?;

@@ -15,11 +15,11 @@ use crate::view::{CommandFailure, print};
 #[derive(Debug, clap::Args)]
 pub struct WatchArgs {
     /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; or the id of a job that was
-    /// submitted with plain sbatch, which becomes a run
-    #[arg(required = true, value_name = "JOBID|RUN|SWEEP")]
+    /// submitted with plain sbatch, which becomes a run; by default the newest run
+    #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
-    /// Project file; by default the nearest oomctl.yaml, walking up from here
-    #[arg(long, value_name = "FILE")]
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
     /// Take over from a supervisor that is certainly gone
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct WatchArgs {
     #[command(flatten)]
     job: script::JobArgs,
     /// Print one JSON document at the end
-    #[arg(long)]
+    #[arg(short, long)]
     json: bool,
     #[command(flatten)]
     showing: Showing,
@@ -51,7 +51,8 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
         false => Takeover::IfDead,
     };
     let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
-    let (names, sweeps) = session.runs.expand(&args.runs)?;
+    let wanted = session.runs.or_newest(&args.runs)?;
+    let (names, sweeps) = session.runs.expand(&wanted)?;
     allow_open(names.len() as u64);
     for wanted in &names {
         let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
@@ -76,7 +77,7 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
     };
     let asked = match (supervisor.runs().next(), supervisor.runs().count()) {
         (Some(run), 1) => run.name().to_owned(),
-        _ => args.runs.join(" "),
+        _ => wanted.join(" "),
     };
     if reached == Until::Finished {
         let by = print::somebody("oomctl watch");

@@ -1,4 +1,5 @@
 //! A starter file from answers.
 
 pub mod asking;
+pub mod cluster;
 pub mod draft;

@@ -2,13 +2,15 @@
 
 use super::LogGroup;
 use crate::cli::session::Session;
-use crate::core::ladder::{Decision, Past, PastAttempt, Peak};
+use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::explained;
 use crate::view::CommandFailure;
 use crate::view::plan_after_view::PlanAfterView;
+use oomctl_base::job::RunMachine;
+use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 
 /// What died, and what had been tried before.
@@ -20,6 +22,9 @@ pub struct Died {
     rungs: Vec<Layer>,
     earlier: Vec<PastAttempt>,
     measured: Measured,
+    /// Where it ran, if it is a program that was started here, and what it was seen to need.
+    machine: Option<RunMachine>,
+    needed: Option<Bytes>,
     incident: Incident,
 }
 
@@ -33,6 +38,8 @@ impl Died {
             rungs: Vec::new(),
             earlier: Vec::new(),
             measured: Measured::default(),
+            machine: None,
+            needed: None,
             incident,
         }
     }
@@ -70,6 +77,10 @@ impl Died {
                 .attempt()
                 .map(|a| a.measured.clone())
                 .unwrap_or_default(),
+            machine: past
+                .attempt()
+                .and_then(|a| a.status.as_ref()?.machine.as_deref().cloned()),
+            needed: past.needed(),
             incident: group.diagnose(&session.own_failures()?)?,
         })
     }
@@ -81,7 +92,10 @@ impl Died {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
             left_out: &[],
-            machine: None,
+            machine: self.machine.as_ref().map(|machine| OnMachine {
+                machine,
+                needed: self.needed,
+            }),
         };
         let mut incident = self.incident.clone();
         request.settle(rungs, &mut incident);
@@ -95,6 +109,8 @@ impl Died {
         };
         let now = request.memory(rungs);
         let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
+        let scripts = request.inputs().scripts.as_ref();
+        let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         Ok(FailureDecision {
             view,
             incident,

@@ -3,8 +3,10 @@
 mod around;
 pub mod died;
 pub mod plan_after;
+pub mod reading;
 mod shown;
 mod targets;
+pub mod unwatched;
 mod why;
 
 use std::io::{ErrorKind, Read};
@@ -48,6 +50,8 @@ pub struct LogGroup {
     pub snapshot: Option<PathBuf>,
     /// Where the present part of the job begins in the files.
     starts: Vec<LogEnd>,
+    /// What was read of standard input before its turn.
+    ahead: Vec<u8>,
 }
 
 impl LogGroup {
@@ -57,6 +61,23 @@ impl LogGroup {
             files,
             ..Self::default()
         }
+    }
+
+    /// What each file begins with, at most `most` bytes. Of standard input it is kept for the diagnosis.
+    pub fn heads(&mut self, most: u64) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut heads = Vec::new();
+        for path in &self.files {
+            let mut head = Vec::new();
+            let read = open(path, &self.ahead).map(|log| log.take(most).read_to_end(&mut head));
+            if path == Path::new(STDIN) {
+                self.ahead.clone_from(&head);
+            }
+            // What cannot be read is told by the diagnosis.
+            if read.is_ok() {
+                heads.push((path.clone(), head));
+            }
+        }
+        heads
     }
 
     /// Reads the files and judges them together.
@@ -77,7 +98,7 @@ impl LogGroup {
         let mut notes = Vec::new();
         let mut bytes = 0;
         for path in &self.files {
-            match read(&mut scanner, path, self.start_of(path), look) {
+            match read(&mut scanner, path, &self.ahead, self.start_of(path), look) {
                 Err(Unread::Failed(e)) if of_a_job && e.kind() == ErrorKind::NotFound => {
                     notes.push(format!("{} is not there", path.display()));
                 }
@@ -140,6 +161,8 @@ enum Unread {
     Failed(std::io::Error),
     /// It is compressed; with the program that unpacks it.
     Packed(&'static str),
+    /// It holds no text.
+    Binary,
 }
 
 impl From<std::io::Error> for Unread {
@@ -148,19 +171,25 @@ impl From<std::io::Error> for Unread {
     }
 }
 
+/// A file, or standard input behind what was read `ahead` of it.
+fn open<'a>(path: &Path, ahead: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
+    Ok(if path == Path::new(STDIN) {
+        Box::new(ahead.chain(std::io::stdin()))
+    } else {
+        Box::new(std::fs::File::open(path)?)
+    })
+}
+
 /// Reads one log from its beginning, and returns how many bytes it has; what lies before `start` belongs to
 /// an earlier part of the job.
 fn read(
     scanner: &mut Scanner,
     path: &Path,
+    ahead: &[u8],
     start: u64,
     look: &mut dyn FnMut(&[u8]),
 ) -> Result<u64, Unread> {
-    let mut reader: Box<dyn Read> = if path == Path::new(STDIN) {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(path)?)
-    };
+    let mut reader = open(path, ahead)?;
     let source = scanner.source(&path.display().to_string());
     let mut room = vec![0; PAGE + CHUNK];
     let page = room.as_ptr().align_offset(PAGE).min(PAGE);
@@ -182,6 +211,9 @@ fn read(
                 held += n;
                 if let Some(program) = packed(&chunk[..n]).filter(|_| read == 0) {
                     return Err(Unread::Packed(program));
+                }
+                if read == 0 && is_binary(&chunk[..n.min(PAGE)]) {
+                    return Err(Unread::Binary);
                 }
                 let is_start = read + n as u64 == start;
                 let lines = if is_start {
@@ -224,10 +256,23 @@ fn packed(beginning: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// Is more than a fifth of it neither text nor codes for terminals? Zeroes count as nothing: a log that was truncated
+/// under its writer begins with them.
+fn is_binary(beginning: &[u8]) -> bool {
+    let bytes: Vec<u8> = beginning.iter().copied().filter(|b| *b != 0).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let of_terminals = ['\t', '\n', '\r', '\x07', '\x08', '\x0b', '\x0c', '\x1b'];
+    let odd = |c: &char| *c == '\u{fffd}' || c.is_control() && !of_terminals.contains(c);
+    let all = text.chars().count();
+    all >= 64 && text.chars().filter(odd).count() * 5 > all
+}
+
 fn cannot(path: &Path, why: &Unread) -> CommandFailure {
     let path = path.display();
     match why {
         Unread::Failed(error) => CommandFailure::usage(format!("cannot read {path}: {error}"))
+            .hint("give the path of a log, - for standard input, a run, or the id of a job"),
+        Unread::Binary => CommandFailure::usage(format!("{path} is binary: it is no log"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
         Unread::Packed(program) => {
             CommandFailure::usage(format!("cannot read {path}: it is compressed"))

@@ -4,8 +4,10 @@ use crate::cli::args::Configuration;
 use crate::cli::logs::died::{Died, FailureDecision};
 use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
-use crate::cli::script;
+use crate::cli::script::{self, LogHead};
 use crate::cli::session::Session;
+use crate::core::adopt::version::MAX_LOG;
+use crate::core::request::Request;
 use crate::view::CommandFailure;
 
 /// Prints what a supervisor would decide after this failure.
@@ -43,22 +45,27 @@ pub fn decide(
         None => {
             let request = match words {
                 [] => load::request(session, flags, "plan", &[])?,
-                // The log is of the script as it stands, whatever other runs have taught since.
-                words => {
-                    let fresh = true;
-                    script::planned(
-                        session,
-                        &Configuration {
-                            fresh,
-                            ..flags.clone()
-                        },
-                        words,
-                    )?
-                }
+                words => of_script(session, flags, words, &mut group)?,
             };
             group.installed = request.inputs().installed.clone();
             Died::at_first(request, group.diagnose(&session.own_failures()?)?)
         }
     };
     died.decided()
+}
+
+/// The request of a script, of which there is a log. It is of the script as it stands, whatever other runs have taught since.
+fn of_script(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+    group: &mut LogGroup,
+) -> Result<Request, CommandFailure> {
+    let heads = group.heads(MAX_LOG).into_iter();
+    let heads = heads.map(|(path, bytes)| LogHead::new(&path, &bytes));
+    let flags = Configuration {
+        fresh: true,
+        ..flags.clone()
+    };
+    script::planned(session, &flags, words, &heads.collect::<Vec<_>>())
 }

@@ -44,7 +44,7 @@ fn is_job_id(text: &str) -> bool {
 }
 
 /// All attempts of a run, or the one with the job.
-fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
+pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
     let history = &stored.history;
     let request = stored.request();
     let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
@@ -58,7 +58,7 @@ fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
         progress: progress.clone(),
         installed: installed.clone(),
         starts: a.log_starts.clone(),
-        snapshot: None,
+        ..LogGroup::default()
     };
     history.attempts.iter().filter(meant).map(group).collect()
 }

@@ -55,6 +55,12 @@ pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
     ))
 }
 
+/// Neither a project file nor a flag says what to run.
+fn nothing_to_run() -> CommandFailure {
+    CommandFailure::configuration("there is no oomctl.yaml here or above")
+        .hint("`oomctl init` writes one; `oomctl submit SCRIPT` runs a job script that you have")
+}
+
 /// Everything that is known before a run has a name: the request, named `run`.
 pub fn request(
     session: &Session,
@@ -62,6 +68,9 @@ pub fn request(
     run: &str,
     sbatch: &[String],
 ) -> Result<Request, CommandFailure> {
+    if session.asks_nothing(flags) && outer_files()?.is_empty() {
+        return Err(nothing_to_run());
+    }
     let doc = &session.document;
     let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());
     let outer = outer_files()?;

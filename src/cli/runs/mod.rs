@@ -3,6 +3,7 @@
 pub mod asked;
 pub mod ended;
 pub mod gathered;
+mod newest;
 pub mod overview;
 pub mod projects;
 pub mod sweeps;

@@ -36,7 +36,9 @@ impl Runs {
         for name in names {
             let folder = RunFolder::of(&dir, name).ok();
             let stamp = folder.and_then(|folder| FileStamp::of(folder.dir()));
-            if let Some(row) = stamp.and_then(|stamp| index.get(name, stamp)) {
+            let kept = stamp.and_then(|stamp| index.get(name, stamp));
+            // A row of an earlier version does not say when its run was made.
+            if let Some(row) = kept.filter(|row| row.created.is_some()) {
                 found.over.push(row.clone());
                 continue;
             }
@@ -61,6 +63,14 @@ impl Runs {
 }
 
 impl Overview {
+    /// The run that was made last.
+    pub fn newest(&self) -> Option<String> {
+        let over = self.over.iter().map(|row| (row.created, &row.run));
+        let open = self.open.iter();
+        let open = open.map(|run| (run.history.created, &run.history.run));
+        over.chain(open).max().map(|(_, name)| name.clone())
+    }
+
     /// All of them as rows, in the order of these names.
     pub fn rows(self, names: &[String], now: Timestamp) -> Vec<RunRow> {
         let open = self.open.iter();

@@ -20,7 +20,9 @@ impl Runs {
         let jobs = LazyCell::new(|| self.jobs());
         for name in wanted {
             if let Some(record) = SweepRecord::read(self.project(), name)? {
-                names.extend(record.sweep_group.runs.iter().cloned());
+                // Some may have been pruned.
+                let there = |name: &&String| self.dir().join(name.as_str()).exists();
+                names.extend(record.sweep_group.runs.iter().filter(there).cloned());
                 sweeps.push(record);
                 continue;
             }

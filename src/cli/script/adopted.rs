@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::cli::args::{Backend, Configuration, sbatch_option};
 use crate::cli::runs;
 use crate::cli::script::arguments::SlurmCommandLine;
-use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
 use crate::cli::session::Session;
@@ -43,7 +43,7 @@ pub struct JobArgs {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Take what would be changed after a failure of such a job for agreed to
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     /// Follow and diagnose such a job, and submit nothing
     #[arg(long, conflicts_with = "yes")]
@@ -279,7 +279,8 @@ fn read(
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
     let mut read = Read::new(submission, text, workdir, shelves);
-    read.log = foreign.logs.as_ref().map(|(out, _)| out.clone());
+    let head = foreign.logs.as_ref().and_then(|(out, _)| LogHead::of(out));
+    read.logs = head.into_iter().collect();
     Ok((read, known))
 }
 

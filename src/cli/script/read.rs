@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::core::adopt::version::MAX_LOG;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, LibraryFolder};
+use crate::io::window::part;
 use crate::view::CommandFailure;
 use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext};
 
@@ -128,6 +130,31 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
     Ok(text)
 }
 
+/// The beginning of a log.
+#[derive(Debug, Clone)]
+pub struct LogHead {
+    /// The file, or `-`.
+    pub path: String,
+    /// What stands there.
+    pub text: String,
+}
+
+impl LogHead {
+    /// Of a file; none where it cannot be read.
+    pub fn of(path: &Path) -> Option<Self> {
+        let head = part(path, |length| 0..length.min(MAX_LOG)).ok()?;
+        Some(Self::new(path, &head.bytes))
+    }
+
+    /// Of bytes that were read.
+    pub fn new(path: &Path, bytes: &[u8]) -> Self {
+        Self {
+            path: path.display().to_string(),
+            text: String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
+}
+
 /// A submission with the texts of all that its script names.
 pub struct Read {
     /// How it is submitted.
@@ -136,8 +163,8 @@ pub struct Read {
     pub files: BTreeMap<String, String>,
     /// The folder in which the job runs.
     pub workdir: PathBuf,
-    /// The log of a job that was submitted already.
-    pub log: Option<PathBuf>,
+    /// What the logs of the job begin with, where it ran already.
+    pub logs: Vec<LogHead>,
 }
 
 impl Read {
@@ -154,7 +181,7 @@ impl Read {
             files: BTreeMap::from([(submission.script.clone(), text)]),
             submission,
             workdir,
-            log: None,
+            logs: Vec::new(),
         };
         let mut asked = BTreeSet::new();
         loop {

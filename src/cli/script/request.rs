@@ -12,6 +12,7 @@ use crate::core::recipe::{Layer, LayerKind, Preset};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::library::LibraryFolder;
 use crate::view::CommandFailure;
+use oomctl_scripts::Adoption;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
 /// of its knobs those that describe GPUs, and pins where it uses the same preset.
@@ -21,6 +22,17 @@ pub fn request(
     run: &str,
     read: &Read,
     shelves: &Shelves,
+) -> Result<Request, CommandFailure> {
+    over(session, flags, run, (read, shelves), |_, _| None)
+}
+
+/// The same over a layer that is made of the preset and of what was read.
+pub fn over(
+    session: &Session,
+    flags: &Configuration,
+    run: &str,
+    (read, shelves): (&Read, &Shelves),
+    below: impl FnOnce(&Preset, &Adoption<'_>) -> Option<Layer>,
 ) -> Result<Request, CommandFailure> {
     let adoption = read.adoption(shelves);
     let doc = &session.document;
@@ -52,7 +64,8 @@ pub fn request(
     let backend = load::backend(flags, doc)?;
     let of_script = adopt::layer(&preset, &adoption);
     let beside = described::layers((session, flags), &preset, profile.as_ref(), &of_script)?;
-    let mut layers = vec![of_script];
+    let mut layers: Vec<Layer> = below(&preset, &adoption).into_iter().collect();
+    layers.push(of_script);
     layers.extend(beside);
     let ladder = match same {
         true => {

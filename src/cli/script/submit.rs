@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
 use crate::cli::script::described::DESCRIBING;
-use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
 use crate::core::adopt;
@@ -15,6 +15,7 @@ use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::{AdoptedScript, ScriptView};
+use crate::view::pager::Pager;
 use crate::view::{CommandFailure, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
@@ -50,6 +51,8 @@ pub struct ScriptCommandLine<'a> {
     pub sbatch: &'a [String],
     /// The script, and what stands behind it.
     pub words: &'a [String],
+    /// What the logs of the job begin with, where it ran already.
+    pub logs: &'a [LogHead],
 }
 
 /// The run that a script would be: its name and the request.
@@ -79,7 +82,10 @@ pub fn submit(
         args: args.to_vec(),
         variables: variables(),
     };
-    let read = at_its_folder(submission, text, here, &shelves);
+    let read = Read {
+        logs: asked.logs.to_vec(),
+        ..at_its_folder(submission, text, here, &shelves)
+    };
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
@@ -112,11 +118,12 @@ fn started(session: &Session, flags: &Configuration, request: Request) -> Reques
     }
 }
 
-/// The request that is to be planned: that of a run of a script, or of a script.
+/// The request that is to be planned: that of a run of a script, or of a script with what its logs begin with.
 pub fn planned(
     session: &Session,
     flags: &Configuration,
     words: &[String],
+    logs: &[LogHead],
 ) -> Result<Request, CommandFailure> {
     if let [name] = words
         && session.runs.names()?.contains(name)
@@ -135,6 +142,7 @@ pub fn planned(
         run: None,
         sbatch: &[],
         words,
+        logs,
     };
     submit(session, &asked).map(|(_, request)| request)
 }
@@ -188,7 +196,8 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
         ),
     )
     .hint(format!(
-        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}",
+        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}; \
+         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
         DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
     )))
 }
@@ -213,7 +222,9 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
 /// first attempt, where that was submitted without us.
 pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), CommandFailure> {
     let view = shown(request, job);
-    print::talk(view.text().trim_end());
+    let asks = !yes && std::io::stdin().is_terminal();
+    // At a terminal the diffs are behind `d`: they are long.
+    print::talk(view.text(!asks).trim_end());
     if yes {
         return Ok(());
     }
@@ -226,21 +237,32 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    print::prompt(match job {
-        None => "Submit now, and resubmit with the changes above if it runs out of memory? [y/N] ",
-        Some(_) => "Resubmit with the changes above if it runs out of memory? [y/N] ",
-    });
-    let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
-    match read.map(|_| answer.trim()) {
-        Ok("y" | "Y" | "yes") => Ok(()),
-        _ => Err(CommandFailure::usage("nothing was submitted")),
+    loop {
+        print::prompt(match job {
+            None => {
+                "Submit now, and resubmit with the changes above if it runs out of memory? [y/N/d for the diffs]: "
+            }
+            Some(_) => {
+                "Resubmit with the changes above if the job runs out of memory? [y/N/d for the diffs]: "
+            }
+        });
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        match read.map(|_| answer.trim()) {
+            Ok("y" | "Y" | "yes") => return Ok(()),
+            Ok("d" | "D" | "diff") => {
+                let mut pager = Pager::open();
+                pager.write(&view.text(true))?;
+                pager.close();
+            }
+            _ => return Err(CommandFailure::usage("nothing was submitted")),
+        }
     }
 }
 
 /// Prints what an attempt and each rung would change.
 pub fn plan(session: &Session, request: &Request) -> Result<(), CommandFailure> {
-    session.show(&shown(request, None), |view| view.text())
+    session.show(&shown(request, None), |view| view.text(true))
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.

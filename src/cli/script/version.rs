@@ -2,12 +2,11 @@
 
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
-    KnownVersion, MAX_LOG, Tree, VersionStatement, environments, files, in_log, in_scripts,
-    in_tree, installed, trees,
+    KnownVersion, Tree, VersionStatement, environments, files, in_log, in_scripts, in_tree,
+    installed, trees,
 };
 use crate::core::recipe::{Framework, PresetFile};
 use crate::io::installed::{packages, versions as installed_in};
-use crate::io::window::part;
 use oomctl_diagnose::Versions;
 use oomctl_scripts::Adoption;
 
@@ -36,11 +35,8 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVe
             told.extend(installed(framework, &names, &folder.display().to_string()));
         }
     }
-    if let Some(path) = &read.log
-        && let Ok(head) = part(path, |length| 0..length.min(MAX_LOG))
-    {
-        let text = String::from_utf8_lossy(&head.bytes);
-        told.extend(in_log(framework, &text, &path.display().to_string()));
+    for log in &read.logs {
+        told.extend(in_log(framework, &log.text, &log.path));
     }
     KnownVersion::of(file, &told)
 }

@@ -2,4 +2,5 @@
 
 pub mod cells;
 pub mod choice;
+mod plain;
 pub mod sweep_source;

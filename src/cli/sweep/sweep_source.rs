@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::plain;
 use crate::cli::args::Configuration;
 use crate::cli::request::{load, yaml_lint};
 use crate::cli::session::Session;
@@ -25,7 +26,7 @@ pub struct SweepSource {
     #[command(flatten)]
     pub configuration: Configuration,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 
@@ -46,6 +47,8 @@ pub struct Loaded {
     /// With what `--set` says of its parameters.
     pub sweep: Sweep,
     pub set: Vec<SweepChange>,
+    /// Why the memory of no cell is known, where the sweep's own program is judged.
+    pub doubt: Option<String>,
     request: Request,
     recipe: Recipe,
 }
@@ -56,13 +59,32 @@ impl Loaded {
         &self.request
     }
 
+    /// Refuses a sweep whose program no template starts.
+    ///
+    /// # Errors
+    /// No preset was chosen for it.
+    pub fn needs_a_template(&self) -> Result<(), CommandFailure> {
+        if self.request.inputs().scripts.is_none() {
+            return Ok(());
+        }
+        let what = format!(
+            "{}: cells are made from the template of a preset, and none is chosen for `{}`",
+            self.path,
+            self.given.first_words().join(" ")
+        );
+        let hint =
+            "name one with --preset, or `preset:` in oomctl.yaml; `oomctl presets` lists them";
+        Err(CommandFailure::configuration(what).hint(hint))
+    }
+
     /// What lies below the sweep.
     pub fn context(&self) -> SweepContext<'_> {
         SweepContext {
             preset: self.request.preset(),
             recipe: &self.recipe,
             cluster: &self.request.inputs().cluster_facts,
-            profile: self.request.profile(),
+            // An estimate would be one of another configuration.
+            profile: self.request.profile().filter(|_| self.doubt.is_none()),
         }
     }
 }
@@ -73,7 +95,6 @@ pub fn load(
     source: &SweepSource,
     sbatch: &[String],
 ) -> Result<Loaded, CommandFailure> {
-    let request = load::request(session, &source.configuration, "sweep", sbatch)?;
     let (path, text, given) = match source.sweep.as_slice() {
         [file] if !file.contains('=') => {
             let text = read_text(Path::new(file), MOST_BYTES)
@@ -88,6 +109,11 @@ pub fn load(
             sweep::parse_overrides(overrides)?,
         ),
     };
+    let flags = &source.configuration;
+    let (request, doubt) = match plain::is_plain(session, flags, &given)? {
+        true => plain::read(session, flags, &given)?,
+        false => (load::request(session, flags, "sweep", sbatch)?, None),
+    };
     let mut layers = request.inputs().layers.clone();
     layers.push(first_cell(&request, &path, &given));
     let recipe = resolve(request.preset(), &layers, &request.inputs().cluster_facts)?;
@@ -98,6 +124,7 @@ pub fn load(
         given,
         sweep,
         set,
+        doubt,
         request,
         recipe,
     })

@@ -94,9 +94,6 @@ fn outcome(preset: &Preset, layers: &[Layer], incident: &Incident) -> Result<Opt
     else {
         return Ok(None);
     };
-    if first.as_deref().is_some_and(|first| named.contains(&first)) {
-        return Ok(Some(true));
-    }
     // A rung whose moves have no direction of their own may be one that does the opposite.
     let clear = |rung: &RungSpec| {
         let known = |m: &Move| {
@@ -104,6 +101,18 @@ fn outcome(preset: &Preset, layers: &[Layer], incident: &Incident) -> Result<Opt
         };
         rung.moves.iter().filter(|m| !m.along).all(known)
     };
+    let worsens = |rung: &&RungSpec| {
+        let rows = remedies(incident).into_iter();
+        let mut worse = rows.flat_map(|row| &row.worse);
+        clear(rung) && worse.any(|remedy| leads_to(preset, rung, remedy))
+    };
+    let mut ladder = preset.ladder.iter();
+    if let Some(rung) = ladder.find(|r| Some(&r.rung) == first.as_ref() && worsens(r)) {
+        return Err(format!("{} makes it worse, and is taken", rung.rung));
+    }
+    if first.as_deref().is_some_and(|first| named.contains(&first)) {
+        return Ok(Some(true));
+    }
     let clear = |name: &str| preset.ladder.iter().any(|r| r.rung == name && clear(r));
     for rung in named {
         let reason = skipped

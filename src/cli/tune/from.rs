@@ -65,6 +65,14 @@ fn of_run(
     let history = &stored.history;
     let run = &history.run;
     let request = stored.request()?;
+    if request.is_program() {
+        let what = format!(
+            "{run} is a program that `oomctl run` started, and no job that can be tried for a few steps"
+        );
+        let hint =
+            "give it more with --set, --fresh and the words of its command: what fits is learned";
+        return Err(CommandFailure::usage(what).hint(hint));
+    }
     if let Some(probe) = &request.inputs().probe {
         let what = format!(
             "{run} is a short job that tried a configuration of {}",

@@ -14,10 +14,10 @@ const HEARTBEAT_S: u64 = 300;
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Showing {
     /// Tell in lines what happens, where the terminal could show the live view
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     plain: bool,
     /// Draw the live view in ASCII characters
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     ascii: bool,
 }
 

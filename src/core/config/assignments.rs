@@ -33,6 +33,9 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
             text: format!("--set {text}"),
         };
         match text.split_once('=') {
+            Some((name, _)) if name.trim().is_empty() => {
+                problems.push(no_assignment("--set", text, origin));
+            }
             Some((name, value)) => match assign(preset, name.trim(), value, origin) {
                 Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
                 Err(problem) => problems.push(problem),
@@ -45,6 +48,9 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
             text: format!("--override {text}"),
         };
         match text.split_once('=') {
+            Some((key, _)) if key.trim().is_empty() => {
+                problems.push(no_assignment("--override", text, origin));
+            }
             Some((key, value)) => layer.overrides.push(Override {
                 key: key.trim().to_owned(),
                 value: value.to_owned(),
@@ -61,7 +67,11 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
 }
 
 fn no_assignment(flag: &str, text: &str, origin: Origin) -> Problem {
-    Problem::new(format!("`{text}` is not an assignment"))
+    let what = match text.trim_start().starts_with('=') {
+        true => format!("`{text}` does not say which knob"),
+        false => format!("`{text}` is no assignment"),
+    };
+    Problem::new(what)
         .at(text.to_owned(), origin)
         .hint(format!("write {flag} NAME=VALUE"))
 }

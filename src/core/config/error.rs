@@ -72,7 +72,9 @@ impl ConfigError {
         let mut fault = match error.location() {
             Some(place) => {
                 let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-                Self::at(path, text, small(place.line()), small(place.column()), what)
+                let line = small(place.line());
+                let tab = tab_before(text, line).filter(|_| what.contains("tabs"));
+                Self::at(path, text, line, tab.unwrap_or(small(place.column())), what)
             }
             // What is missing from a file that is all empty, or one tag, has no place of its own.
             None => Self::at(path, text, 1, 1, what),
@@ -80,6 +82,16 @@ impl ConfigError {
         fault.hint = hint;
         fault
     }
+}
+
+/// The column of the tab by which a line is indented: the reader of YAML points behind it.
+fn tab_before(text: &str, line: u32) -> Option<u32> {
+    let line = text
+        .lines()
+        .nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+    let indent = line.chars().take_while(|c| c.is_whitespace());
+    let tab = indent.into_iter().position(|c| c == '\t')?;
+    u32::try_from(tab + 1).ok()
 }
 
 /// For ``unknown field `units`, expected one of name, unit``: the name that was meant.

@@ -9,10 +9,10 @@ use super::event::{AttemptEvent, Event, Sighting};
 use super::fact::{Fact, LogEnd};
 use super::follow_up::{ended, follow_up, last_end};
 use super::outcome::Outcome;
-use super::refused;
 use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::steer;
 use super::time::{seconds, signed};
+use super::{refused, resume};
 use crate::core::measure::Measured;
 use oomctl_base::job::{JobRef, JobStatus, Stage};
 use oomctl_diagnose::{Incident, Progress};
@@ -39,7 +39,8 @@ pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
         {
             vec![Fact::CancelRequested { by: by.clone() }]
         }
-        Event::ResumeAsked { by } => refused::resume(run, by),
+        Event::ResumeAsked { by } => resume::resume(run, by),
+        Event::RetryAsked { by } => resume::retry(run, by),
         Event::ProvenInfeasible { by, reason } if run.history.is_unstarted() => {
             vec![Fact::Pruned {
                 by: by.clone(),

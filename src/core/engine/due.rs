@@ -229,14 +229,17 @@ fn alarms(run: &Run, now: Timestamp) -> Vec<Timestamp> {
 
 /// When the time of the run is over.
 fn wall_time(run: &Run) -> Option<Timestamp> {
-    after(run.history.begun()?, run.request.limits().wall_time_s?)
+    after(
+        run.history.bounded_from()?,
+        run.request.limits().wall_time_s?,
+    )
 }
 
 /// When the GPU-hours will be used up if the job goes on.
 fn gpu_hours_end(run: &Run, attempt: &Attempt, limit: f64, now: Timestamp) -> Option<Timestamp> {
     let running = part(attempt, now) > 0.0 && attempt.gpus > 0;
     #[expect(clippy::cast_precision_loss, reason = "counts of GPUs are small")]
-    let left_s = (limit * 3_600.0 - run.history.gpu_seconds(now)) / attempt.gpus as f64;
+    let left_s = (limit * 3_600.0 - run.history.bounded_gpu_seconds(now)) / attempt.gpus as f64;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

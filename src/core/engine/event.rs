@@ -54,6 +54,11 @@ pub enum Event {
         /// Who.
         by: String,
     },
+    /// Somebody wants a run that is over to go on.
+    RetryAsked {
+        /// Who.
+        by: String,
+    },
     /// Another run of the sweep shows that this one would fail.
     ProvenInfeasible {
         /// The run that failed.

@@ -230,6 +230,11 @@ pub enum Fact {
         /// Who, as far as known.
         by: String,
     },
+    /// Somebody asked that a run that is over goes on. Its bounds count from here.
+    RetryRequested {
+        /// Who, as far as known.
+        by: String,
+    },
     /// The run is not to be started: another one of its sweep shows that it would fail.
     Pruned {
         /// The run that failed.
@@ -319,6 +324,7 @@ impl Fact {
         "never_starts",
         "budget_spent",
         "cancel_requested",
+        "retry_requested",
         "escalation_requested",
         "rung_left_out",
         "pruned",

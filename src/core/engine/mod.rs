@@ -34,6 +34,7 @@
 //! | `Stalled`, `NeverStarts`, `BudgetSpent` | it hangs, waits in vain, a bound is reached | the job is cancelled |
 //! | `Idle`, `Foreseen`, `Linked` | no progress for long, memory is going to be full, a tracker's page | nothing, they are told |
 //! | `CancelRequested`, `EscalationRequested`, `RungLeftOut`, `Pruned` | somebody asked, another run of the sweep failed | the job is cancelled, or the next rung is another |
+//! | `RetryRequested` | somebody wants a run that is over to go on | it is open again, and its bounds count from here |
 //! | `CancelSent` | the scheduler took a cancellation | it is repeated less often |
 //! | `Ended`, `Measured`, `Diagnosed`, `Decided`, `Finished` | the job is over, was measured, explained, answered; the run is over | see above |
 //! | `Noticed` | news are about to be told | they are not told again |
@@ -58,6 +59,7 @@ mod observation;
 mod outcome;
 mod pace;
 mod refused;
+mod resume;
 mod retry;
 mod state;
 mod steer;

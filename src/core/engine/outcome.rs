@@ -25,6 +25,8 @@ pub enum RetryCause {
     Leak,
     /// A disk was full or failed, and somebody says that it is mended.
     Disk,
+    /// Somebody asked for it after the run was over.
+    Asked,
 }
 
 impl std::fmt::Display for RetryCause {
@@ -37,6 +39,7 @@ impl std::fmt::Display for RetryCause {
             Self::LateOom => "an out-of-memory at a late step",
             Self::Leak => "memory that leaks",
             Self::Disk => "a disk that was full or failed",
+            Self::Asked => "a retry that was asked for",
         })
     }
 }

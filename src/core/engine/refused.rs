@@ -7,9 +7,8 @@ use jiff::Timestamp;
 
 use super::budget::spent;
 use super::fact::Fact;
-use super::outcome::{Outcome, RetryCause, Verdict};
-use super::retry::again;
-use super::state::{Attempt, Run, RunPhase, SchedulerRefusal};
+use super::outcome::{Outcome, Verdict};
+use super::state::{Attempt, Run, SchedulerRefusal};
 use super::time::{seconds, signed};
 use crate::core::ladder::Step;
 
@@ -74,34 +73,4 @@ fn without_gpu(run: &Run, attempt: &Attempt, refused: &SchedulerRefusal) -> Opti
         .passing
         .then(|| request.without_gpu(&rungs, attempt.number))?;
     steps.ok().flatten()
-}
-
-/// Somebody wants to go on with a run whose submission was refused for now, or whose last job a disk ended.
-pub(super) fn resume(run: &Run, by: &str) -> Vec<Fact> {
-    let history = &run.history;
-    if let Some(fact) = after_a_disk(run) {
-        return vec![fact];
-    }
-    let refused = match (&history.outcome, history.phase()) {
-        (Some(Outcome::Refused { .. }), _) | (None, RunPhase::Refused) => history.attempt(),
-        _ => None,
-    };
-    let passing = |a: &&Attempt| a.job.is_none() && a.refusal().is_some_and(|r| r.passing);
-    let again = refused.filter(passing).map(|attempt| Fact::SubmitAgain {
-        attempt: attempt.number,
-        by: Some(by.to_owned()),
-    });
-    again.into_iter().collect()
-}
-
-/// The same configuration once more, after a job that a full or failing disk ended, and nothing else.
-fn after_a_disk(run: &Run) -> Option<Fact> {
-    let attempt = run.history.attempt()?;
-    let failed = matches!(run.history.outcome, Some(Outcome::Failed { .. }));
-    let disk = attempt.incident.as_ref().is_some_and(|i| i.kind == "disk");
-    let goes_on = failed && disk && run.request.supervision().resubmit;
-    goes_on.then(|| Fact::Decided {
-        attempt: attempt.number,
-        verdict: Box::new(again(run, attempt, RetryCause::Disk, &[])),
-    })
 }

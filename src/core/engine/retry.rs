@@ -94,7 +94,7 @@ pub(super) fn retry(
         RetryCause::LateOom => supervision.late_oom_retries,
         RetryCause::Leak => supervision.leak_retries,
         // Only somebody who has made room knows when.
-        RetryCause::Disk => 0,
+        RetryCause::Disk | RetryCause::Asked => 0,
     };
     let used = run.history.retries(cause);
     if used < allowed {

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_turn_that_was_done_ends_the_row() {
         let (second, mut first) = (turn(2, "11"), turn(1, "10"));
-        assert_eq!(second.in_vain(None, 3), 3, "nothing could be written down");
+        assert_eq!(second.in_vain(None, 3), 3, "nothing could be recorded");
         assert_eq!(second.in_vain(Some(&first), 3), 3);
         first.done = true;
         assert_eq!(second.in_vain(Some(&first), 3), 0);

@@ -92,7 +92,8 @@ impl Ascent<'_> {
             };
             let refusal = step.and_then(|step| {
                 let short = self.short_of_host(rungs, step, failed);
-                short.or_else(|| self.in_vain(rungs, step, failure))
+                let short = short.or_else(|| self.in_vain(rungs, step, failure));
+                short.or_else(|| self.trifle(rungs, step, failure, failed))
             });
             let Some(passed_over) = refusal else {
                 let (Decision::Climb { skipped, .. } | Decision::Exhausted { skipped, .. }) =

@@ -167,6 +167,10 @@ impl RungView<'_, '_> {
         if self.context.policy == Policy::SameMath && effect == Effect::ChangesTraining {
             return Err("changes training, which the policy same-math forbids".to_owned());
         }
+        let delays = self.failure.leaks && !self.context.whole_rungs;
+        if delays && effect == Effect::ChangesTraining {
+            return Err("changes training, and against a leak it only delays the end".to_owned());
+        }
         let env = self.context.preset.env();
         // A remark about something that is not known is none.
         let known = |note: &&String| {

@@ -3,13 +3,13 @@
 use super::ascent::FAIR;
 use super::ascent::{Ascent, FailedAttempt};
 use super::context::Policy;
-use super::decision::{Decision, Skipped, Step};
+use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::Evaluation;
 use super::incident::FailureContext;
 use super::posterior::Posterior;
 use crate::core::recipe::Layer;
 use oomctl_base::units::GIB;
-use oomctl_base::{Effect, Refusal};
+use oomctl_base::{Effect, Refusal, Value};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Phase, PhaseEstimate, estimate};
 
@@ -18,6 +18,17 @@ const MOST_RUNGS: usize = 16;
 
 /// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
 const AMPLE: f64 = 0.1;
+
+/// A change of a share below which a step alone is not worth an attempt that does not fit.
+const TRIFLE: f64 = 0.025;
+/// Probability that is shown as 0.00.
+const NO_CHANCE: f64 = 0.005;
+
+/// Why a step is taken in vain, where a GPU needs so many GiB before and after it.
+#[must_use]
+pub fn frees_nothing(before: f64, after: f64) -> String {
+    format!("it frees no GPU memory: about {before:.0} GiB needed before, {after:.0} after")
+}
 
 /// Whether a step is what the failure names as its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +97,41 @@ impl Ascent<'_> {
         let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);
         Some(Skipped {
             rung: step.rung.clone(),
+            reason: frees_nothing(before / GIB, after / GIB),
+        })
+    }
+
+    /// That a step moves a share by next to nothing, and the next attempt is not expected to fit: it would be wasted.
+    pub(super) fn trifle(
+        &self,
+        rungs: &[Layer],
+        step: &Step,
+        failure: Option<&Incident>,
+        failed: &[FailedAttempt<'_>],
+    ) -> Option<Skipped> {
+        let failure = FailureContext::of(failure);
+        if failure.class != Class::GpuOom || self.named(&failure, step) {
+            return None;
+        }
+        let share = |value: &Value| match value {
+            Value::Float(share) => Some(*share),
+            _ => None,
+        };
+        let moved = |c: &Change| Some((share(&c.from)? - share(&c.to)?).abs());
+        let little = |c: &Change| moved(c).is_some_and(|by| by < TRIFLE);
+        if step.changes.is_empty() || !step.changes.iter().all(little) {
+            return None;
+        }
+        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let fits = self
+            .posterior(failed)?
+            .fits(&self.spec(&then)?, self.outlook.profile)?;
+        let change = step.changes.first()?;
+        (fits < NO_CHANCE).then(|| Skipped {
+            rung: step.rung.clone(),
             reason: format!(
-                "it frees no GPU memory: about {:.0} GiB needed before, {:.0} after",
-                before / GIB,
-                after / GIB
+                "{} {} -> {} is too little: the next attempt would fit with probability {fits:.2}",
+                change.knob, change.from, change.to
             ),
         })
     }
@@ -112,6 +154,8 @@ impl Ascent<'_> {
         let failure = FailureContext::of(failure);
         match self.named(&failure, step) && !self.context.whole_rungs {
             false => RemedyMatch::None,
+            // The message has the figure with which the engine would have started; what held the rest may be gone by then.
+            true if failure.share().is_some() || failure.sampler.is_some() => RemedyMatch::Ample,
             true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
             true if failure.spare.is_some_and(|spare| spare < AMPLE) => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {

@@ -35,6 +35,7 @@ impl RungView<'_, '_> {
         let wanted = match (knob.role, lowers) {
             (Some(Role::RolloutMemoryFraction), true) => self.startup_share(now),
             (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
+            (Some(Role::RolloutSequences), true) => self.sampled(now).filter(|to| to >= floor),
             (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
             (Some(Role::RolloutContext), true) if *along => self.shortened(now),
             _ => None,
@@ -98,6 +99,14 @@ impl RungView<'_, '_> {
         }
         let value = shaper.expressions.evaluate(text, self.shape.scope()).ok()?;
         Some(f64::try_from(value).ok()? * GIB)
+    }
+
+    /// Sequences whose logits the sampler has room for, by halves.
+    fn sampled(&self, now: f64) -> Option<f64> {
+        let most = now * self.failure.sampler?;
+        let halves = std::iter::successors(Some(now / 2.0), |n| Some(n / 2.0));
+        let mut halves = halves.take_while(|n| *n >= 1.0).map(f64::floor);
+        halves.find(|n| *n <= most)
     }
 
     /// A length less what the cache of an engine is short of for one sequence.

@@ -8,7 +8,7 @@ use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
 use oomctl_base::{Problem, nearest};
-use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
+use oomctl_diagnose::{Class, CoursePattern, EngineCache, Incident, KnownBug};
 use oomctl_memory::{Phase, Spec};
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
@@ -49,6 +49,10 @@ pub(super) struct FailureContext {
     free_share: Option<f64>,
     /// What an engine says of a cache that is too small for one sequence.
     pub cache: Option<EngineCache>,
+    /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
+    pub sampler: Option<f64>,
+    /// Memory rose step by step until it was full.
+    pub leaks: bool,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
     value: Jinja,
@@ -58,6 +62,8 @@ pub(super) struct FailureContext {
 const SHARE_MARGIN: f64 = 0.02;
 /// Share of a GPU that an engine gets beyond what its cache was short of: what it measures of itself varies by about as much.
 const CACHE_MARGIN: f64 = 0.01;
+/// Part that is taken of what an engine's sampler has room for.
+const SAMPLER_MARGIN: f64 = 0.9;
 
 impl FailureContext {
     /// Of an incident.
@@ -71,6 +77,11 @@ impl FailureContext {
             spare: incident.and_then(spare),
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
+            sampler: incident.and_then(sampler),
+            leaks: incident.is_some_and(|i| {
+                let course = i.course.as_ref();
+                course.is_some_and(|c| c.pattern == CoursePattern::Leak)
+            }),
             total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }
@@ -147,6 +158,28 @@ fn spare(incident: &Incident) -> Option<f64> {
     Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
 }
 
+/// Whether an engine's sampler was tried with as many requests as it may have, by the engine's own words or by the frame.
+fn warms_up_sampler(incident: &Incident) -> bool {
+    let mut said = incident.evidence.iter();
+    let starts = ["init", "cuda_graph"].contains(&incident.phase.as_str());
+    let in_sampler = incident.frame.as_ref().is_some_and(|frame| {
+        frame.file.contains("vllm/")
+            && (frame.file.contains("/sample/") || frame.function == "_dummy_sampler_run")
+    });
+    said.any(|e| e.signature == "vllm_sampler_warmup") || starts && in_sampler
+}
+
+/// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn sampler(incident: &Incident) -> Option<f64> {
+    let (free, requested) = (
+        incident.free_bytes?.0 as f64,
+        incident.requested_bytes?.0 as f64,
+    );
+    let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
+    (warms_up_sampler(incident) && part < 1.0).then_some(part)
+}
+
 fn free_share(incident: &Incident) -> Option<f64> {
     let (free, total) = (incident.free_bytes?, incident.total_bytes?);
     #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
@@ -177,6 +210,7 @@ fn to_jinja(incident: Option<&Incident>) -> Jinja {
     for name in OPTIONAL.into_iter().chain(["first_step"]) {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
+    map.insert("sampler".to_owned(), warms_up_sampler(incident).into());
     Jinja::from(minijinja::value::Serde(map))
 }
 

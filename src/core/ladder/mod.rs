@@ -60,6 +60,7 @@ pub use climb::climb;
 pub use context::{ClimbContext, Policy};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
+pub use enough::frees_nothing;
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
 pub use past::{OnMachine, Past, PastAttempt, Peak, Priors};

@@ -88,15 +88,14 @@ impl RungView<'_, '_> {
             "stay: they free"
         };
         let place = self.failure.place();
-        notes.push(format!("{} {stays} no GPU memory{place}", idle.join(", ")));
-        if !aims
-            .iter()
-            .zip(&acts)
-            .any(|(aim, acts)| leads(aim) && *acts)
-        {
+        let note = format!("{} {stays} no GPU memory{place}", idle.join(", "));
+        let mut led = aims.iter().zip(&acts).filter(|(aim, _)| leads(aim));
+        if !led.any(|(_, acts)| *acts) {
+            notes.push(note);
             return Err(notes.join("; "));
         }
         if self.acts.is_some() || self.failure.phase().is_some() {
+            notes.push(note);
             let mut acts = acts.iter();
             aims.retain(|_| acts.next() == Some(&true));
         }

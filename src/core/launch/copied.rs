@@ -206,7 +206,9 @@ mod tests {
         ] {
             let refusal = marked(command).unwrap_err();
             assert!(
-                refusal.0[0].what.contains("does not name conf/swarm.yaml"),
+                refusal.0[0]
+                    .what
+                    .contains("does not contain conf/swarm.yaml"),
                 "{command}"
             );
         }

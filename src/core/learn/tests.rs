@@ -125,7 +125,7 @@ fn what_fitted_elsewhere_is_told_with_what_differs() {
     assert_eq!(elsewhere.entry.id, "1");
     assert_eq!(
         elsewhere.describe(),
-        "run r, attempt 1, fitted with backend local, here slurm, and what fits there need not fit here: it does not count"
+        "run r, attempt 1, fitted with backend local, here slurm; that may not fit here, so it does not count"
     );
     assert!(
         memory

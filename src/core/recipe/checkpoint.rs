@@ -30,6 +30,26 @@ pub struct Checkpoint {
     pub on_disk: Option<OnDisk>,
 }
 
+impl Checkpoint {
+    /// The same for a version; nothing else where none was stated.
+    pub(super) fn settled(
+        mut self,
+        stated: bool,
+        here: impl Fn(Option<&semver::VersionReq>) -> bool,
+    ) -> Self {
+        if !stated {
+            return self;
+        }
+        self.bound.retain(|b| here(b.versions.as_ref()));
+        for bound in &mut self.bound {
+            if let Some(known) = bound.known.take() {
+                bound.text = known;
+            }
+        }
+        self
+    }
+}
+
 /// Knobs that a checkpoint was counted with.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,8 +57,15 @@ pub struct Checkpoint {
 pub struct BoundKnobs {
     /// The knobs.
     pub knobs: Vec<String>,
+    /// Versions of the framework of which that is so; every one by default. Counts where the version is known.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub versions: Option<semver::VersionReq>,
     /// What a change of one of them does to a run that goes on from a checkpoint, for people.
     pub text: String,
+    /// The same where the version is known to be one of those.
+    #[serde(default)]
+    pub known: Option<String>,
 }
 
 /// How checkpoints lie on disk.

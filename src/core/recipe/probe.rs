@@ -33,7 +33,7 @@ impl ProbeSpec {
         match preset.knob(&self.steps) {
             Some(knob) if knob.kind == ValueKind::Int => {}
             Some(_) => faults.push(format!("probe: {} is not a count of steps", self.steps)),
-            None => faults.push(format!("probe: there is no knob named {}", self.steps)),
+            None => faults.push(format!("probe: no knob named {}", self.steps)),
         }
         for (name, scalar) in &self.set {
             match preset.knob(name) {
@@ -43,7 +43,7 @@ impl ProbeSpec {
                         .map(|what| format!("probe: {name}: {what}")),
                 ),
                 None if preset.absent.contains_key(name) => {}
-                None => faults.push(format!("probe: there is no knob named {name}")),
+                None => faults.push(format!("probe: no knob named {name}")),
             }
         }
         faults

@@ -77,6 +77,7 @@ impl Preset {
         sets: Vec<KnobSetFile>,
         version: Option<&str>,
     ) -> Result<Self, Refusal> {
+        let stated = version.is_some();
         let version = pick_version(&file, version)?;
         let (mut knobs, mut shared, mut absent) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut declared, mut derived, mut rules) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,6 +115,7 @@ impl Preset {
             rung
         });
         let ladder = ladder.collect();
+        let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
         let mut preset = Self {
             name: file.preset,
@@ -130,7 +132,7 @@ impl Preset {
             files: file.files,
             progress: file.progress,
             measures: file.measures,
-            checkpoint: file.checkpoint,
+            checkpoint,
             memory: file.memory,
             formulas: file.formulas,
             recognise: file.recognise,

@@ -23,7 +23,7 @@ impl Request {
     }
 
     /// A decision from here, past what the user's own scripts cannot be given.
-    fn decided(
+    pub(super) fn decided(
         &self,
         rungs: &[Layer],
         attempt: u32,

@@ -2,8 +2,9 @@
 
 use super::memory::Freed;
 use super::request::Request;
-use crate::core::ladder::{Decision, Skipped, Step, costs};
+use crate::core::ladder::{ClimbContext, Decision, Skipped, Step, climb, costs, frees_nothing};
 use crate::core::recipe::Layer;
+use oomctl_base::units::GIB;
 use oomctl_base::{Refusal, Role, Value};
 use oomctl_memory::{Estimate, SAFE};
 
@@ -53,7 +54,7 @@ impl Request {
         let mut attempts = 1..=most;
         std::iter::from_fn(move || {
             let attempt = attempts.next().filter(|_| !is_over)?;
-            let decision = self.climb(&taken, None, attempt);
+            let decision = self.climb_down(&taken, attempt);
             match &decision {
                 Ok(Decision::Climb { steps, .. }) => {
                     taken.extend(steps.iter().map(|s| s.layer.clone()));
@@ -61,6 +62,42 @@ impl Request {
                 _ => is_over = true,
             }
             Some(decision)
+        })
+    }
+
+    /// The next rung, past those after which no phase needs less: the supervisor passes them over, too.
+    fn climb_down(&self, taken: &[Layer], attempt: u32) -> Result<Decision, Refusal> {
+        let mut ladder = self.inputs().ladder.to_vec();
+        let mut in_vain: Vec<Skipped> = Vec::new();
+        loop {
+            let mut decision = self.decided(taken, attempt, |context| {
+                let ladder = &ladder;
+                climb(&ClimbContext { ladder, ..*context }, None)
+            })?;
+            let first = match &decision {
+                Decision::Climb { steps, .. } => steps.first(),
+                Decision::Exhausted { .. } => None,
+            };
+            let Some(skipped) = first.and_then(|step| self.in_vain(taken, step)) else {
+                decision.skipped_mut().extend(in_vain);
+                return Ok(decision);
+            };
+            ladder.retain(|rung| rung.rung != skipped.rung);
+            in_vain.push(skipped);
+        }
+    }
+
+    /// That a step frees nothing, by the memory model.
+    fn in_vain(&self, taken: &[Layer], step: &Step) -> Option<Skipped> {
+        let then: Vec<Layer> = taken.iter().chain([&step.layer]).cloned().collect();
+        let freed = self.freed(&then)?;
+        if freed.fullest || !freed.phases.is_empty() {
+            return None;
+        }
+        let gib = |rungs| Some(self.memory(rungs)?.peak_bytes / GIB);
+        Some(Skipped {
+            rung: step.rung.clone(),
+            reason: frees_nothing(gib(taken)?, gib(&then)?),
         })
     }
 

@@ -82,8 +82,27 @@ impl RequestScripts {
             stacks,
             doubts,
         };
+        own.doubts.extend(own.submits(scripts));
         own.doubts.extend(own.anew(scripts));
         Ok((preset, own))
+    }
+
+    /// That what runs is another job than ours, where the scripts submit it.
+    fn submits(&self, scripts: &adopt::Scripts) -> Option<String> {
+        let adoption = scripts.read(&self.submission, &self.stacks);
+        let all: Vec<&str> = adoption
+            .reading
+            .submits
+            .iter()
+            .map(String::as_str)
+            .collect();
+        (!all.is_empty()).then(|| {
+            format!(
+                "{} hands the work to jobs of its own, which this run does not follow: submit what they run, \
+                 or take them over with `oomctl watch JOBID`",
+                all.join(", ")
+            )
+        })
     }
 
     /// That an attempt goes on from no checkpoint, where it is known that none of the programs does.

@@ -97,6 +97,8 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// How many cells are run at most, where the file says so (`run_cap`).
     pub cap: Option<u64>,
+    /// The command that each cell runs, where the file says so; `${args}` and its like stand for the parameters.
+    pub command: Vec<String>,
 }
 
 /// What is wrong with a sweep file.
@@ -132,6 +134,7 @@ impl Sweep {
                 words,
                 axes,
                 cap: None,
+                command: Vec::new(),
             }),
             n => Err(format!(
                 "the sweep has {n} parameters; the limit is {MOST_AXES}"
@@ -156,6 +159,25 @@ impl Sweep {
             }
         }
         self
+    }
+
+    /// The words of the command of the first cell; none where the file names no program.
+    #[must_use]
+    pub fn first_words(&self) -> Vec<String> {
+        let arguments = |dashes: &str| {
+            let firsts = self
+                .axes
+                .iter()
+                .filter_map(|a| Some((a, a.values.first()?)));
+            let words = firsts.map(|(axis, value)| format!("{dashes}{}={value}", axis.name));
+            words.collect::<Vec<String>>()
+        };
+        let words = self.command.iter().flat_map(|word| match word.as_str() {
+            "${args_no_hyphens}" => arguments(""),
+            word if word.starts_with("${args") => arguments("--"),
+            word => vec![word.to_owned()],
+        });
+        words.collect()
     }
 
     /// The axis of this name.

@@ -5,9 +5,10 @@ use minijinja::Value as Jinja;
 use super::axis::Sweep;
 use super::model::MemorySource;
 use super::nodes::{Cell, Nodes};
+use super::values::{of_kind, within};
 use crate::core::recipe::expr::{Scope, to_jinja};
 use crate::core::recipe::{ClusterFacts, Knob, Preset, Recipe, Rule, add_ambient, bounds};
-use oomctl_base::{Problem, Refusal, Value, ValueKind};
+use oomctl_base::{Problem, Refusal, Value};
 use oomctl_memory::{Profile, Room};
 
 /// What becomes of a cell.
@@ -77,6 +78,8 @@ pub struct Judge<'a> {
     units: Vec<(String, usize)>,
     /// Parameters of which it is not known what they do to memory.
     unmentioned: Vec<String>,
+    /// Why the memory of no cell is known, beside them.
+    doubt: Option<String>,
 }
 
 impl<'a> Judge<'a> {
@@ -123,6 +126,7 @@ impl<'a> Judge<'a> {
             !mentioned.contains(axis) && !modelled && !indifferent
         });
         Ok(Self {
+            doubt: None,
             unmentioned: unmentioned
                 .map(|axis| sweep.axes[axis].name.clone())
                 .collect(),
@@ -139,6 +143,12 @@ impl<'a> Judge<'a> {
             knobs,
             units,
         })
+    }
+
+    /// The same judge, which says why the memory of no cell is known.
+    #[must_use]
+    pub fn doubting(self, doubt: Option<String>) -> Self {
+        Self { doubt, ..self }
     }
 
     /// Axes on which some verdict depends, in order.
@@ -294,9 +304,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Why the memory of all cells is unknown, where parameters are to blame.
+    /// Why the memory of all cells is unknown, where that is known.
     #[must_use]
     pub fn unmentioned(&self) -> Option<String> {
+        if let Some(doubt) = &self.doubt {
+            return Some(doubt.clone());
+        }
         let names = self.unmentioned.join(", ");
         (!names.is_empty()).then(|| {
             format!("the effect of {names} on memory is unknown; list knobs without effect under `recognise: indifferent` of the preset")
@@ -374,26 +387,4 @@ fn compile<'a>(
         units.push((unit.unit.clone(), nodes.add(&unit.bytes)?));
     }
     Ok((rules, model, units))
-}
-
-/// Which values are within the bounds of a knob.
-fn within(values: &[Value], knob: Option<&Knob>) -> Vec<bool> {
-    let inside = |v: &Value| knob.is_none_or(|k| bounds(k, v).is_none());
-    values.iter().map(inside).collect()
-}
-
-/// A sweep's value as a knob takes it.
-fn of_kind(kind: ValueKind, value: &Value) -> Result<Value, String> {
-    match (kind, value) {
-        (_, Value::Null) => Ok(Value::Null),
-        // Python writes whole numbers as 8.0 now and then.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a whole number within the range of i64"
-        )]
-        (ValueKind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
-            Ok(Value::Int(*x as i64))
-        }
-        _ => kind.parse(&value.to_string()),
-    }
 }

@@ -19,6 +19,7 @@ mod select;
 mod span;
 #[cfg(test)]
 mod tests;
+mod values;
 mod wandb;
 
 pub use arrays::{arrays, indices, share};

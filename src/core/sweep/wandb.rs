@@ -43,7 +43,11 @@ pub(super) fn from_file(file: &SweepFile<'_>, entries: &Entries) -> Result<Sweep
         Some(node) => Some(run_cap(file, node)?),
     };
     let sweep = Sweep::new(method, words(entries), axes).map_err(|what| file.fault(1, 1, what))?;
-    Ok(Sweep { cap, ..sweep })
+    Ok(Sweep {
+        cap,
+        command: command(entries),
+        ..sweep
+    })
 }
 
 fn run_cap(file: &SweepFile<'_>, node: &ConfigNode) -> Result<u64, SweepFault> {
@@ -55,6 +59,29 @@ fn run_cap(file: &SweepFile<'_>, node: &ConfigNode) -> Result<u64, SweepFault> {
         let what = format!("`run_cap` must be a number of runs, got {}", node.noun());
         file.fault(node.line, node.column, what)
     })
+}
+
+/// The command of a cell, `${args}` and its like as they stand; W&B's own where only the program is named.
+fn command(entries: &Entries) -> Vec<String> {
+    let text = |node: &ConfigNode| match &node.content {
+        ConfigContent::Scalar(text) => Some(text.clone()),
+        _ => None,
+    };
+    let program = get(entries, "program").and_then(text);
+    let parts = match get(entries, "command").map(|node| &node.content) {
+        Some(ConfigContent::List(parts)) => parts.iter().filter_map(text).collect(),
+        _ if program.is_some() => ["${interpreter}", "${program}", "${args}"]
+            .map(str::to_owned)
+            .to_vec(),
+        _ => Vec::new(),
+    };
+    let words = parts.into_iter().filter_map(|part| match part.as_str() {
+        "${env}" => None,
+        "${interpreter}" => Some("python".to_owned()),
+        "${program}" => program.clone(),
+        _ => Some(part),
+    });
+    words.collect()
 }
 
 /// How the sweep's own command takes its parameters; without one as `${args}`.

@@ -344,7 +344,11 @@ impl Scheduler for Foreground {
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
         let last = self.here.as_mut().and_then(|here| here.last.as_mut());
         if let Some(last) = last.filter(|last| last.id == job.id) {
-            last.cancel();
+            let ended = locked(&last.state).ended.is_some();
+            match ended {
+                true => last.end_what_is_left(),
+                false => last.cancel(),
+            }
             return Ok(());
         }
         if !is_here(job) {

@@ -20,8 +20,9 @@ use crate::core::ladder::Step;
 use crate::io::files::FileError;
 use crate::io::program::{Ears, Outputs};
 use oomctl_base::Refusal;
-use oomctl_base::job::{ExitStatus, GpuUsed};
+use oomctl_base::job::{ExitStatus, GpuUsed, JobRef, JobState};
 use oomctl_base::units::Bytes;
+use oomctl_diagnose::{Class, Incident};
 use oomctl_gpu::nvml::GpuError;
 
 pub use foreground::Foreground;
@@ -206,6 +207,11 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
     while supervisor.runs().any(is_left) && matches!(*locked(&result), ProgramResult::Runs) {
         let _ = sources.wait(LONG);
     }
+    // What it left running holds memory that somebody else may want.
+    let left = supervisor.runs().find_map(|h| died_of_memory(h.history()));
+    if let Some(job) = left {
+        let _ = supervisor.hands.scheduler.cancel(&job);
+    }
     let handles = supervisor.into_handles();
     let handle = handles.into_iter().next();
     let mut launched = Launched::nothing(std::mem::take(&mut *locked(&result)));
@@ -214,6 +220,15 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
         handle.folder().dir().clone_into(&mut launched.folder);
     }
     launched
+}
+
+/// The last job of a run, where that failed of memory.
+fn died_of_memory(history: &History) -> Option<JobRef> {
+    let attempt = history.attempt()?;
+    let failed = attempt.status.as_ref()?.state == JobState::Failed;
+    let of_memory = |i: &Incident| i.fatal && i.class != Class::NotOom;
+    let died = failed && attempt.incident.as_ref().is_some_and(of_memory);
+    attempt.job.clone().filter(|_| died)
 }
 
 /// Has it a job that runs, and is it not worked on any more?

@@ -25,7 +25,7 @@ const KEYS: [(&str, &str); 10] = [
 /// Rows at most.
 const ROWS_MAX: usize = 4;
 /// What the keys do while something is asked.
-const ANSWERS: &str = "[y = yes, any other key = no]";
+const ANSWERS: &str = "[y/N]";
 
 /// How many rows there are to be.
 pub fn rows(scene: Scene<'_>, width: u16) -> u16 {

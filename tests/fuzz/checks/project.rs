@@ -201,6 +201,7 @@ fn project(framework: &Framework, document: &ConfigDocument) {
         templates: LIBRARY.templates().unwrap().into(),
         originals: std::sync::Arc::default(),
         scripts: None,
+        program: None,
         adopts: None,
         user: None,
         cluster: None,

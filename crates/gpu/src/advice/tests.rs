@@ -83,7 +83,7 @@ fn faulty_memory_is_told_with_what_it_needs() {
         replacement_failed: true,
         ..pending
     };
-    assert!(faulty(failed).contains("it has to be exchanged"));
+    assert!(faulty(failed).contains("replace the GPU"));
     // Errors of earlier days that were mended are none.
     let mended = Health {
         ecc_uncorrected: Some(0),
@@ -112,10 +112,7 @@ fn heat_and_lost_gpus_are_told() {
     };
     let (kind, text, _) = one(vec![hot]);
     assert_eq!(kind, Trouble::Throttled);
-    assert_eq!(
-        text,
-        "GPU 0 runs slower than it could: it is too hot (91 C)"
-    );
+    assert_eq!(text, "GPU 0 is throttled: it is too hot (91 C)");
     let closed = |lost| Unavailable {
         index: 3,
         error: "fell off the bus".to_owned(),
@@ -145,7 +142,7 @@ fn memory_of_processes_that_do_not_run_is_told() {
     assert_eq!(kind, Trouble::Zombie);
     assert_eq!(
         text,
-        "GPU 1: 40.00 GiB are held by process 7, which does not exist any more"
+        "GPU 1: 40.00 GiB are held by process 7, which no longer exists"
     );
     assert_eq!(command, "fuser -v /dev/nvidia*");
     let (kind, text, command) = held(ProcessLife::Stopped, "anna");
@@ -160,7 +157,7 @@ fn memory_of_processes_that_do_not_run_is_told() {
     assert!(
         held(ProcessLife::Ending, "ben")
             .1
-            .ends_with("which has ended but is not gone")
+            .ends_with("which has ended but still holds memory")
     );
 }
 

@@ -113,7 +113,7 @@ impl Dimensions {
         if !is_known {
             remarks.push(match family {
                 "" => "there is no model_type; counted as a plain decoder".to_owned(),
-                family => format!("model_type {family} is not known; counted as a plain decoder"),
+                family => format!("model_type {family} is unknown; counted as a plain decoder"),
             });
             if fields.flag("tie_word_embeddings")?.is_none() {
                 remarks.push("tie_word_embeddings is not given; counted as not tied".to_owned());

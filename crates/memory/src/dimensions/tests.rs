@@ -228,7 +228,7 @@ fn a_family_that_is_not_known_is_counted_as_a_plain_decoder_and_says_so() {
     assert_eq!(d.params, 8_030_261_248.0);
     assert_eq!(
         d.remarks,
-        ["model_type novel is not known; counted as a plain decoder"]
+        ["model_type novel is unknown; counted as a plain decoder"]
     );
     let d = with(json!({ "model_type": "novel", "tie_word_embeddings": null })).unwrap();
     assert!(d.remarks[1].starts_with("tie_word_embeddings is not given"));
@@ -241,15 +241,15 @@ fn what_is_missing_odd_or_absurd_is_refused_by_its_key() {
         (json!({ "hidden_size": 0 }), "hidden_size: 0 is no size"),
         (
             json!({ "hidden_size": -4096 }),
-            "hidden_size: -4096 is no whole number",
+            "hidden_size: -4096 is not a whole number",
         ),
         (
             json!({ "hidden_size": "4096" }),
-            "hidden_size: \"4096\" is no whole number",
+            "hidden_size: \"4096\" is not a whole number",
         ),
         (
             json!({ "hidden_size": 4096.5 }),
-            "hidden_size: 4096.5 is no whole number",
+            "hidden_size: 4096.5 is not a whole number",
         ),
         (
             json!({ "num_hidden_layers": 32e9 }),
@@ -343,7 +343,7 @@ fn what_is_no_decoder_of_attention_is_refused() {
         (json!({ "model_type": "bert" }), "model_type:"),
         (
             json!({ "model_type": "novel", "architectures": ["NovelForTokenClassification"] }),
-            "architectures: NovelForTokenClassification is not known to be a decoder",
+            "architectures: NovelForTokenClassification is not a known decoder",
         ),
     ];
     for (changes, why) in all {
@@ -364,7 +364,7 @@ fn layers_without_experts_are_left_out() {
     // Of 32 layers 8 have one MLP.
     assert_eq!(passed("first_k_dense_replace", json!(8)), 2000.0);
     assert_eq!(passed("decoder_sparse_step", json!(2)), 3000.0);
-    // Layer 2 has no experts anyway, there is no layer 99, and one that is named twice counts once.
+    // Layer 2 has no experts anyway, no layer 99, and one that is named twice counts once.
     let mut both = mixture.clone();
     both["decoder_sparse_step"] = json!(2);
     both["mlp_only_layers"] = json!([1, 1, 2, 3, 99]);

@@ -158,7 +158,7 @@ fn a_folder_that_cannot_be_named_in_a_script_is_refused_or_quoted() {
     assert!(
         placed(&files, "/it's/a")
             .unwrap_err()
-            .contains("cannot be named")
+            .contains("quotes in its name")
     );
 }
 

@@ -151,6 +151,12 @@ impl Walker<'_> {
             }
         }
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+        if base == "sbatch" {
+            let script = chain.words.last().map(|word| word.text.text());
+            self.out
+                .submits
+                .insert(format!("sbatch … {}", script.unwrap_or_default()));
+        }
         if self.names.contains(&base) || !chain.launchers.is_empty() {
             let mut chain = chain;
             chain.at += 1;

@@ -88,6 +88,8 @@ pub struct Reading {
     pub named: Vec<NamedFile>,
     /// What the job has of the environment of its submission.
     pub passed: Passed,
+    /// What hands work to further jobs of the scheduler, which are not followed.
+    pub submits: BTreeSet<String>,
     /// More is called than is followed.
     pub cut: bool,
 }

@@ -284,11 +284,11 @@ mod tests {
         let told = misread("a: 1\nb: {c: 1, c: 2}\na: 3\nno: 1\n");
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(
-            told[0].starts_with("2:11 `c` stands in line 2 already"),
+            told[0].starts_with("2:11 `c` is already in line 2"),
             "{told:?}"
         );
         assert!(
-            told[1].starts_with("3:1 `a` stands in line 1 already"),
+            told[1].starts_with("3:1 `a` is already in line 1"),
             "{told:?}"
         );
         assert!(told[2].starts_with("4:1 `no` is False"), "{told:?}");

@@ -173,15 +173,15 @@ fn aliases_and_merged_mappings_are_read_and_only_changed_where_nothing_else_chan
     for (path, why) in [
         (
             "base.batch",
-            "base has an anchor, and line 5 stands for it too; a change would be one of both (f.yaml:2: batch: 8)",
+            "base has an anchor that line 5 uses too; a change would affect both (f.yaml:2: batch: 8)",
         ),
         (
             "other.batch",
-            "other is an alias, and what it stands for is shared; write it out here (f.yaml:7: other: *base)",
+            "other is an alias of a shared value; write the value out here (f.yaml:7: other: *base)",
         ),
         (
             "one",
-            "one has an anchor, and line 9 stands for it too; a change would be one of both (f.yaml:8: one: &one 1)",
+            "one has an anchor that line 9 uses too; a change would affect both (f.yaml:8: one: &one 1)",
         ),
     ] {
         assert_eq!(set(file, path, &Value::Int(4)).unwrap_err(), why);
@@ -224,7 +224,7 @@ fn what_cannot_be_changed_alone_is_refused_with_its_line() {
         (
             "a: 1\n",
             "a.c",
-            "a is no mapping, so it cannot hold `c` (f.yaml:1: a: 1)",
+            "a is not a mapping, so it cannot hold `c` (f.yaml:1: a: 1)",
         ),
         (
             "# nothing\n",
@@ -240,7 +240,7 @@ fn what_cannot_be_changed_alone_is_refused_with_its_line() {
         assert_eq!(set(file, path, &Value::Int(4)).unwrap_err(), why);
     }
     let broken = set("a: [1\nb: {", "a", &Value::Int(1)).unwrap_err();
-    assert!(broken.starts_with("this is no YAML: "), "{broken}");
+    assert!(broken.starts_with("not valid YAML: "), "{broken}");
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     assert!(
         set(&deep, "a", &Value::Int(1))

@@ -65,13 +65,8 @@ fn judge(loaded: &Loaded) -> Result<Judge<'_>, CommandFailure> {
     let context = loaded.context();
     let (preset, recipe) = (context.preset, context.recipe);
     let sweep = &loaded.sweep;
-    Ok(Judge::new(
-        preset,
-        recipe,
-        context.cluster,
-        context.profile,
-        sweep,
-    )?)
+    let judge = Judge::new(preset, recipe, context.cluster, context.profile, sweep)?;
+    Ok(judge.doubting(loaded.doubt.clone()))
 }
 
 fn check(args: &SweepCheckArgs) -> Result<Exit, CommandFailure> {

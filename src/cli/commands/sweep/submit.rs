@@ -31,12 +31,12 @@ pub struct SweepSubmitArgs {
     #[arg(long)]
     force: bool,
     /// Stay, follow the logs, and resubmit on GPU OOM
-    #[arg(long)]
+    #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
     showing: Showing,
     /// Print cells, arrays and the first script, and submit nothing
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
     /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
     #[arg(long, value_name = "OPT", allow_hyphen_values = true)]
@@ -59,6 +59,7 @@ pub fn run(args: &SweepSubmitArgs) -> Result<Exit, CommandFailure> {
     if loaded.sweep.method == Method::Grid {
         loaded.sweep = loaded.sweep.listed();
     }
+    loaded.needs_a_template()?;
     let sweep = &loaded.sweep;
     let context = loaded.context();
     let mut judge = Judge::new(

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::refusal::SchedulerRefusal;
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
-use crate::core::engine::outcome::Verdict;
+use crate::core::engine::outcome::{RetryCause, Verdict};
 use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
@@ -196,6 +196,26 @@ impl Attempt {
         self.refused.as_ref().filter(|r| !r.is_over)
     }
 
+    /// The run was over and goes on: with the same configuration, or with what was decided and never submitted. `unusable`
+    /// says that it could not be submitted. A refusal is a sure answer, so the same attempt is submitted again.
+    pub(super) fn reopen(&mut self, by: &str, unusable: bool, epoch: u64) {
+        let is_end = matches!(self.verdict, Some(Verdict::End { .. }));
+        if self.verdict.is_some() && (is_end || unusable) {
+            self.verdict = Some(Verdict::Again {
+                cause: RetryCause::Asked,
+                exclude: Vec::new(),
+                layer: None,
+            });
+        } else if self.job.is_none() && self.refusal().is_some() {
+            self.submit_again(Some(by), epoch);
+        }
+    }
+
+    fn submit_again(&mut self, by: Option<&str>, epoch: u64) {
+        self.refused = self.refused.as_ref().map(|earlier| earlier.again(by));
+        self.ready_epoch = epoch;
+    }
+
     /// The rungs that the run climbs after this attempt.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
@@ -254,11 +274,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.refused = SchedulerRefusal::after(attempt.refused.as_ref(), fact, record.at);
         }
         // The refusal was the answer to the last submission, so there is no other one to look for.
-        Fact::SubmitAgain { by, .. } => {
-            let earlier = attempt.refused.as_ref();
-            attempt.refused = earlier.map(|e| e.again(by.as_deref()));
-            attempt.ready_epoch = record.epoch;
-        }
+        Fact::SubmitAgain { by, .. } => attempt.submit_again(by.as_deref(), record.epoch),
         Fact::SubmitAbsent { .. } => {
             attempt.unclear = None;
             attempt.ready_epoch = record.epoch;

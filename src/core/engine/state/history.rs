@@ -32,6 +32,8 @@ pub struct History {
     pub pruned: Option<(String, String)>,
     /// The bound that was reached while a job was alive.
     pub budget: Option<Budget>,
+    /// When somebody asked that it goes on after it was over, and how many attempts had a job by then.
+    pub retried: Option<(Timestamp, usize)>,
     /// How the run ended.
     pub outcome: Option<Outcome>,
     /// What is to be told to those who do not watch.
@@ -106,12 +108,13 @@ impl History {
         self.attempts.iter().flat_map(Attempt::steps)
     }
 
-    /// How often the same configuration was submitted again for this cause.
+    /// How often the same configuration was submitted again for this cause, since somebody last asked that the run goes on.
     #[must_use]
     pub fn retries(&self, of: RetryCause) -> u32 {
         let again =
             |a: &&Attempt| matches!(&a.verdict, Some(Verdict::Again { cause, .. }) if *cause == of);
-        u32::try_from(self.attempts.iter().filter(again).count()).unwrap_or(u32::MAX)
+        let counted = self.attempts.iter().skip(self.before_retry());
+        u32::try_from(counted.filter(again).count()).unwrap_or(u32::MAX)
     }
 
     /// Nodes that attempts must stay away from.
@@ -132,6 +135,25 @@ impl History {
     #[must_use]
     pub fn begun(&self) -> Option<Timestamp> {
         self.attempts.first().map(|first| first.intended_at)
+    }
+
+    /// From when on its bounds count.
+    #[must_use]
+    pub fn bounded_from(&self) -> Option<Timestamp> {
+        self.retried.map(|(at, _)| at).or_else(|| self.begun())
+    }
+
+    /// How many attempts came before somebody asked that the run goes on. They count against no bound.
+    #[must_use]
+    pub fn before_retry(&self) -> usize {
+        self.retried.map_or(0, |(_, before)| before)
+    }
+
+    /// GPU-seconds that count against its bound.
+    #[must_use]
+    pub fn bounded_gpu_seconds(&self, now: Timestamp) -> f64 {
+        let counted = self.attempts.iter().skip(self.before_retry());
+        counted.map(|a| a.gpu_seconds_by(now)).sum()
     }
 
     /// GPU-seconds that the attempts have used until `now`.
@@ -190,6 +212,7 @@ impl History {
             Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
+            Fact::RetryRequested { by } => self.reopen(by, record),
             Fact::Pruned { by, reason } => self.pruned = Some((by.clone(), reason.clone())),
             Fact::Finished { outcome } => self.outcome = Some(outcome.clone()),
             fact => {
@@ -200,6 +223,19 @@ impl History {
                     take(attempt, fact, record);
                 }
             }
+        }
+    }
+
+    /// What ended the run holds no longer. Its last configuration comes again, or the next one where that was decided and
+    /// never submitted.
+    fn reopen(&mut self, by: &str, record: &Record) {
+        let unusable = matches!(self.outcome, Some(Outcome::Configuration { .. }));
+        (self.outcome, self.cancel, self.pruned, self.budget) = (None, None, None, None);
+        // An attempt without a job is still to come.
+        let had_a_job = |a: &&Attempt| a.job.is_some() || a.verdict.is_some();
+        self.retried = Some((record.at, self.attempts.iter().filter(had_a_job).count()));
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.reopen(by, unusable, record.epoch);
         }
     }
 

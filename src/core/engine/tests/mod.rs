@@ -3,6 +3,7 @@
 mod over_time;
 mod probe;
 mod refused;
+mod retried;
 mod steer;
 mod stop;
 mod sweep_group;

@@ -123,7 +123,7 @@ fn a_gpu_that_somebody_else_holds_is_no_matter_of_shares() {
     let full = STARTUP.replace("10.50/", "0.50/");
     let (step, skipped) = first(&[], &died(&full));
     assert_ne!(step.rung, "smaller-rollout-share");
-    let why = "smaller-rollout-share: gpu_memory_utilization is 0.05 at least";
+    let why = "smaller-rollout-share: gpu_memory_utilization is at least 0.05";
     assert!(skipped.iter().any(|s| s.starts_with(why)), "{skipped:?}");
     // Where a share would do, it is that.
     let (step, _) = first(&[], &died(STARTUP));

@@ -455,3 +455,33 @@ fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
         "{pieces:?} {other:?}"
     );
 }
+
+#[test]
+fn a_share_that_moves_by_next_to_nothing_is_no_attempt() {
+    for (share, taken) in [("0.21", false), ("0.4", true)] {
+        let share = format!("gpu_memory_utilization={share}");
+        let stack = job(&["free_cache_engine=false", "gpu_memory=16GiB", &share]);
+        let outlook = Priors {
+            profile: &stack.profile,
+            risk: 0.9,
+            past: Past::default(),
+        };
+        let only: Vec<_> = stack.preset.ladder.clone();
+        let only: Vec<_> = only
+            .into_iter()
+            .filter(|r| r.rung == "smaller-rollout-share")
+            .collect();
+        let context = crate::core::ladder::ClimbContext {
+            ladder: &only,
+            ..stack.context()
+        };
+        let mut decision = ascend(&context, &outlook, Some(&died("rollout"))).unwrap();
+        let climbs = matches!(decision, Decision::Climb { .. });
+        assert_eq!(climbs, taken, "{decision:?}");
+        let skipped = decision.skipped_mut();
+        let little = skipped
+            .iter()
+            .any(|s| s.reason.contains("0.21 -> 0.2 is too little"));
+        assert_eq!(little, !taken, "{skipped:?}");
+    }
+}

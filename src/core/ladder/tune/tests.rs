@@ -145,7 +145,7 @@ fn where_nothing_is_known_nothing_is_proposed() {
     };
     let tuned = tune(&context, &preset.tune, 0.9, &|_| None).unwrap();
     assert_eq!((tuned.steps.len(), tuned.time), (0, 1.0));
-    assert!(reason(&tuned, "thicker").contains("nothing is known"));
+    assert!(reason(&tuned, "thicker").contains("its memory use is unknown"));
 }
 
 proptest! {

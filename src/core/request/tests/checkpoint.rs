@@ -129,7 +129,7 @@ fn a_pattern_without_its_groups_and_a_knob_that_does_not_exist_are_refused() {
 fn a_whole_checkpoint_is_left_to_the_program() {
     let found = attempt(&verl(Some("20\n"), &[(10, 8), (20, 8)])).unwrap();
     assert_eq!(found.layer, None);
-    assert_eq!(found.text, "goes on from step 20 (global_step_20)");
+    assert_eq!(found.text, "resumes from step 20 (global_step_20)");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn of_one_that_lacks_a_shard_the_one_before_is_taken() {
     let path = value(&found, "resume_from_path").unwrap();
     assert_eq!(path, "/p/ckpt/global_step_10");
     assert!(
-        found.text.contains("7 of its 8 optim are there"),
+        found.text.contains("only 7 of its 8 optim exist"),
         "{}",
         found.text
     );
@@ -167,14 +167,14 @@ fn a_step_after_the_newest_was_cut_off_while_it_was_written() {
         .files
         .retain(|path, _| !path.contains("20/actor/extra_state"));
     let found = attempt(&listing).unwrap();
-    assert_eq!(found.text, "goes on from step 10 (global_step_10)");
+    assert_eq!(found.text, "resumes from step 10 (global_step_10)");
 }
 
 #[test]
 fn one_that_is_named_and_gone_or_not_named_is_looked_for() {
     let gone = attempt(&verl(Some("30"), &[(20, 8)])).unwrap();
     assert!(
-        gone.text.contains("names step 30, which is not there"),
+        gone.text.contains("names step 30, which does not exist"),
         "{}",
         gone.text
     );
@@ -190,7 +190,7 @@ fn an_empty_folder_and_other_files_are_nothing_to_go_on_from() {
     let mut listing = verl(None, &[]);
     listing.files.insert("notes/global_step_x.txt".into(), 3);
     let found = attempt(&listing);
-    assert!(found.is_none_or(|f| f.text.starts_with("begins at step 0")));
+    assert!(found.is_none_or(|f| f.text.starts_with("starts at step 0")));
 }
 
 #[test]

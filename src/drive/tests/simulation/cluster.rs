@@ -162,11 +162,6 @@ impl Cluster {
         }
     }
 
-    /// GPU-seconds of all jobs.
-    pub fn gpu_seconds(&self, now: i64) -> i64 {
-        self.jobs.iter().map(|j| j.gpu_seconds(now)).sum()
-    }
-
     /// The latest job that was really accepted.
     pub fn last(&self) -> Option<&Job> {
         self.jobs.iter().rev().find(|j| !j.trace)

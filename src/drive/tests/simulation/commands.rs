@@ -226,9 +226,8 @@ fn refuse(world: &World, order: Order) -> CommandOutput {
         }
         return answer(1, String::new(), text);
     }
-    if !passing {
-        world.facts.refused.set(true);
-    }
+    // What it leaves in the accounting reads as a refusal for good, where the answer was lost with a process.
+    world.facts.refused.set(true);
     let mut job = job(world, order);
     job.trace = true;
     (job.starts, job.stops, job.gone) = (job.submitted, job.submitted, job.submitted);
@@ -275,11 +274,6 @@ fn check_order(world: &World, order: &Order) {
             job.id
         ));
     }
-    let by_user = |j: &Job| world.facts.cancelled.get() == Some(j.id) && j.cancelled;
-    let mut known = cluster.jobs.iter().filter(|j| !traceless(j));
-    if !cluster.no_accounts && known.any(by_user) {
-        world.broke(format!("{token} is submitted after a user cancelled"));
-    }
     if !world.disk.borrow().is_durable(&world.ledger()) {
         world.broke(format!("{token} is submitted before its intent is on disk"));
     }
@@ -287,6 +281,17 @@ fn check_order(world: &World, order: &Order) {
         world.broke(format!("{token} is submitted without a ledger"));
         return;
     };
+    // What was before somebody asked that the run goes on forbids nothing.
+    let before = history.attempts.iter().take(history.before_retry());
+    let before: Vec<&str> = before
+        .filter_map(|a| Some(a.token.as_ref()?.0.as_str()))
+        .collect();
+    let counts = |j: &Job| !before.contains(&j.token.as_str());
+    let by_user = |j: &Job| world.facts.cancelled.get() == Some(j.id) && j.cancelled && counts(j);
+    let mut known = cluster.jobs.iter().filter(|j| !traceless(j));
+    if !cluster.no_accounts && known.any(by_user) {
+        world.broke(format!("{token} is submitted after a user cancelled"));
+    }
     let intended = history
         .attempt()
         .is_some_and(|a| a.token.as_ref().is_some_and(|t| t.0 == *token));
@@ -296,7 +301,7 @@ fn check_order(world: &World, order: &Order) {
         ));
     }
     let limits = &world.toy.limits;
-    if history.attempts.len() > limits.attempts as usize {
+    if history.attempts.len() > history.before_retry() + limits.attempts as usize {
         world.broke(format!(
             "{token} is submitted beyond {} attempts",
             limits.attempts
@@ -305,7 +310,8 @@ fn check_order(world: &World, order: &Order) {
     // What the scheduler forgot counts for nobody, nor do parts of which nobody heard and accounting does not tell yet.
     let untold = |j: &Job| j.lost || (j.restarts > 0 && j.lag > 0);
     let known = !cluster.no_accounts && !cluster.jobs.iter().any(untold);
-    let hours = cluster.gpu_seconds(now) as f64 / 3_600.0;
+    let counted = cluster.jobs.iter().filter(|j| counts(j));
+    let hours = counted.map(|j| j.gpu_seconds(now)).sum::<i64>() as f64 / 3_600.0;
     if known
         && limits.gpu_hours.is_some_and(|limit| hours > limit + 0.001)
         && !world.has(Fault::Lies)

@@ -187,6 +187,9 @@ impl World {
         if self.has(Fault::Array) && self.below(3) < 2 {
             self.take_array(&mut supervisor);
         }
+        if *duty == Duty::Retries {
+            supervisor.retry("u", &mut Ear(self));
+        }
         Some(supervisor)
     }
 

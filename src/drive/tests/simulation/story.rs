@@ -17,6 +17,8 @@ use oomctl_base::job::JobState;
 
 /// Turns after which a story must have ended, once nothing bad happens any more.
 const TURNS_MAX: u32 = 3_000;
+/// How often somebody asks that a run goes on that is over.
+const RETRIES_MAX: u32 = 3;
 /// Ledger records after which a run counts as one that never ends. 1,500 days without a planted mistake had 65 at most.
 const RECORDS_MAX: usize = 500;
 
@@ -82,7 +84,9 @@ impl World {
             }
             if let Some(outcome) = self.finished() {
                 self.check_end(&outcome);
-                return Some(outcome);
+                if self.is_broken() || !self.goes_on(&outcome) {
+                    return Some(outcome);
+                }
             }
             self.pass(self.step());
         }
@@ -231,6 +235,7 @@ impl World {
             if self.ledger().exists() && self.process().is_none() {
                 self.tell(|| "a user asks for the end of the run".to_owned());
                 self.folder().request_cancel("u").unwrap();
+                self.facts.end_asked.set(true);
             }
             return;
         }
@@ -311,6 +316,17 @@ impl World {
         History::replay(&reading.records).outcome
     }
 
+    /// Somebody may want a run that is over to go on, and is killed over it now and then. False when nobody does.
+    fn goes_on(self: &Rc<Self>, outcome: &Outcome) -> bool {
+        let asked = self.facts.retries.get();
+        if *outcome == Outcome::Succeeded || asked >= RETRIES_MAX || self.below(3) == 2 {
+            return false;
+        }
+        self.facts.retries.set(asked + 1);
+        self.begin(self.below(2) as usize, Takeover::IfDead, Duty::Retries);
+        true
+    }
+
     fn check_end(&self, outcome: &Outcome) {
         let records = read(self.folder().dir()).unwrap().records;
         let history = History::replay(&records);
@@ -327,7 +343,7 @@ impl World {
                 self.broke(format!("job {} is left alive after {outcome:?}", job.id));
             }
         }
-        if history.attempts.len() > self.toy.limits.attempts as usize {
+        if history.attempts.len() > history.before_retry() + self.toy.limits.attempts as usize {
             self.broke(format!("{} attempts", history.attempts.len()));
         }
         let Some(last) = cluster.last() else {
@@ -348,7 +364,7 @@ impl World {
                 last.fate.is_gpu_oom() && history.steps().count() == self.toy.rungs
             }
             Outcome::Cancelled { .. } => {
-                self.facts.cancelled.get().is_some() || self.folder().cancel_requested().is_some()
+                self.facts.cancelled.get().is_some() || self.facts.end_asked.get()
             }
             Outcome::Failed { .. } => forgotten || matches!(last.fate, Fate::Bug | Fate::HostOom),
             Outcome::RetriesSpent { cause, .. } => match cause {
@@ -358,7 +374,8 @@ impl World {
                 RetryCause::CoTenant
                 | RetryCause::LateOom
                 | RetryCause::Leak
-                | RetryCause::Disk => false,
+                | RetryCause::Disk
+                | RetryCause::Asked => false,
             },
             Outcome::BudgetSpent { .. } => self.has(Fault::Budgets),
             Outcome::Refused { .. } => self.facts.refused.get(),

@@ -43,6 +43,8 @@ pub enum Watch {
 pub enum Duty {
     /// It watches until the run is over.
     Stays,
+    /// It asks that a run goes on that is over, and watches it.
+    Retries,
     /// It submits, and ends.
     Submits,
     /// It takes a turn, as a watch job.
@@ -155,7 +157,7 @@ impl World {
         let waited = self.now.get() - simulated_supervisor.since;
         let mut runs = simulated_supervisor.supervisor.runs();
         match simulated_supervisor.duty {
-            Duty::Stays => false,
+            Duty::Stays | Duty::Retries => false,
             Duty::Submits => waited > PATIENCE || runs.all(Handle::is_under_way),
             Duty::Turn => waited > PATIENCE || runs.all(Handle::is_settled),
             Duty::AtEnd { .. } => waited > PATIENCE_AT_END || runs.all(Handle::is_settled),
@@ -195,7 +197,7 @@ impl World {
             (Duty::Turn, Some(NextLook::After(job))) => self.ready(Some(job.id.0), 0),
             (Duty::Turn, Some(NextLook::Later)) => self.ready(None, LATER),
             (Duty::Turn, None) => self.ready(None, BREATH),
-            (Duty::Turn | Duty::Submits | Duty::Stays, _) => {}
+            (Duty::Turn | Duty::Submits | Duty::Stays | Duty::Retries, _) => {}
         }
     }
 }

@@ -114,7 +114,11 @@ pub struct World {
 pub struct Checked {
     /// The job that a user cancelled.
     pub cancelled: Cell<Option<u64>>,
+    /// Somebody asked for the end of the run. A retry takes the request back.
+    pub end_asked: Cell<bool>,
     pub refused: Cell<bool>,
+    /// How often somebody asked that the run goes on.
+    pub retries: Cell<u32>,
     pub accepted: RefCell<Vec<String>>,
     /// How many rungs the job needs.
     pub needs: Cell<u32>,

@@ -8,6 +8,7 @@ mod accounts;
 mod cancel;
 mod checkup;
 mod clients;
+mod cluster;
 mod dependents;
 mod find;
 mod foreign;
@@ -37,6 +38,7 @@ use oomctl_base::job::{JobId, JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
+pub use cluster::{ClusterPartition, SlurmCluster};
 pub use foreign::Foreign;
 pub(super) use ids::NamedJob;
 use queue::PollState;

@@ -1,0 +1,30 @@
+//! What the text and the words of a program say beside its knobs: one process for several GPUs, further jobs.
+
+use super::devices::DeviceScript;
+use super::walk::Reading;
+
+/// The override that lets each point of a Hydra multirun be a job of its own.
+const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
+
+/// Whether a Python program submits jobs with submitit.
+fn submits(text: &str) -> bool {
+    text.contains("submitit") && text.contains("Executor(") && text.contains(".submit(")
+}
+
+/// Looks at the program of a call, whose path and text are given where they are there.
+pub(super) fn look_at(reading: &mut Reading, at: usize, program: Option<(&String, &String)>) {
+    if let Some((path, text)) = program {
+        let one_process = DeviceScript::is_of_one_process(text);
+        let submits = submits(text);
+        if one_process || submits {
+            reading.add_source(path, text);
+        }
+        reading.calls[at].one_process = one_process;
+        if submits {
+            reading.submits.insert(format!("submitit in {path}"));
+        }
+    }
+    let words = reading.calls[at].words.iter().map(|w| w.text.text());
+    let launches: Vec<String> = words.filter(|w| w.starts_with(HYDRA_LAUNCHER)).collect();
+    reading.submits.extend(launches);
+}

@@ -1,0 +1,92 @@
+//! `oomctl retry`: a run that is over continues, once its cause is fixed.
+
+use crate::cli::request::checkpoint;
+use crate::cli::runs::PROGRAM;
+use crate::cli::session::Session;
+use crate::cli::watch::pipeline::{Flags, Pipeline};
+use crate::cli::watch::showing::Showing;
+use crate::cli::watch::{self, once};
+use crate::core::engine::{Outcome, RunPhase};
+use crate::core::exit::Exit;
+use crate::drive::{Handle, Silent, Until};
+use crate::io::ledger::Takeover;
+use crate::view::{CommandFailure, print};
+
+/// Arguments of `retry`.
+#[derive(Debug, clap::Args)]
+pub struct RetryArgs {
+    /// The run, by name or by the id of one of its jobs; by default the newest
+    #[arg(value_name = "JOBID|RUN")]
+    run: Option<String>,
+    /// Stay, follow the logs, and resubmit on GPU OOM
+    #[arg(short, long)]
+    watch: bool,
+    /// Project file [default: oomctl.yaml here or above]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
+    /// Print one JSON document
+    #[arg(short, long)]
+    json: bool,
+    #[command(flatten)]
+    showing: Showing,
+    #[command(flatten)]
+    pipeline: Flags,
+}
+
+/// Runs `oomctl retry`: the configuration and the files are those of the run's last attempt.
+pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
+    if !args.watch {
+        args.pipeline.without_watch()?;
+    }
+    let session = Session::open(args.config.as_deref())?;
+    let name = match &args.run {
+        Some(run) => run.clone(),
+        None => session.runs.newest()?,
+    };
+    let stored = session.runs.find(&name)?;
+    let name = stored.history.run.clone();
+    match &stored.history.outcome {
+        None => return Err(not_over(&name, stored.history.phase())),
+        Some(Outcome::Succeeded) => return Err(succeeded(&name)),
+        Some(_) => {}
+    }
+    let request = stored.request()?;
+    if request.inputs().backend == PROGRAM {
+        let what = format!("{name} was a program of `oomctl run`, and not a job");
+        return Err(CommandFailure::usage(what).hint("call `oomctl run` again"));
+    }
+    checkpoint::tell(&request);
+    let mut supervisor = session.runs.supervisor(&request.inputs().backend);
+    let handle = Handle::open(stored.folder, request, Takeover::IfDead, session.now)?;
+    supervisor.add(handle);
+    let by = print::somebody("oomctl retry");
+    if supervisor.retry(&by, &mut Silent).is_empty() {
+        // It was over a moment ago: another process has reopened it, or its ledger cannot be written.
+        let failed = supervisor.runs().find_map(Handle::error);
+        return Err(failed.map_or_else(|| not_over(&name, RunPhase::Live), Into::into));
+    }
+    let pipeline = Pipeline {
+        flags: &args.pipeline,
+        runs: &session.runs,
+        asked: name,
+        showing: args.showing.plain_if(args.json),
+    };
+    match args.watch {
+        true => watch::follow(supervisor, Until::Finished, args.json, &pipeline),
+        false => once::submit_once(supervisor, &pipeline, args.json, None),
+    }
+}
+
+fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
+    let what = format!("{name} is not over");
+    let hint = match phase {
+        RunPhase::Refused => "submits it as soon as the scheduler takes it",
+        _ => "follows it and resubmits",
+    };
+    CommandFailure::usage(what).hint(format!("`oomctl watch {name}` {hint}"))
+}
+
+fn succeeded(name: &str) -> CommandFailure {
+    let hint = format!("`oomctl submit --resume-from {name}` trains on from its newest checkpoint");
+    CommandFailure::usage(format!("{name} succeeded: nothing is left to do")).hint(hint)
+}

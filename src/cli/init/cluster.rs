@@ -1,0 +1,102 @@
+//! A cluster profile to begin with, from what Slurm says.
+
+use std::path::{Path, PathBuf};
+
+use crate::io::files::{Access, check_run_name, write_to};
+use crate::io::scheduler::slurm::{ClusterPartition, Slurm, SlurmCluster};
+use crate::view::CommandFailure;
+use oomctl_base::Value;
+use oomctl_scripts::yaml::written;
+
+/// Asks Slurm, and writes the profile into the project's folder. Without a name it is called as the cluster is.
+pub fn write(folder: &Path, name: &str, force: bool) -> Result<PathBuf, CommandFailure> {
+    let by_hand =
+        "run it where Slurm's commands are; docs/cluster.md says how to write a profile by hand";
+    let facts = Slurm::new().cluster();
+    let facts = facts.map_err(|why| CommandFailure::refused(why).hint(by_hand))?;
+    let name = match name {
+        "" => facts
+            .name
+            .clone()
+            .unwrap_or_else(|| "my-cluster".to_owned()),
+        name => name.to_owned(),
+    };
+    check_run_name(&name)?;
+    let path = folder.join("presets/clusters").join(format!("{name}.yaml"));
+    if path.exists() && !force {
+        let what = format!("{} exists already", path.display());
+        return Err(CommandFailure::configuration(what).hint("--force replaces it"));
+    }
+    let dir = path.parent().unwrap_or(folder);
+    std::fs::create_dir_all(dir).map_err(|e| {
+        CommandFailure::configuration(format!("cannot create {}: {e}", dir.display()))
+    })?;
+    write_to(&path, text(&name, &facts).as_bytes(), Access::Shared)?;
+    Ok(path)
+}
+
+/// The nodes that jobs get by default: the default partition where it has GPUs, else the first that has some.
+fn usual(facts: &SlurmCluster) -> Option<&ClusterPartition> {
+    let gpus = || facts.partitions.iter().filter(|p| p.gpus > 0);
+    let default = gpus().find(|p| p.is_default);
+    default
+        .or_else(|| gpus().next())
+        .or(facts.partitions.first())
+}
+
+fn text(name: &str, facts: &SlurmCluster) -> String {
+    let quoted = |text: &str| written(&Value::Text(text.to_owned())).unwrap_or_default();
+    let mut names: Vec<&str> = facts.partitions.iter().map(|p| p.name.as_str()).collect();
+    names.dedup();
+    let summary = quoted(&format!("Partitions {}", names.join(", ")));
+    let mut out = format!(
+        "# Written by `oomctl init --cluster` from sinfo, scontrol and sacctmgr. Look it over, then share it: here, or for\n\
+         # everybody through OOMCTL_SITE_CONFIG. A fact that is left out is unknown, and a rung that needs it is skipped.\n\
+         cluster: {}\nsummary: {summary}\n",
+        quoted(name)
+    );
+    let Some(usual) = usual(facts) else {
+        return out;
+    };
+    let known = [
+        ("gpus_per_node", usual.gpus),
+        ("nodes", usual.nodes),
+        ("cpus_per_node", usual.cpus),
+    ];
+    out.push_str("\nfacts:\n");
+    for (fact, value) in known.iter().filter(|(_, value)| *value > 0) {
+        out.push_str(&format!("  {fact}: {value}\n"));
+    }
+    if usual.memory_mib > 0 {
+        out.push_str("  # All that Slurm gives to jobs on a node; less where the site keeps some (MemSpecLimit).\n");
+        out.push_str(&format!("  node_memory: {}M\n", usual.memory_mib));
+    }
+    if let Some(limit) = &usual.time_limit {
+        out.push_str(&format!("  time_limit: {}\n", quoted(limit)));
+    }
+    let types = facts.partitions.iter().filter(|p| p.gpu_type.is_some());
+    if types.clone().count() > 1 {
+        out.push_str("  # For the rung `larger-gpu`, once you fill in the memory that PyTorch reports (`oomctl gpus` on a node):\n  # gpu_types:\n");
+        for p in types {
+            let kind = quoted(p.gpu_type.as_deref().unwrap_or_default());
+            let partition = quoted(&p.name);
+            out.push_str(&format!(
+                "  #   - {{ name: {kind}, memory: ??GiB, set: {{ gpu_type: {kind}, partition: {partition} }} }}\n"
+            ));
+        }
+    }
+    out.push_str(&format!("\nknobs:\n  partition: {}\n", quoted(&usual.name)));
+    if let Some(kind) = &usual.gpu_type {
+        out.push_str(&format!("  gpu_type: {}\n", quoted(kind)));
+    }
+    match facts.accounts.as_slice() {
+        [] => {}
+        [one] => out.push_str(&format!("  account: {}\n", quoted(one))),
+        several => out.push_str(&format!(
+            "  # One of your accounts: {}\n  # account: {}\n",
+            several.join(", "),
+            quoted(&several[0])
+        )),
+    }
+    out
+}

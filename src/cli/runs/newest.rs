@@ -1,0 +1,51 @@
+//! The run that a command means which names none.
+
+use super::Runs;
+use crate::cli::ask::agree;
+use crate::view::{CommandFailure, print};
+use jiff::Timestamp;
+
+impl Runs {
+    /// The names that were given, or else that of the run that began last, which it names in a line.
+    pub fn or_newest(&self, wanted: &[String]) -> Result<Vec<String>, CommandFailure> {
+        match wanted {
+            [] => Ok(vec![self.newest()?]),
+            some => Ok(some.to_vec()),
+        }
+    }
+
+    /// The same, where the newest is agreed to: `verb` says to what.
+    pub fn or_newest_if(
+        &self,
+        verb: &str,
+        yes: bool,
+        wanted: &[String],
+    ) -> Result<Option<Vec<String>>, CommandFailure> {
+        if !wanted.is_empty() {
+            return Ok(Some(wanted.to_vec()));
+        }
+        let newest = self.newest()?;
+        let question = format!("{verb} {newest}?");
+        let agreed = yes || agree(&question, "name the run, or add --yes")?;
+        if !agreed {
+            print::talk("nothing was done");
+        }
+        Ok(agreed.then(|| vec![newest]))
+    }
+
+    /// The run that began last, which it names in a line.
+    pub fn newest(&self) -> Result<String, CommandFailure> {
+        let names = self.names()?;
+        let mut found = self.overview(&names, Timestamp::now());
+        let Some(name) = found.newest() else {
+            if let Some((_, failure)) = found.damaged.pop() {
+                return Err(failure);
+            }
+            let what = format!("no runs here ({})", self.dir().display());
+            let hint = "`oomctl submit` starts one; `oomctl watch JOBID` takes over a job of Slurm";
+            return Err(CommandFailure::usage(what).hint(hint));
+        };
+        print::talk(&format!("newest run: {name}"));
+        Ok(name)
+    }
+}

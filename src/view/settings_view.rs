@@ -1,0 +1,67 @@
+//! The values of a configuration that somebody chose.
+
+use serde::Serialize;
+
+use super::style::{DIM, NAME};
+use super::table::{Side, Table, TableCell};
+use crate::core::recipe::{Recipe, Resolved};
+use oomctl_base::{Origin, Value};
+
+/// Every knob whose value is not the preset's own.
+#[derive(Debug, Serialize)]
+pub struct SettingsView<'a> {
+    schema_version: u32,
+    values: Vec<ChosenValue<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChosenValue<'a> {
+    knob: &'a str,
+    value: &'a Value,
+    origin: &'a Origin,
+    pinned: bool,
+}
+
+impl<'a> SettingsView<'a> {
+    /// Those of a configuration.
+    #[must_use]
+    pub fn of(recipe: &'a Recipe) -> Self {
+        let chosen =
+            |origin: &Origin| !matches!(origin, Origin::Default { .. } | Origin::Computed { .. });
+        let values = recipe
+            .values
+            .iter()
+            .filter(|(_, resolved)| chosen(&resolved.origin));
+        let value = |(knob, resolved): (&'a String, &'a Resolved)| ChosenValue {
+            knob,
+            value: &resolved.value,
+            origin: &resolved.origin,
+            pinned: recipe.pins.contains_key(knob),
+        };
+        Self {
+            schema_version: 1,
+            values: values.map(value).collect(),
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.values.is_empty() {
+            return "every value is the preset's default\n".to_owned();
+        }
+        let mut table = Table::new([(Side::Left, 0), (Side::Left, 0), (Side::Left, 0)]);
+        for value in &self.values {
+            let pinned = if value.pinned { ", pinned" } else { "" };
+            table.row([
+                TableCell::from(value.knob).painted(Some(NAME)),
+                TableCell::from(value.value.to_string()),
+                TableCell::from(format!("{}{pinned}", value.origin)).painted(Some(DIM)),
+            ]);
+        }
+        let text = table.text("");
+        format!(
+            "{text}`oomctl explain KNOB` says what a value beat, and which rules and rungs concern it\n"
+        )
+    }
+}

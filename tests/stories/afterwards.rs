@@ -1,0 +1,201 @@
+//! What people do with runs that they did not name: the newest one, its logs, another try, and an end to old folders.
+
+use super::place::Place;
+use super::weaver;
+
+const LOCAL: [&str; 4] = ["submit", "--watch", "--backend", "local"];
+
+fn failed() -> Place {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    place.set("WEAVER", "fail");
+    place.run(&LOCAL).ends(1);
+    place
+}
+
+#[test]
+fn a_command_that_names_no_run_means_the_newest_and_says_so() {
+    let mut place = failed();
+    place.set("WEAVER", "fits 2");
+    place.run(&LOCAL).ends(0);
+    for (words, code, says) in [
+        (&["watch"][..], 0, "succeeded"),
+        (&["diagnose"], 0, "weaver-2, attempt 1"),
+        (&["report", "--to", "-", "--format", "text"], 0, "weaver-2"),
+        (&["logs", "--out"], 0, "woven 3 of 3"),
+        (&["explain", "threads"], 0, "threads = 2"),
+    ] {
+        let done = place.run(words).ends(code);
+        assert!(done.told().contains(says), "{words:?}: {}", done.told());
+        let named = done.err.contains("newest run: weaver-2");
+        // With a project file these two are about what it says.
+        assert_eq!(named, words[0] != "explain", "{words:?}: {}", done.err);
+    }
+    let status = place.run(&["status"]).ends(0).out;
+    insta::assert_snapshot!(place.steady(&status));
+    // Nobody is asked in a script, and nothing is cancelled unasked.
+    place
+        .run(&["cancel"])
+        .ends(2)
+        .says(&["newest run: weaver-2", "Cancel weaver-2?", "--yes"]);
+    place
+        .run(&["cancel", "--yes"])
+        .ends(0)
+        .says(&["weaver-2 has already ended"]);
+    let nowhere = weaver::project("");
+    for command in ["watch", "cancel", "diagnose", "report", "logs", "retry"] {
+        let done = nowhere.run(&[command]).ends(2);
+        done.says(&["no runs here", "`oomctl submit` starts one"]);
+    }
+}
+
+#[test]
+fn every_value_that_somebody_chose_is_listed_with_its_place() {
+    let place = weaver::project("knobs: { threads: 2 }\npin: [threads]");
+    let done = place.run(&["explain", "--set", "cloth=32"]).ends(0);
+    insta::assert_snapshot!(place.steady(&done.told()));
+    let json = place.run(&["explain", "--json"]).ends(0).json();
+    assert_eq!(json["values"][0]["knob"], "threads");
+    assert_eq!(json["values"][0]["pinned"], true);
+}
+
+#[test]
+fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
+    let mut place = weaver::project("knobs: { threads: 8 }\nlimits: { attempts: 3 }");
+    place.set("WEAVER", "fits 4");
+    place.run(&LOCAL).ends(0);
+    place
+        .run(&["retry"])
+        .ends(2)
+        .says(&["weaver-1 succeeded", "--resume-from weaver-1"]);
+    place.set("WEAVER", "fits 1");
+    // 8, 4, 2: no attempt is left.
+    let fresh = [&LOCAL[..], &["--fresh"]].concat();
+    let done = place.run(&fresh).ends(8);
+    assert!(done.told().contains("3 attempts"), "{}", done.told());
+    place.set("WEAVER", "fits 4");
+    let done = place.run(&["retry", "-w"]).ends(0);
+    done.says(&["newest run: weaver-2", "succeeded"]);
+    // What was decided and never submitted comes next.
+    assert_eq!(weaver::words(&place, 4)[1], "1", "{}", done.told());
+}
+
+#[test]
+fn a_cancelled_run_can_be_retried_and_a_live_one_is_left_alone() {
+    let mut place = weaver::project("knobs: { threads: 2 }");
+    place.set("WEAVER", "sleep");
+    place.run(&["submit", "--backend", "local"]).ends(0);
+    place
+        .run(&["retry"])
+        .ends(2)
+        .says(&["weaver-1 is not over", "`oomctl watch weaver-1`"]);
+    place.run(&["cancel", "weaver-1"]).ends(0);
+    let done = place.run(&["retry", "--json"]).ends(0);
+    assert_eq!(done.json()["runs"][0]["exit_code"], serde_json::Value::Null);
+    assert_eq!(
+        place
+            .facts("weaver-1")
+            .iter()
+            .filter(|f| f["fact"] == "intended")
+            .count(),
+        2
+    );
+    assert!(!place.has(".oomctl/runs/weaver-1/cancel-requested"));
+    place
+        .run(&["cancel", "weaver-1"])
+        .ends(0)
+        .says(&["weaver-1 is cancelled"]);
+}
+
+#[test]
+fn logs_are_printed_by_attempt_and_stream() {
+    let mut place = weaver::project("knobs: { threads: 4 }");
+    place.set("WEAVER", "fits 2");
+    place.run(&LOCAL).ends(0);
+    let last = place.run(&["logs", "weaver-1"]).ends(0).out;
+    assert!(
+        last.contains("woven 3 of 3") && !last.contains("CUDA out of memory"),
+        "{last}"
+    );
+    let first = place
+        .run(&["logs", "weaver-1", "--attempt", "1", "--err"])
+        .ends(0)
+        .out;
+    assert!(
+        first.contains("CUDA out of memory") && !first.contains("==>"),
+        "{first}"
+    );
+    let followed = place.run(&["logs", "-f", "weaver-1"]).ends(0).out;
+    assert!(followed.contains("woven 3 of 3"), "{followed}");
+    let done = place.run(&["logs", "weaver-1", "--attempt", "7"]).ends(2);
+    done.says(&["weaver-1 has no attempt 7", "its attempts are 1 to 2"]);
+    let paths = place.run(&["logs", "--paths"]).ends(0).out;
+    assert!(
+        paths.contains("attempt-2/slurm.err") && paths.contains("slurm.out"),
+        "{paths}"
+    );
+}
+
+#[test]
+fn followed_logs_go_on_with_the_next_attempt_until_the_run_is_over() {
+    let mut place = weaver::project("knobs: { threads: 4 }");
+    place.set("WEAVER", "hang");
+    let watch = place.start(&["submit", "--watch", "--backend", "local"]);
+    place.wait_for_fact("weaver-1", "submitted");
+    let follow = place.start(&["logs", "--follow", "weaver-1"]);
+    watch.end().ends(0);
+    let done = follow.end().ends(0);
+    assert!(done.out.contains("CUDA out of memory"), "{}", done.told());
+    assert!(done.out.contains("out: woven 3 of 3"), "{}", done.told());
+}
+
+#[test]
+fn old_runs_are_removed_and_none_that_is_alive() {
+    let mut place = failed();
+    place.set("WEAVER", "sleep");
+    place.run(&["submit", "--backend", "local"]).ends(0);
+    let young = place.run(&["prune", "--yes"]).ends(0).out;
+    insta::assert_snapshot!("prune_young", place.steady(&young));
+    let would = place
+        .run(&["prune", "--older-than", "0m", "--dry-run"])
+        .ends(0)
+        .out;
+    assert!(
+        would.contains("weaver-1") && would.contains("1 not over"),
+        "{would}"
+    );
+    assert!(place.has(".oomctl/runs/weaver-1"));
+    place
+        .run(&["prune", "--older-than", "0m"])
+        .ends(2)
+        .says(&["Remove 1 run", "--yes"]);
+    let other = [
+        "prune",
+        "--older-than",
+        "0m",
+        "--state",
+        "succeeded",
+        "--yes",
+    ];
+    place.run(&other).ends(0).says(&["nothing to remove"]);
+    let json = place
+        .run(&["prune", "--older-than", "0m", "-y", "-j"])
+        .ends(0)
+        .json();
+    assert_eq!(
+        (&json["runs"][0]["removed"], &json["open"]),
+        (&true.into(), &1.into())
+    );
+    assert!(!place.has(".oomctl/runs/weaver-1") && !place.has(".oomctl/pruned-weaver-1"));
+    place
+        .run(&["prune", "weaver-2", "-y"])
+        .ends(2)
+        .says(&["weaver-2 is not over, and stays"]);
+    place.run(&["status", "weaver-2"]).ends(0);
+    place.run(&["cancel", "weaver-2"]).ends(0);
+    // Named runs go whatever their age.
+    place
+        .run(&["prune", "weaver-2", "-y"])
+        .ends(0)
+        .says(&["removed 1 run"]);
+    place.run(&["status"]).ends(0).says(&["no runs here"]);
+}

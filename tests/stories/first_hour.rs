@@ -1,0 +1,116 @@
+//! The first hour: help, a folder with nothing in it, a cluster that nobody has described, and wrong input.
+
+use super::place::Place;
+use super::weaver;
+
+#[test]
+fn the_first_page_of_help_has_every_command_and_the_page_of_submit_fits_a_screen() {
+    let place = Place::bare();
+    let help = place.run(&["-h"]).ends(0).out;
+    for group in ["Run:", "Look:", "Understand:", "Tune:", "Set up:", "Also: "] {
+        assert!(help.contains(group), "{group}: {help}");
+    }
+    let submit = place.run(&["submit", "-h"]).ends(0).out;
+    assert!(submit.lines().count() <= 25, "{submit}");
+    for (short, rare) in [("-w, --watch", "--risk"), ("-n, --dry-run", "--policy")] {
+        assert!(submit.contains(short) && !submit.contains(rare), "{submit}");
+        assert!(place.run(&["submit", "--help"]).ends(0).out.contains(rare));
+    }
+}
+
+#[test]
+fn a_folder_without_a_project_says_how_to_begin() {
+    let place = Place::bare();
+    for words in [&["plan"][..], &["submit"], &["estimate"]] {
+        let done = place.run(words).ends(5);
+        done.says(&[
+            "there is no oomctl.yaml here or above",
+            "`oomctl init`",
+            "oomctl submit SCRIPT",
+        ]);
+    }
+}
+
+#[test]
+fn a_cluster_profile_is_written_from_what_slurm_says() {
+    let mut place = Place::with("preset: torchrun\n");
+    let script = r#"mkdir bin
+printf '#!/bin/sh\necho "cpu|infinite|10|64|256000|(null)"\necho "gpu*|2-00:00:00|4|192|1900000+|gpu:h100:8(S:0-1)"\n' > bin/sinfo
+printf '#!/bin/sh\necho "ClusterName             = kestrel"\n' > bin/scontrol
+printf '#!/bin/sh\nprintf "lab\\nlab\\n"\n' > bin/sacctmgr
+chmod +x bin/*"#;
+    place.shell(script).ends(0);
+    let path = std::env::var("PATH").unwrap();
+    place.set("PATH", &format!("{}:{path}", place.path("bin").display()));
+    let done = place.run(&["init", "--cluster"]).ends(0);
+    done.says(&["presets/clusters/kestrel.yaml", "cluster: kestrel"]);
+    let profile = place.read("presets/clusters/kestrel.yaml");
+    insta::assert_snapshot!(profile);
+    // It is a profile as any other.
+    let words = ["explain", "--set", "script=a.py", "--set", "batch_size=8"];
+    let words = [&words[..], &["partition", "--cluster", "kestrel"]].concat();
+    place.run(&words).ends(0).says(&["gpu", "kestrel.yaml"]);
+    let again = place.run(&["init", "--cluster", "kestrel"]).ends(5);
+    again.says(&["exists already", "--force"]);
+    place.shell("rm bin/sinfo").ends(0);
+    place.set("PATH", &place.path("bin").display().to_string());
+    place
+        .run(&["init", "--cluster", "x"])
+        .ends(4)
+        .says(&["sinfo", "docs/cluster.md"]);
+}
+
+#[test]
+fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
+    let mut place = weaver::project("knobs: { threads: 4 }");
+    place.set("WEAVER", "fits 2");
+    let done = place.run(&["submit", "--backend", "local"]).ends(0);
+    done.says(&[
+        "Nobody resubmits it",
+        "`oomctl watch weaver-1`",
+        "`submit -w`",
+    ]);
+    let waits = "waiting for `oomctl watch weaver-1`";
+    place.wait_for("the end of the job", || {
+        place.run(&["status"]).out.contains(waits)
+    });
+    let status = place.run(&["status"]).ends(0).out;
+    assert!(
+        status.contains("ran out of memory") && !status.contains("NonZeroExitCode"),
+        "{status}"
+    );
+    // Nothing of that is in the ledger: the watch reads it for itself.
+    assert!(
+        place
+            .facts("weaver-1")
+            .iter()
+            .all(|fact| fact["fact"] != "diagnosed")
+    );
+    place.run(&["watch"]).ends(0).says(&["succeeded"]);
+    assert!(place.read(".oomctl/.gitignore").ends_with("*\n"));
+}
+
+#[test]
+fn wrong_input_is_told_what_to_write() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    place.run(&["plan", "--risk", "95%"]).ends(0);
+    let risk = place.run(&["plan", "--risk", "95"]).ends(2);
+    risk.says(&["write a probability of at least 0 and below 1, such as 0.95 or 95%"]);
+    let name = place.run(&["submit", "--run", "my run"]);
+    name.says(&["--run my-run"]);
+    let set = place.run(&["plan", "--set", "=3"]).ends(5);
+    set.says(&["`=3` does not say which knob", "write --set NAME=VALUE"]);
+    let large = place
+        .run(&["plan", "--set", "threads=99999999999999999999999"])
+        .ends(5);
+    large.says(&["threads"]);
+    place.write("tab.yaml", "preset: weaver\nknobs:\n\tthreads: 2\n");
+    let tab = place.run(&["plan", "-c", "tab.yaml"]).ends(5);
+    tab.says(&["tab.yaml:3:1", "indent with spaces"]);
+    place.shell("head -c 4096 /dev/urandom > core.bin").ends(0);
+    let binary = place.run(&["diagnose", "core.bin"]).ends(2);
+    binary.says(&["core.bin is binary", "give the path of a log"]);
+    // What a truncated log looks like is a log, and so is one in Latin-1.
+    place.shell("(head -c 4096 /dev/zero; printf 'caf\\351: CUDA out of memory\\n%.0s' 1 2 3 4 5) > holes.log").ends(0);
+    place.run(&["diagnose", "holes.log"]).ends(0);
+}
