@@ -113,9 +113,8 @@ fn card(args: &MeasureArgs, known: &LookupTables<'_>) -> Result<PhantomCard, Com
         }
         (None, Some((Capacity::Several(all), _))) => {
             let what = format!("GPU type {name} has {}", all.join(" or "));
-            return Err(
-                unknown(what).hint("`--gpu-memory SIZE`, or a name with its memory: a100-40gb")
-            );
+            return Err(CommandFailure::usage(what)
+                .hint("`--gpu-memory SIZE`, or a name with its memory: a100-40gb"));
         }
         (None, None) => {
             return Err(CommandFailure::usage(format!(
@@ -123,13 +122,9 @@ fn card(args: &MeasureArgs, known: &LookupTables<'_>) -> Result<PhantomCard, Com
             )));
         }
     };
-    let (major, minor) = capability.split_once('.').unwrap_or((&capability, "0"));
-    let number = |text: &str| {
-        let bad = |_| {
-            CommandFailure::configuration(format!("capability {capability} of {name} is no number"))
-        };
-        text.parse::<u8>().map_err(bad)
-    };
+    let bad = || CommandFailure::configuration(format!("capability {capability} of {name}"));
+    let (major, minor) = capability.split_once('.').ok_or_else(bad)?;
+    let number = |text: &str| text.parse::<u8>().map_err(|_| bad());
     Ok(PhantomCard {
         name: name.clone(),
         total_bytes,
