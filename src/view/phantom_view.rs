@@ -40,7 +40,7 @@ pub struct PhantomView {
     world: u32,
     steps: u64,
     peak: PhantomPeak,
-    phases: Vec<PhaseView>,
+    phases: Vec<PhantomPhase>,
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
     reads: Vec<ReadView>,
@@ -69,7 +69,7 @@ struct CardView {
 }
 
 #[derive(Debug, Serialize)]
-struct PhaseView {
+struct PhantomPhase {
     phase: String,
     #[serde(flatten)]
     peak: PhantomPeak,
@@ -269,11 +269,11 @@ fn clean(text: &str) -> String {
     sanitize(text.as_bytes())
 }
 
-fn phases(record: &PhantomRecord) -> Vec<PhaseView> {
+fn phases(record: &PhantomRecord) -> Vec<PhantomPhase> {
     let known = PHASES
         .iter()
         .filter_map(|name| record.phases.get_key_value(*name));
-    let view = |(phase, peak): (&String, &PhantomPeak)| PhaseView {
+    let view = |(phase, peak): (&String, &PhantomPeak)| PhantomPhase {
         phase: phase.clone(),
         peak: *peak,
     };

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use oomctl_phantom::{Card, LIBRARY, LIBRARY_NAMES, Phantom};
+use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, PhantomCard};
 
 fn main() -> std::io::Result<()> {
     let Some(folder) = std::env::args().nth(1) else {
@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
         symlink(LIBRARY_NAMES[0], Path::new(&folder).join(name))?;
     }
     let phantom = Phantom {
-        card: Card {
+        card: PhantomCard {
             name: "phantom of an A100".to_owned(),
             total_bytes: 40 << 30,
             context_bytes: 0,

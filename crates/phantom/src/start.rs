@@ -14,7 +14,7 @@ pub const LIBRARY_NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "libnvidia-m
 
 /// What a card says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Card {
+pub struct PhantomCard {
     /// Its name, as CUDA prints it.
     pub name: String,
     /// All of its memory, as PyTorch reports it.
@@ -31,7 +31,7 @@ pub struct Card {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phantom {
     /// The card; all are the same.
-    pub card: Card,
+    pub card: PhantomCard,
     /// How many.
     pub devices: u16,
     /// Values that are read back are one instead of zero.
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_library_comes_before_what_is_preloaded_already() {
         let phantom = Phantom {
-            card: Card {
+            card: PhantomCard {
                 name: "NVIDIA A100-SXM4-40GB".to_owned(),
                 total_bytes: 40 << 30,
                 context_bytes: 0,

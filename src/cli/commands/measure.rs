@@ -13,7 +13,7 @@ use crate::view::phantom_view::{PhantomView, program_output};
 use crate::view::{CommandFailure, print};
 use oomctl_base::units::{Bytes, parse_duration_s};
 use oomctl_memory::Capacity;
-use oomctl_phantom::{Card, Phantom};
+use oomctl_phantom::{Phantom, PhantomCard};
 
 /// Arguments of `measure`.
 #[derive(Debug, clap::Args)]
@@ -98,12 +98,11 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
     Ok(exit)
 }
 
-fn card(args: &MeasureArgs, known: &LookupTables<'_>) -> Result<Card, CommandFailure> {
+fn card(args: &MeasureArgs, known: &LookupTables<'_>) -> Result<PhantomCard, CommandFailure> {
     let name = &args.gpu_type;
-    let unknown = |what: String| CommandFailure::usage(what);
     let Some((capability, processors)) = known.processor(name)? else {
         let what = format!("the tables do not have one compute capability for GPU type {name}");
-        return Err(unknown(what).hint("`--gpu-type h100`, `a100-40gb`, `l40s`; a table of your own in presets/gpus/ (docs/measure.md)"));
+        return Err(CommandFailure::usage(what).hint("`--gpu-type h100`, `a100-40gb`, `l40s`; a table of your own in presets/gpus/ (docs/measure.md)"));
     };
     let total_bytes = match (args.gpu_memory, known.gpu(name)?) {
         (Some(bytes), _) => bytes.0,
@@ -114,20 +113,19 @@ fn card(args: &MeasureArgs, known: &LookupTables<'_>) -> Result<Card, CommandFai
         }
         (None, Some((Capacity::Several(all), _))) => {
             let what = format!("GPU type {name} has {}", all.join(" or "));
-            return Err(
-                unknown(what).hint("`--gpu-memory SIZE`, or a name with its memory: a100-40gb")
-            );
+            return Err(CommandFailure::usage(what)
+                .hint("`--gpu-memory SIZE`, or a name with its memory: a100-40gb"));
         }
-        (None, None) => return Err(unknown(format!("no table has GPU type {name}"))),
+        (None, None) => {
+            return Err(CommandFailure::usage(format!(
+                "no table has GPU type {name}"
+            )));
+        }
     };
-    let (major, minor) = capability.split_once('.').unwrap_or((&capability, "0"));
-    let number = |text: &str| {
-        let bad = |_| {
-            CommandFailure::configuration(format!("capability {capability} of {name} is no number"))
-        };
-        text.parse::<u8>().map_err(bad)
-    };
-    Ok(Card {
+    let bad = || CommandFailure::configuration(format!("capability {capability} of {name}"));
+    let (major, minor) = capability.split_once('.').ok_or_else(bad)?;
+    let number = |text: &str| text.parse::<u8>().map_err(|_| bad());
+    Ok(PhantomCard {
         name: name.clone(),
         total_bytes,
         context_bytes: args.context.0,

@@ -1,6 +1,6 @@
 //! The CUDA driver: contexts, memory with and without addresses, and modules that hold nothing.
 
-use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use super::memory::PAGE;
@@ -9,53 +9,8 @@ use super::report;
 use super::runtime::{DRIVER_VERSION, allocate, cudaFree, error_text, place};
 use super::state::{
     INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, code, device, failed,
-    give, give_text, known, memory, set_device, settings, text, token,
+    give, give_text, known, memory, set_device, settings, token,
 };
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
-/// What a name without behaviour of its own gets.
-extern "C" fn nothing() -> c_int {
-    SUCCESS
-}
-
-/// The address of a driver's function: ours, in its newest form, else one that does nothing, and the name is reported.
-pub(super) fn entry_point(name: *const c_char) -> usize {
-    let Some(name) = text(name) else { return 0 };
-    for name in [format!("{name}_v2"), name.to_owned()] {
-        let Ok(name) = CString::new(name) else {
-            return 0;
-        };
-        // SAFETY: null is RTLD_DEFAULT, where this library comes first, for it was preloaded; the name ends with a zero.
-        let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
-        if !found.is_null() {
-            return found as usize;
-        }
-    }
-    report::say(&format!("{name} (looked up)"));
-    nothing as extern "C" fn() -> c_int as usize
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuGetProcAddress(name: *const c_char, to: *mut usize) -> c_int {
-    give(to, entry_point(name));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuGetProcAddress_v2(
-    name: *const c_char,
-    to: *mut usize,
-    _version: c_int,
-    _flags: c_ulonglong,
-    status: *mut c_int,
-) -> c_int {
-    give(to, entry_point(name));
-    give(status, 0);
-    SUCCESS
-}
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {

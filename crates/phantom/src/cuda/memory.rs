@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::settings::Settings;
+use super::settings::PhantomSettings;
 
 /// What a block counts is a multiple of this.
 pub(super) const PAGE: usize = 2 << 20;
@@ -75,7 +75,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Devices of `settings` that share `range` bytes of addresses from `base` on.
-    pub(super) fn new(settings: &Settings, base: usize, range: usize) -> Self {
+    pub(super) fn new(settings: &PhantomSettings, base: usize, range: usize) -> Self {
         let share = range / settings.devices / PAGE * PAGE;
         let base = base.next_multiple_of(PAGE);
         let device = |index: usize| Device {
@@ -290,11 +290,11 @@ mod tests {
     const GIB: usize = 1 << 30;
 
     fn memory(devices: usize) -> Memory {
-        let settings = Settings {
+        let settings = PhantomSettings {
             devices,
             total_bytes: 4 * GIB,
             context_bytes: GIB / 2,
-            ..Settings::default()
+            ..PhantomSettings::default()
         };
         Memory::new(&settings, 0x10_0000_1000, 1 << 40)
     }

@@ -16,6 +16,7 @@
 
 mod copies;
 mod driver;
+mod entry;
 mod graphs;
 mod kernels;
 mod libraries;

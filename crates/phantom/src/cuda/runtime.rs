@@ -1,6 +1,6 @@
 //! The CUDA runtime: devices, memory, and errors.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::memory::HostKind;
 use super::state::{
@@ -222,32 +222,6 @@ extern "C" fn cudaDeviceGetPCIBusId(to: *mut c_char, most: c_int, device: c_int)
 /// Where a device sits, as `cudaDeviceGetPCIBusId` writes it.
 pub(super) fn bus(device: c_int) -> String {
     format!("0000:{:02X}:00.0", device + 1)
-}
-
-/// The driver's function of a name; `found` is 0 where there is one, 1 where there is none.
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDriverEntryPoint(
-    name: *const c_char,
-    to: *mut usize,
-    _flags: c_ulonglong,
-    found: *mut c_int,
-) -> c_int {
-    give(to, super::driver::entry_point(name));
-    give(found, 0);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDriverEntryPointByVersion(
-    name: *const c_char,
-    to: *mut usize,
-    _version: c_uint,
-    _flags: c_ulonglong,
-    found: *mut c_int,
-) -> c_int {
-    give(to, super::driver::entry_point(name));
-    give(found, 0);
-    SUCCESS
 }
 
 #[cfg(test)]

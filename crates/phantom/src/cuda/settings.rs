@@ -2,7 +2,7 @@
 
 /// The devices that the program sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct PhantomSettings {
     pub(super) devices: usize,
     pub(super) name: String,
     pub(super) total_bytes: usize,
@@ -17,7 +17,7 @@ pub(super) struct Settings {
     pub(super) report: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for PhantomSettings {
     fn default() -> Self {
         Self {
             devices: 1,
@@ -36,7 +36,7 @@ impl Default for Settings {
 /// More devices than any node has.
 const MOST_DEVICES: usize = 64;
 
-impl Settings {
+impl PhantomSettings {
     /// Reads variables through `variable`; one that cannot be understood keeps its default.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let default = Self::default();
@@ -67,21 +67,21 @@ mod tests {
 
     #[test]
     fn variables_are_read_and_nonsense_keeps_the_default() {
-        let settings = Settings::read(|name| match name {
+        let settings = PhantomSettings::read(|name| match name {
             "OOMCTL_PHANTOM_DEVICES" => Some("4".to_owned()),
             "OOMCTL_PHANTOM_CAPABILITY" => Some("8.0".to_owned()),
             "OOMCTL_PHANTOM_TOTAL_BYTES" => Some("much".to_owned()),
             "OOMCTL_PHANTOM_ONES" => Some("1".to_owned()),
             _ => None,
         });
-        let wanted = Settings {
+        let wanted = PhantomSettings {
             devices: 4,
             capability: (8, 0),
             ones: true,
-            ..Settings::default()
+            ..PhantomSettings::default()
         };
         assert_eq!(settings, wanted);
-        let none = Settings::read(|name| name.ends_with("DEVICES").then(|| "0".to_owned()));
+        let none = PhantomSettings::read(|name| name.ends_with("DEVICES").then(|| "0".to_owned()));
         assert_eq!(none.devices, 1);
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::memory::{Memory, MemoryError};
-use super::settings::Settings;
+use super::settings::PhantomSettings;
 
 /// `cudaSuccess` and `CUDA_SUCCESS`.
 pub(super) const SUCCESS: c_int = 0;
@@ -22,7 +22,7 @@ pub(super) const NOT_SUPPORTED: c_int = 801;
 const RANGE: usize = 32 << 40;
 
 struct State {
-    settings: Settings,
+    settings: PhantomSettings,
     memory: Mutex<Memory>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn unmap_host(address: usize, bytes: usize) {
 
 fn state() -> &'static State {
     STATE.get_or_init(|| {
-        let settings = Settings::read(|name| std::env::var(name).ok());
+        let settings = PhantomSettings::read(|name| std::env::var(name).ok());
         // A process that may not reserve addresses (`ulimit -v`) has devices that are full from the start.
         let (base, range) = map(RANGE, 0).map_or((0, 0), |base| (base, RANGE));
         let range = range.max(settings.devices * 4 * super::memory::PAGE);
@@ -92,7 +92,7 @@ fn state() -> &'static State {
     })
 }
 
-pub(super) fn settings() -> &'static Settings {
+pub(super) fn settings() -> &'static PhantomSettings {
     &state().settings
 }
 
