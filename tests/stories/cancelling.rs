@@ -33,7 +33,7 @@ fn all_that_is_meant_ends_in_one_call_and_what_is_not_there_keeps_none_of_it() {
         "weaver-1 is cancelled",
         "quilt.4 has already ended",
         "named \"nope-1\"",
-        "is called \"999\"",
+        "named \"999\"",
     ]);
     assert_eq!(done.err.matches("quilt.2").count(), 1, "{}", done.err);
     let calls = slurm.calls("scancel");

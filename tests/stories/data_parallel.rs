@@ -152,7 +152,8 @@ fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
         found.sort_unstable();
         found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
     };
-    let rest = ["halve-batch", "shorter-prompts", "half-precision"];
+    // At the batch that fits, half precision needs more: its states lie beside full ones.
+    let rest = ["halve-batch", "shorter-prompts"];
     assert_eq!(order(&[]), [&["distributed"][..], &rest].concat());
     let without = order(&["--set", "ddp_script=null"]);
     assert_eq!(without, [&["output-device"][..], &rest].concat());

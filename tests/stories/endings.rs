@@ -59,7 +59,6 @@ fn wrong_usage_is_2() {
         &["watch", "nobody-1"],
         &["cancel", "nobody-1"],
         &["status", "nobody-1"],
-        &["explain"],
         &["diagnose", "no-such.log"],
         &["no-such-command"],
         &[],

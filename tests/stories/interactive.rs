@@ -173,7 +173,7 @@ fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
     let mut asking = Asking::start(&place, &given);
     asking.answer("fp16 [false]: ", "");
     asking.answer("minibatch_size [", "16");
-    asking.answer("exists already; replace it with this? y or n [n]: ", "");
+    asking.answer("already exists; replace it with this? y or n [n]: ", "");
     asking.ends("nothing was written", 0);
     assert_eq!(place.read("oomctl.yaml"), "preset: torchrun\n");
 }
@@ -264,7 +264,7 @@ fn without_a_terminal_the_answers_are_flags() {
     place
         .run(&words)
         .ends(5)
-        .says(&["exists already", "--force"]);
+        .says(&["already exists", "--force"]);
     assert_eq!(place.read("oomctl.yaml"), text);
 }
 

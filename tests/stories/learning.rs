@@ -45,7 +45,7 @@ fn the_second_run_starts_where_the_first_one_fitted() {
     // The third learns it from the second.
     submit(&place, &[])
         .ends(0)
-        .says(&["as run weaver-2, attempt 1"]);
+        .says(&["as in run weaver-2, attempt 1"]);
 }
 
 #[test]

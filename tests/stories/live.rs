@@ -215,7 +215,7 @@ fn the_next_rung_is_climbed_when_asked_and_one_that_was_skipped_is_not() {
     let mut watching = Watching::start(&place, &WATCH, &[]);
     watching.until("RUNNING");
     watching.press("s");
-    watching.until("Leave thin out");
+    watching.until("Skip thin");
     watching.press("y");
     place.wait_for_fact("weaver-1", "rung_left_out");
     watching.press("e");

@@ -80,7 +80,7 @@ fn two_runs_in_one_folder_do_not_meet() {
     place
         .run(&["submit", "--backend", "local", "--run", "one"])
         .ends(2)
-        .says(&["exists already"]);
+        .says(&["already exists"]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
     place
         .run(&["init"])
         .ends(5)
-        .says(&["exists already", "--force"]);
+        .says(&["already exists", "--force"]);
     let starter = place.read("oomctl.yaml");
     let loud: Vec<String> = starter
         .lines()

@@ -248,7 +248,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     place
         .run(&["submit", "--yes", "gone.slurm"])
         .ends(5)
-        .says(&["cannot be read", "hint:"]);
+        .says(&["cannot read the job script gone.slurm", "hint:"]);
     let given = [
         "submit",
         "--yes",
@@ -450,7 +450,7 @@ fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
     let mut place = place();
     with_job(&mut place, "4242");
     let done = place.run(&["watch", "--yes", "7"]).ends(2);
-    done.says(&["job 7 is ada's", "`oomctl diagnose 7`"]);
+    done.says(&["job 7 belongs to ada", "`oomctl diagnose 7`"]);
     place
         .run(&["watch", "8"])
         .ends(2)
@@ -551,7 +551,7 @@ fn a_script_that_breaks_a_rule_is_believed_and_the_ladder_climbed() {
     );
     assert!(!knobs.contains(&"train_batch_size".to_owned()), "{knobs:?}");
     place.run(&["plan", "run.slurm"]).ends(0).says(&[
-        "train_batch_size = 0 is below its least value 1, as run.slurm:5 has it; no rung changes it",
+        "train_batch_size = 0 is below its least value 1 (run.slurm:5); no rung changes it",
         "rollout.name = trtllm is not one of vllm, sglang",
     ]);
 }

@@ -207,7 +207,7 @@ fn an_interrupted_search_names_its_job_and_goes_on_with_it() {
     place
         .run(&[&search[..], &["--dry-run"]].concat())
         .ends(0)
-        .says(&["probe weaver-1-probe-1 is not over"]);
+        .says(&["probe weaver-1-probe-1 has not ended"]);
     place.write("go", "");
     place
         .run(&search)
@@ -231,7 +231,7 @@ fn a_probe_that_fails_for_another_reason_ends_the_search_and_is_made_again() {
         "1",
     ];
     place.run(&search).ends(1).says(&[
-        "probe weaver-1-probe-1 says nothings configuration",
+        "probe weaver-1-probe-1 proves nothing about its configuration",
         "KeyError: 'shuttle'",
     ]);
     place.set("WEAVER", "fits 64");

@@ -65,7 +65,7 @@ pub fn answered(
 pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFailure> {
     print::talk(&format!("\n{text}"));
     let (question, default) = match exists {
-        true => ("exists already; replace it with this?", "n"),
+        true => ("already exists; replace it with this?", "n"),
         false => ("write this?", "y"),
     };
     let question = format!("{}: {question} y or n", path.display());

@@ -218,7 +218,7 @@ impl SweepPlan {
     pub fn create(self, runs: &Runs) -> Result<(Supervisor, SweepRecord), CommandFailure> {
         let mut supervisor = runs.supervisor(&self.backend);
         if runs.is_taken(&self.name) {
-            let what = format!("a sweep or run `{}` exists already", self.name);
+            let what = format!("a sweep or run `{}` already exists", self.name);
             return Err(CommandFailure::usage(what).hint("name another one with --run"));
         }
         let names = self.names();

@@ -101,7 +101,7 @@ impl Ascent<'_> {
         })
     }
 
-    /// That a step moves a share by next to nothing, and the next attempt is not expected to fit: it would be wasted.
+    /// That a step cuts a share by next to nothing, and the next attempt is not expected to fit: it would be wasted.
     pub(super) fn trifle(
         &self,
         rungs: &[Layer],
@@ -109,16 +109,15 @@ impl Ascent<'_> {
         failure: Option<&Incident>,
         failed: &[FailedAttempt<'_>],
     ) -> Option<Skipped> {
-        let failure = FailureContext::of(failure);
-        if failure.class != Class::GpuOom || self.named(&failure, step) {
+        if FailureContext::of(failure).class != Class::GpuOom {
             return None;
         }
         let share = |value: &Value| match value {
             Value::Float(share) => Some(*share),
             _ => None,
         };
-        let moved = |c: &Change| Some((share(&c.from)? - share(&c.to)?).abs());
-        let little = |c: &Change| moved(c).is_some_and(|by| by < TRIFLE);
+        let cut = |c: &Change| Some(share(&c.from)? - share(&c.to)?);
+        let little = |c: &Change| cut(c).is_some_and(|by| (0.0..TRIFLE).contains(&by));
         if step.changes.is_empty() || !step.changes.iter().all(little) {
             return None;
         }
