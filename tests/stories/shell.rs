@@ -167,7 +167,10 @@ fn there_is_a_manual_page_for_each_command_and_it_holds_every_flag() {
         // The first page has its commands in groups, and names the rare ones in a line.
         let list = match words {
             [] => help.split("Options:").next(),
-            _ => help.split("Commands:\n").nth(1),
+            _ => help
+                .split("Commands:\n")
+                .nth(1)
+                .and_then(|l| l.split("\n\n").next()),
         };
         let list = list.unwrap_or_default();
         let rare = list
