@@ -74,8 +74,12 @@ impl Table {
     /// Its lines, without blanks at their ends.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.rows.iter().map(|row| {
-            let cells = row.iter().zip(&self.columns);
-            let cells = cells.map(|(cell, (side, width))| cell.padded(*side, *width));
+            let cells = row.iter().zip(&self.columns).enumerate();
+            let cells = cells.map(|(at, (cell, (side, width)))| {
+                // Blanks at the end of a painted cell could not be trimmed.
+                let ends = at + 1 == row.len() && *side == Side::Left;
+                cell.padded(*side, if ends { 0 } else { *width })
+            });
             let line = cells.collect::<Vec<_>>().join("  ");
             line.trim_end().to_owned()
         })
