@@ -1,7 +1,8 @@
 //! Text for people, folded at the terminal's width instead of in the middle of words.
 
 use std::borrow::Cow;
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use textwrap::core::display_width;
 
@@ -12,9 +13,13 @@ const NARROW: usize = 24;
 
 /// Columns of the terminal; `None` where standard output is none.
 pub fn columns() -> Option<usize> {
-    let out = std::io::stdout();
-    let size = rustix::termios::tcgetwinsize(&out).ok()?;
-    out.is_terminal().then(|| usize::from(size.ws_col))
+    columns_of(std::io::stdout())
+}
+
+/// Columns of the terminal that a stream is; `None` where it is none.
+pub fn columns_of(stream: impl IsTerminal + AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(&stream).ok()?;
+    stream.is_terminal().then(|| usize::from(size.ws_col))
 }
 
 /// Folds the lines that are wider than `columns`. The lines that follow are indented below the text of the first.

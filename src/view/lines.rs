@@ -1,7 +1,6 @@
 //! Single lines of the story of a run.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
@@ -12,9 +11,6 @@ use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
 use oomctl_diagnose::{Incident, Link, sanitize};
-
-/// How deep a line goes on.
-const INDENT: &str = "             ";
 
 /// A job that is ended because it hangs, and what that saves.
 pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
@@ -82,18 +78,6 @@ pub fn is_news(incident: &Incident) -> bool {
         "other" => from_log || !incident.last_lines.is_empty(),
         _ => true,
     }
-}
-
-/// A line folded at the terminal's width, what follows indented as deep as the text above it. Off a
-/// terminal lines stay whole, for those who search in them.
-pub fn wrap(line: &str) -> String {
-    if !std::io::stderr().is_terminal() {
-        return line.to_owned();
-    }
-    let options = textwrap::Options::with_termwidth()
-        .subsequent_indent(INDENT)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(line, options)
 }
 
 /// A rung that is taken, with what it changes and its remarks.

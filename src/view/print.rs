@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::fold::folded;
+use super::fold::{columns_of, folded};
 use super::pipeline::commands;
 use super::style::{self, Paint};
 use super::{CommandFailure, columns};
@@ -95,10 +95,18 @@ impl CommandFailure {
     }
 }
 
-/// Says something to the person at the terminal. Nobody listening is no error.
+/// Says something to the person at the terminal, folded at its width. Nobody listening is no error.
 pub fn talk(text: &str) {
     SAID.fetch_add(1, Ordering::Relaxed);
-    drop(writeln!(anstream::stderr().lock(), "{}", stream_safe(text)));
+    let text = match columns_of(std::io::stderr()) {
+        Some(columns) => folded(text, columns),
+        None => text.into(),
+    };
+    drop(writeln!(
+        anstream::stderr().lock(),
+        "{}",
+        stream_safe(&text)
+    ));
 }
 
 /// Says what does not work, or may go wrong, and is no reason to stop.

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::LastLines;
-use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered, wrap};
+use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
@@ -114,7 +114,7 @@ impl Story {
         } else {
             String::new()
         };
-        let text: Vec<String> = text.lines().map(|l| wrap(&format!("{head}{l}"))).collect();
+        let text: Vec<String> = text.lines().map(|l| format!("{head}{l}")).collect();
         let text = text.join("\n");
         match &mut self.kept {
             None => self.bar.suspend(|| super::print::talk(&text)),
