@@ -78,6 +78,18 @@ impl Session {
         !self.has_file && !flags.says_what_to_run()
     }
 
+    /// The run that was named, or else the newest one where nothing else says what is meant.
+    pub fn run_meant(
+        &self,
+        named: Option<&String>,
+        flags: &Configuration,
+    ) -> Result<Option<String>, CommandFailure> {
+        match named {
+            None if self.asks_nothing(flags) => self.runs.newest().map(Some),
+            named => Ok(named.cloned()),
+        }
+    }
+
     /// The same, whose views are shown as JSON if that is asked for.
     pub fn printing(self, json: bool) -> Self {
         Self { json, ..self }

@@ -50,10 +50,7 @@ struct ExplainView {
 /// Runs `oomctl explain`.
 pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
-    let run = match &args.run {
-        None if session.asks_nothing(&args.configuration) => Some(session.runs.newest()?),
-        run => run.clone(),
-    };
+    let run = session.run_meant(args.run.as_ref(), &args.configuration)?;
     let (request, rungs) = match &run {
         Some(run) => {
             let stored = session.runs.find(run)?;

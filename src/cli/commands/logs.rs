@@ -34,10 +34,7 @@ pub struct LogsArgs {
 /// Runs `oomctl logs`.
 pub fn run(args: &LogsArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
-    let name = match &args.run {
-        Some(run) => run.clone(),
-        None => runs.newest()?,
-    };
+    let name = runs.one_or_newest(args.run.as_ref())?;
     let stream = match (args.err, args.out) {
         (true, _) => reading::Stream::Err,
         (_, true) => reading::Stream::Out,

@@ -39,10 +39,7 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
         args.pipeline.without_watch()?;
     }
     let session = Session::open(args.config.as_deref())?;
-    let name = match &args.run {
-        Some(run) => run.clone(),
-        None => session.runs.newest()?,
-    };
+    let name = session.runs.one_or_newest(args.run.as_ref())?;
     let stored = session.runs.find(&name)?;
     let name = stored.history.run.clone();
     match &stored.history.outcome {

@@ -35,10 +35,7 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let flags = &args.configuration;
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
-    let from = match &args.from {
-        None if session.asks_nothing(flags) => Some(session.runs.newest()?),
-        from => from.clone(),
-    };
+    let from = session.run_meant(args.from.as_ref(), flags)?;
     let (mut request, basis, from) = from::basis(&session, from.as_deref(), flags)?;
     if flags.risk.is_some() {
         // Also of a run that was submitted with another one.

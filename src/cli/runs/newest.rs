@@ -6,6 +6,11 @@ use crate::view::{CommandFailure, print};
 use jiff::Timestamp;
 
 impl Runs {
+    /// The name that was given, or else that of the run that began last, which it names in a line.
+    pub fn one_or_newest(&self, wanted: Option<&String>) -> Result<String, CommandFailure> {
+        wanted.cloned().map_or_else(|| self.newest(), Ok)
+    }
+
     /// The names that were given, or else that of the run that began last, which it names in a line.
     pub fn or_newest(&self, wanted: &[String]) -> Result<Vec<String>, CommandFailure> {
         match wanted {
