@@ -25,6 +25,9 @@ pub struct PhantomRecord {
     /// How often values were read back, by the line of Python that did.
     #[serde(default)]
     pub reads: BTreeMap<String, u64>,
+    /// How often each kernel of attention was chosen.
+    #[serde(default)]
+    pub attention: BTreeMap<String, u64>,
     /// What the program died of.
     #[serde(default)]
     pub failure: Option<PhantomFailure>,
