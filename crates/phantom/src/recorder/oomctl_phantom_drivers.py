@@ -9,7 +9,7 @@ import sys
 WORLD = int(os.environ.get("OOMCTL_PHANTOM_WORLD", "0"))
 RANKS = int(os.environ.get("OOMCTL_PHANTOM_RANKS", "0"))
 record = {}
-batch = {"padded": None}
+batch = {"padded": None, "packed": None}
 generated = {"done": False}
 
 
@@ -113,6 +113,25 @@ def one_of_many(torch):
     if hasattr(dist, "_verify_params_across_processes"):
         dist._verify_params_across_processes = lambda *args, **kwargs: None
 
+    # It sorts its buckets by an order that it reads back from rank 0, after the first step.
+    if hasattr(dist, "Reducer"):
+        dist.Reducer._rebuild_buckets = lambda self: False
+    parallel = torch.nn.parallel.DistributedDataParallel
+    begin, hook = parallel.__init__, parallel.register_comm_hook
+
+    def reduced(state, bucket):
+        """The bucket as it is, where it would hold the mean of all ranks."""
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def begun(self, *args, **kwargs):
+        begin(self, *args, **kwargs)
+        hook(self, None, reduced)
+
+    parallel.__init__ = begun
+    parallel.register_comm_hook = lambda *args, **kwargs: None
+
     def spawn(fn, args=(), nprocs=1, *rest, **kwargs):
         global WORLD
         WORLD = WORLD or nprocs
@@ -122,40 +141,49 @@ def one_of_many(torch):
     processes.spawn = spawn
 
 
+# Functions of transformers that ask the device whether a batch has no padding, or no packed sequences.
+ASKED = {"_ignore_causal_mask_sdpa": "padded", "find_packed_sequence_indices": "packed"}
+
+
 def attention(torch):
-    """Counts the kernels that PyTorch chooses for attention, and answers what the host knows of a batch's padding."""
+    """Counts the kernels that PyTorch chooses for attention where gradients are kept, and answers what the host knows of a batch's padding."""
     attend = torch.nn.functional.scaled_dot_product_attention
-    kernels = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
+    kernels = ("Flash", "Efficient", "Cudnn")
 
     def counted(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **rest):
-        if query.is_cuda and not torch.compiler.is_compiling():
-            chosen = torch._fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **rest)
-            kernel = kernels.get(int(chosen), "other") + (" with a mask" if attn_mask is not None else "")
+        out = attend(query, key, value, attn_mask, dropout_p, is_causal, **rest)
+        if query.is_cuda and out.grad_fn is not None:
+            node = type(out.grad_fn).__name__
+            kernel = next((kernel.lower() for kernel in kernels if kernel in node), "math")
+            kernel += " with a mask" if attn_mask is not None else ""
             record["attention"][kernel] = record["attention"].get(kernel, 0) + 1
-        return attend(query, key, value, attn_mask, dropout_p, is_causal, **rest)
+        return out
 
     torch.nn.functional.scaled_dot_product_attention = counted
     ask = torch.Tensor.__bool__
 
     def answer(self):
-        if self.is_cuda and batch["padded"] is not None:
-            if sys._getframe(1).f_code.co_name == "_ignore_causal_mask_sdpa":
-                replaced("attention masks: whether one is all ones is read from the batch on the host")
-                return not batch["padded"]
+        if self.is_cuda and batch["packed"] is not None:
+            known = ASKED.get(sys._getframe(1).f_code.co_name)
+            if known and batch[known] is not None:
+                replaced("attention masks: padding and packing are those of the batch on the host")
+                return not batch[known]
         return ask(self)
 
     torch.Tensor.__bool__ = answer
 
 
 def loader(module):
-    """Remembers whether the batch that a loader gave has padding."""
+    """Remembers whether the batch that a loader gave has padding or positions of packed sequences."""
     following = module._BaseDataLoaderIter.__next__
 
     def follow(self):
         data = following(self)
-        mask = data.get("attention_mask") if hasattr(data, "get") else None
-        if mask is not None and getattr(mask, "device", None) is not None and mask.device.type == "cpu":
-            batch["padded"] = not bool(mask.all())
+        if hasattr(data, "get") and hasattr(data, "keys"):
+            mask = data.get("attention_mask")
+            batch["packed"] = "position_ids" in data.keys()
+            if getattr(getattr(mask, "device", None), "type", "") == "cpu":
+                batch["padded"] = not bool(mask.all())
         return data
 
     module._BaseDataLoaderIter.__next__ = follow
@@ -201,6 +229,10 @@ def completions(module):
         return tuple(whole(part) for part in turn(self, *args, **kwargs))
 
     module.GRPOTrainer._generate_single_turn = filled
+    # Its metrics choose by a condition, of which no value is true.
+    for name in ("nanmin", "nanmax"):
+        if hasattr(module, name):
+            setattr(module, name, lambda values: values.reshape(-1)[0])
 
 
 WAITING = {
