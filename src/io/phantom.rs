@@ -93,7 +93,7 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     }
     let environment = environment(asked, folder.path(), sandbox.network_off);
     // A program that is not there is found out by us, not by what stands before it.
-    find(asked)?;
+    program(asked)?;
     let command: Vec<String> = sandbox
         .words
         .iter()
@@ -104,9 +104,9 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     let inbox = Inbox::default();
     ears.add(&inbox);
     let start = Instant::now();
-    let program = RunningProgram::start(&command, &environment, outputs, &inbox)?;
-    let (end, host_peak_bytes) = follow(asked, program, &inbox, start);
-    program.kill();
+    let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
+    let (end, host_peak_bytes) = follow(asked, running, &inbox, start);
+    running.kill();
     replaced.extend(settings());
     Ok(PhantomRan {
         end,
@@ -204,8 +204,11 @@ fn value_of(asked: &PhantomRun, name: &str) -> Option<String> {
     )
 }
 
-/// Is there such a program, and may it be executed?
-fn find(asked: &PhantomRun) -> io::Result<()> {
+/// Where the program lies.
+///
+/// # Errors
+/// There is none, or it cannot be executed.
+pub fn program(asked: &PhantomRun) -> io::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let name = asked.command.first().ok_or(io::ErrorKind::InvalidInput)?;
     let places: Vec<PathBuf> = match name.contains('/') {
@@ -220,7 +223,7 @@ fn find(asked: &PhantomRun) -> io::Result<()> {
             continue;
         };
         if about.is_file() && about.permissions().mode() & 0o111 != 0 {
-            return Ok(());
+            return Ok(place);
         }
         found = io::ErrorKind::PermissionDenied;
     }

@@ -76,12 +76,22 @@ pub fn job(
     flags: &Configuration,
     words: &[String],
 ) -> Result<JobMeasure, CommandFailure> {
+    if words.first().is_some_and(|word| !is_script(word)) {
+        return JobMeasure::of_command(words);
+    }
+    let (request, rungs) = job_of(session, flags, words)?;
+    measured(session, &request, &rungs)
+}
+
+/// The request of a script, or of the project where there are no words, and what `--set` changes of the script.
+pub fn job_of(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+) -> Result<(Request, Vec<Layer>), CommandFailure> {
     if words.is_empty() {
         let (request, _) = session.request(flags, "measure", &[])?;
-        return measured(session, &request, &[]);
-    }
-    if !is_script(&words[0]) {
-        return JobMeasure::of_command(words);
+        return Ok((request, Vec::new()));
     }
     let (told, set): (Vec<String>, Vec<String>) = flags
         .set
@@ -93,12 +103,11 @@ pub fn job(
         ..flags.clone()
     };
     let request = script::planned(session, &told, words, &[])?;
-    let layer = from_flags(request.preset(), &set, &[])?;
     let rungs = match set.is_empty() {
         true => Vec::new(),
-        false => vec![layer],
+        false => vec![from_flags(request.preset(), &set, &[])?],
     };
-    measured(session, &request, &rungs)
+    Ok((request, rungs))
 }
 
 fn is_script(word: &str) -> bool {

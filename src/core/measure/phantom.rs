@@ -154,6 +154,47 @@ impl PhantomRecord {
     }
 }
 
+/// What of a measurement is kept, so that it is not made again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomSummary {
+    /// Whether the card was large enough; none where that was not found out.
+    pub fits: Option<bool>,
+    /// Why it was not, or where memory ran out.
+    pub reason: Option<String>,
+    /// The peak over all phases.
+    pub peak: PhantomPeak,
+    /// Peaks by phase.
+    pub phases: BTreeMap<String, PhantomPeak>,
+    /// How often each kernel of attention was chosen.
+    pub attention: BTreeMap<String, u64>,
+    /// Lines that read values back, which are not real.
+    pub reads: usize,
+    /// PyTorch's version.
+    pub torch: Option<String>,
+}
+
+impl PhantomSummary {
+    /// Of a record and what it amounts to.
+    #[must_use]
+    pub fn new(record: Option<&PhantomRecord>, outcome: &PhantomOutcome) -> Self {
+        let record = record.cloned().unwrap_or_default();
+        let (fits, reason) = match outcome {
+            PhantomOutcome::Measured => (Some(true), None),
+            PhantomOutcome::DoesNotFit => (Some(false), record.failed_in.clone()),
+            PhantomOutcome::Unmeasured(why) => (None, Some(why.clone())),
+        };
+        Self {
+            fits,
+            reason,
+            peak: record.peak(),
+            reads: record.reads.len(),
+            phases: record.phases,
+            attention: record.attention,
+            torch: record.torch,
+        }
+    }
+}
+
 /// What a record and the end of the program come to.
 #[must_use]
 pub fn phantom_outcome(record: Option<&PhantomRecord>, end: PhantomEnd) -> PhantomOutcome {
