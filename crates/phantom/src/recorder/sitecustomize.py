@@ -148,6 +148,9 @@ def watch_steps(torch):
         now["backward"] += 1
         try:
             return backward(*args, **kwargs)
+        except BaseException:
+            now["raised"] = "backward"
+            raise
         finally:
             now["backward"] -= 1
             if now["backward"] == 0:
@@ -156,6 +159,7 @@ def watch_steps(torch):
     torch.autograd.backward = marked
 
     def before(optimizer, args, kwargs):
+        now.pop("raised", None)
         mark(torch, "optimizer step")
 
     def after(optimizer, args, kwargs):
@@ -191,7 +195,7 @@ def imported(torch):
 
     def failed(kind, error, trace):
         record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
-        record["failed_in"] = now["phase"]
+        record["failed_in"] = now.get("raised", now["phase"])
         hook(kind, error, trace)
 
     sys.excepthook = failed
