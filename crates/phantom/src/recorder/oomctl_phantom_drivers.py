@@ -216,6 +216,17 @@ def generation(module):
     module.GenerationMixin._has_unfinished_sequences = unfinished
 
 
+def triton(module):
+    """Kernels of Triton are neither compiled nor launched: what they write is nobody's, and they take no memory of PyTorch's."""
+
+    def nothing(self, *args, **kwargs):
+        replaced("Triton's kernels: not launched")
+
+    for name in ("JITFunction", "Autotuner", "Heuristics"):
+        if hasattr(module, name):
+            getattr(module, name).run = nothing
+
+
 def completions(module):
     """TRL reads the tokens that were generated, and cuts each sequence at its end: as many tokens as may be stand for them."""
     turn = module.GRPOTrainer._generate_single_turn
@@ -240,5 +251,7 @@ WAITING = {
     "torch.utils.data.dataloader": loader,
     "transformers.generation.stopping_criteria": stopping,
     "transformers.generation.utils": generation,
+    "triton.runtime.jit": triton,
+    "triton.runtime.autotuner": triton,
     "trl.trainer.grpo_trainer": completions,
 }
