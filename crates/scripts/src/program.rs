@@ -101,10 +101,12 @@ impl Adoption<'_> {
                     "the job starts its program with {program}, which oomctl cannot do here"
                 ));
             }
-            MeasuredLauncher::OneProcess => made.one_process = true,
+            MeasuredLauncher::OneProcess => {
+                made.one_process = true;
+                made.say(format!("{program}: left out"));
+            }
             MeasuredLauncher::LeftOut => {}
         }
-        made.say(format!("{program}: left out"));
         Ok(false)
     }
 

@@ -10,6 +10,20 @@ pub const TRIED: [&str; 2] = ["2.9.1", "2.15.0"];
 /// The name of PyTorch's error for a device that is full; the second is that of versions before 2.5.
 const OUT_OF_MEMORY: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
 
+/// What errors say of a network that is not there.
+const NO_NETWORK: [&str; 10] = [
+    "ConnectionError",
+    "ConnectError",
+    "URLError",
+    "gaierror",
+    "OfflineModeIsEnabled",
+    "LocalEntryNotFoundError",
+    "Network is unreachable",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "couldn't connect to",
+];
+
 /// What one process recorded. Fields that the recorder has not written yet are absent.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct PhantomRecord {
@@ -233,11 +247,7 @@ fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> St
         None => ", and PyTorch was never imported by a Python that reads PYTHONPATH",
     };
     match (&record.failure, stopped, end) {
-        (Some(failure), _, _) => format!(
-            "the program failed {done}: {}: {}",
-            failure.kind,
-            failure.text.lines().next().unwrap_or_default()
-        ),
+        (Some(failure), _, _) => failed(failure, &done),
         (None, Some(stopped), _) => format!("{stopped} {done}{imported}"),
         (None, None, PhantomEnd::Exited(code)) if code > 128 => format!(
             "signal {} ended the program {done}; a program that reads a device's memory from the host does so{imported}",
@@ -248,6 +258,17 @@ fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> St
         }
         _ => format!("the program ended {done}{imported}"),
     }
+}
+
+fn failed(failure: &PhantomFailure, done: &str) -> String {
+    let PhantomFailure { kind, text } = failure;
+    let asks = |sign: &&str| kind.contains(*sign) || text.contains(*sign);
+    let hint = match NO_NETWORK.iter().any(asks) {
+        true => "; a measurement has no network: download what the program needs before",
+        false => "",
+    };
+    let first = text.lines().next().unwrap_or_default();
+    format!("the program failed {done}: {kind}: {first}{hint}")
 }
 
 #[cfg(test)]
@@ -295,6 +316,11 @@ mod tests {
                 r#"{"torch": "2.9.1", "cuda": "12.8", "failure": {"type": "builtins.OSError", "text": "no such file\nmore"}}"#,
                 PhantomEnd::Exited(1),
                 "the program failed before the first optimizer step ended: builtins.OSError: no such file",
+            ),
+            (
+                r#"{"failure": {"type": "socket.gaierror", "text": "[Errno -3] Temporary failure in name resolution"}}"#,
+                PhantomEnd::Exited(1),
+                "the program failed before the first optimizer step ended: socket.gaierror: [Errno -3] Temporary failure in name resolution; a measurement has no network: download what the program needs before",
             ),
             (
                 r#"{"torch": "2.9.1", "cuda": "12.8"}"#,

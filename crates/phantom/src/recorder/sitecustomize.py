@@ -191,14 +191,6 @@ def imported(torch):
     watch_steps(torch)
     torch.cuda.memory._record_memory_history(max_entries=MOST_ENTRIES, stacks="python")
     atexit.register(finish, torch)
-    hook = sys.excepthook
-
-    def failed(kind, error, trace):
-        record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
-        record["failed_in"] = now.get("raised", now["phase"])
-        hook(kind, error, trace)
-
-    sys.excepthook = failed
 
 
 class Waits:
@@ -244,9 +236,22 @@ def loopback():
         fcntl.ioctl(end, 0x8914, struct.pack("16sh14x", b"lo", 1))
 
 
+def watch_end():
+    hook = sys.excepthook
+
+    def failed(kind, error, trace):
+        record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
+        record["failed_in"] = now.get("raised", now["phase"])
+        write()
+        hook(kind, error, trace)
+
+    sys.excepthook = failed
+
+
 def start():
     if not RECORDS:
         return
+    watch_end()
     if os.environ.get("OOMCTL_PHANTOM_NETWORK") == "off":
         try:
             loopback()
