@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::adopt::Adoption;
 use super::launchers::MeasuredLauncher;
-use super::traced::{PartOrigin, Traced};
+use super::traced::{PartOrigin, Traced, TracedPart, Why};
 use super::walk::{Arg, Call};
 use oomctl_base::ValueKind;
 
@@ -63,8 +63,10 @@ impl Adoption<'_> {
                 made.launcher_words(&call.words[to.saturating_sub(1)..to]);
             }
         }
-        for word in &call.words[call.args..] {
-            let text = self.argument(call, word, &mut made)?;
+        for at in call.args..call.words.len() {
+            let before = at.checked_sub(1).map(|at| call.words[at].text.text());
+            let names = before.is_some_and(|text| text.starts_with("--") && !text.contains('='));
+            let text = self.argument(call, &call.words[at], names, &mut made)?;
             made.words.push(text);
         }
         let known = |texts: &BTreeMap<String, Traced>| {
@@ -110,14 +112,29 @@ impl Adoption<'_> {
         Ok(false)
     }
 
-    /// An argument of the program.
-    fn argument(&self, call: &Call, word: &Arg, made: &mut JobProgram) -> Result<String, String> {
+    /// An argument of the program; `named` behind an option whose value it may be.
+    fn argument(
+        &self,
+        call: &Call,
+        word: &Arg,
+        named: bool,
+        made: &mut JobProgram,
+    ) -> Result<String, String> {
         let shown = word.text.text();
+        let doubt =
+            || format!("whether the program gets `{shown}` depends on a condition of the script");
         let Some((span, why)) = word.text.unknown() else {
-            let doubt =
-                format!("whether the program gets `{shown}` depends on a condition of the script");
-            return if word.maybe { Err(doubt) } else { Ok(shown) };
+            return if word.maybe { Err(doubt()) } else { Ok(shown) };
         };
+        let text = |part: &TracedPart| matches!(part.from, PartOrigin::Literal { .. });
+        let known = named || word.text.parts().iter().any(text);
+        match why {
+            Why::Condition | Why::Loop | Why::TooLong => {
+                return Err(format!("`{shown}` {}", why.describe()));
+            }
+            Why::Code | Why::Environment if !known => return Err(doubt()),
+            Why::Code | Why::Environment => {}
+        }
         let mut knobs = self.stack.iter().flat_map(|stack| &stack.knobs);
         let counts = knobs.find(|knob| {
             let text = matches!(knob.kind, ValueKind::Text);
@@ -153,7 +170,7 @@ impl JobProgram {
 
 /// A text in which something stands for what is computed.
 fn filled(text: &Traced, computed: &str) -> String {
-    let part = |part: &super::traced::TracedPart| match part.from {
+    let part = |part: &TracedPart| match part.from {
         PartOrigin::Computed { .. } => computed.to_owned(),
         PartOrigin::Literal { .. } => part.text.clone(),
     };
