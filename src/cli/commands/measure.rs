@@ -31,7 +31,7 @@ pub struct MeasureArgs {
 const AFTER_HELP: &str = "\
 Examples:
   oomctl measure my_job.slurm                    the program that the script starts
-  oomctl measure --set per_device_train_batch_size=4 my_job.slurm
+  oomctl measure --set KNOB=VALUE my_job.slurm   the same with another value
   oomctl measure --gpu-type a100-40gb -- torchrun --nproc-per-node 8 train.py
 
 A phantom GPU is none: memory is counted, kernels do nothing, and what the program reads back is zero.
@@ -69,6 +69,7 @@ fn not_started(asked: &PhantomRun, error: &std::io::Error) -> CommandFailure {
     match error.kind() {
         ErrorKind::NotFound => {
             CommandFailure::new(Exit::NotFound, format!("there is no program {program}"))
+                .hint("a job script that is here, or a program: `oomctl measure -- python train.py`")
         }
         ErrorKind::PermissionDenied => CommandFailure::new(
             Exit::NotExecutable,

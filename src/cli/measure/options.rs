@@ -72,7 +72,7 @@ impl MeasureOptions {
         let gpu_type = self.gpu_type.as_ref().or(job.gpu_type.as_ref());
         let gpu_type = gpu_type.ok_or_else(|| {
             CommandFailure::usage("the job does not say which type of GPU it runs on")
-                .hint("`--gpu-type h100`")
+                .hint("`--set gpu_type=h100`; a measurement also takes `--gpu-type h100`")
         })?;
         let known = LookupTables::new(&session.library, &session.folder);
         let memory = self
