@@ -62,11 +62,14 @@ def launched():
         return
     import subprocess
 
-    def start(words, env=None, **rest):
-        local = len((env or os.environ).get("CUDA_VISIBLE_DEVICES", "0").split(","))
-        instead(words[0], words[1:], int((env or os.environ).get("WORLD_SIZE", "1")), local, env or os.environ)
+    class Started(subprocess.Popen):
+        def __init__(self, words, *args, env=None, **rest):
+            if env and "LOCAL_RANK" in env:
+                local = len(env.get("CUDA_VISIBLE_DEVICES", "0").split(","))
+                instead(words[0], words[1:], int(env.get("WORLD_SIZE", "1")), local, env)
+            super().__init__(words, *args, env=env, **rest)
 
-    subprocess.Popen = start
+    subprocess.Popen = Started
 
 
 def one_of_many(torch):
