@@ -68,8 +68,9 @@ fn not_started(asked: &PhantomRun, error: &std::io::Error) -> CommandFailure {
     let program = asked.command.first().map_or("", String::as_str);
     match error.kind() {
         ErrorKind::NotFound => {
-            CommandFailure::new(Exit::NotFound, format!("there is no program {program}"))
-                .hint("a job script that is here, or a program: `oomctl measure -- python train.py`")
+            CommandFailure::new(Exit::NotFound, format!("there is no program {program}")).hint(
+                "a job script that is here, or a program: `oomctl measure -- python train.py`",
+            )
         }
         ErrorKind::PermissionDenied => CommandFailure::new(
             Exit::NotExecutable,
