@@ -27,6 +27,7 @@ pub mod launch_view;
 mod lines;
 pub mod live;
 mod measured;
+pub mod measured_plan_view;
 mod memory_bar;
 pub mod outcome;
 pub mod own_view;
