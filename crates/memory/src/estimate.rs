@@ -57,7 +57,20 @@ pub struct Estimate {
     pub fits_probability: Option<f64>,
 }
 
+/// One standard deviation as a share of the half of a 90 % interval.
+const DEVIATION: f64 = 1.0 / 1.645;
+
 impl Estimate {
+    /// Between which amounts the peak lies in two of three cases, in bytes.
+    #[must_use]
+    pub fn likely_bytes(&self) -> (f64, f64) {
+        let towards = |end: f64| match self.peak_bytes > 0.0 && end > 0.0 {
+            true => self.peak_bytes * (end / self.peak_bytes).powf(DEVIATION),
+            false => end,
+        };
+        (towards(self.low_bytes), towards(self.high_bytes))
+    }
+
     /// The phase with the highest middle.
     #[must_use]
     pub fn fullest(&self) -> Option<&PhaseEstimate> {

@@ -6,7 +6,7 @@ use serde::de::value::MapDeserializer;
 use oomctl_memory::{MeasurementRow, Profile, Spec, Unknown};
 
 use crate::core::recipe::expr::Expressions;
-use crate::core::recipe::{Preset, Shape};
+use crate::core::recipe::{MemoryFields, Preset, Shape};
 
 /// The job that a configuration describes; `None` where its preset has no bridge to the memory model.
 ///
@@ -36,6 +36,25 @@ pub fn spec_by(
     let fields: Vec<_> = fields.map(|(name, text)| (name, value(text))).collect();
     let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
     Some(spec_from(&preset.name, fields, profile))
+}
+
+/// The knobs that say what a job script leaves open of the fields that the preset asks for.
+pub fn open_fields<'p>(
+    preset: &'p Preset,
+    shape: &Shape,
+    memory: &'p MemoryFields,
+) -> Vec<&'p String> {
+    let expressions = Expressions::new(preset.env());
+    let open = |field: &String| {
+        let text = memory.fields.get(field)?;
+        let value = expressions.evaluate(text, shape.scope()).ok();
+        value.filter(|v| !v.is_none())
+    };
+    let asked = memory
+        .asks
+        .iter()
+        .filter(|(field, _)| open(field).is_none());
+    asked.map(|(_, knob)| knob).collect()
 }
 
 /// The job that the values of a preset's `memory:` fields describe.
