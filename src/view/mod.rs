@@ -42,6 +42,7 @@ pub mod row;
 pub mod run_view;
 pub mod rung_view;
 mod screen;
+mod script_parts;
 mod script_table;
 mod script_values;
 pub mod settings_view;

@@ -5,15 +5,19 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, RungForecast, before};
+use super::rung_view::{MemoryForecast, before};
+use super::script_parts::{AttemptView, Computed, UnchangedRetry, attempts, computed, unchanged};
 use super::script_table::{ScriptTable, diff_line};
-use super::script_values::{ScriptValues, place};
+use super::script_values::ScriptValues;
 use super::{DIM, NAME, Paint};
-use crate::core::engine::RetryCause;
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
-use crate::core::request::{Inputs, Request, ScriptAttempt, ScriptPlan, UnreadKnob};
-use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
+use crate::core::request::{Request, ScriptPlan, UnreadKnob};
+use oomctl_memory::SAFE;
+use oomctl_scripts::Adoption;
+
+/// Reasons that are told where no rung is left.
+const MOST_REASONS: usize = 6;
 
 /// The attempts that may come.
 #[derive(Serialize)]
@@ -59,38 +63,11 @@ pub struct ScriptView {
     unchanged: Vec<UnchangedRetry>,
     /// Attempts in all.
     most_attempts: u32,
+    #[serde(skip)]
+    one_rung: bool,
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
-}
-
-/// An attempt that may come.
-#[derive(Serialize)]
-struct AttemptView {
-    attempt: u32,
-    rungs: Vec<RungForecast>,
-    /// Values that are appended to the command line, because they are not changed where they stand.
-    appended: Vec<String>,
-    /// What differs from the user's files.
-    diff: String,
-    /// What differs from the attempt before.
-    since: String,
-}
-
-/// Another attempt with the same configuration.
-#[derive(Serialize)]
-struct UnchangedRetry {
-    cause: RetryCause,
-    times: u32,
-}
-
-/// A value that code computes.
-#[derive(Serialize)]
-struct Computed {
-    knob: String,
-    why: String,
-    /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
-    wins: Option<String>,
 }
 
 /// A script as it was read, and what follows.
@@ -139,13 +116,18 @@ impl ScriptView {
             problem: plan.problem,
             unchanged: unchanged(inputs, request.resumes(&[])),
             most_attempts: inputs.limits.attempts,
+            one_rung: inputs.one_rung,
             of_checkpoints: of_checkpoints.cloned().collect(),
         }
     }
 
     /// What decides, on few lines: what was read, memory, the attempts in a table.
     pub fn text(&self, columns: usize) -> String {
-        let mut out = self.head();
+        let mut out = match &self.now {
+            Some(_) => format!("{}\n", self.memory()),
+            None => String::new(),
+        };
+        out += &self.head();
         let list = |names: &[String]| names.join(", ");
         if !self.missing.is_empty() {
             let _ = writeln!(out, "not there: {}", list(&self.missing));
@@ -175,18 +157,28 @@ impl ScriptView {
         {
             let _ = writeln!(out, "note: {note}");
         }
-        let _ = writeln!(out, "{}\n", self.memory());
+        if self.now.is_none() {
+            let _ = writeln!(out, "{}", self.memory());
+        }
+        let _ = write!(out, "\n{}", self.table(columns));
+        out
+    }
+
+    fn table(&self, columns: usize) -> String {
         let attempts = self.attempts.iter().map(|a| (a.attempt, &a.rungs[..]));
         let mut table = ScriptTable::new(attempts, self.now.as_ref(), |knob, attempt| {
             self.place(knob, attempt)
         });
         table.first = self.job.is_none().then(|| self.first());
         table.unasked = self.unasked();
-        out += &table.text(columns);
+        let mut out = table.text(columns);
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         } else if table.is_empty() {
             out.push_str("\nno rung: an out-of-memory ends the run\n");
+            for skipped in self.not_used.iter().take(MOST_REASONS) {
+                let _ = writeln!(out, "  {}: {}", skipped.rung, skipped.reason);
+            }
         }
         out
     }
@@ -195,6 +187,7 @@ impl ScriptView {
     /// rungs that are not used.
     pub fn details(&self) -> String {
         let mut out = self.head();
+        let _ = writeln!(out, "runs in {}", self.workdir);
         out += &self.values.text();
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
@@ -217,9 +210,7 @@ impl ScriptView {
         if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
             let _ = writeln!(out, "later runs learn nothing from this one: {why}");
         }
-        let _ = writeln!(out, "{}", self.memory());
-        let unasked = self.unasked();
-        let _ = writeln!(out, "{unasked}");
+        let _ = writeln!(out, "{}\n{}", self.memory(), self.unasked());
         let (mut said, mut last) = (BTreeSet::new(), self.now.as_ref());
         for attempt in &self.attempts {
             self.attempt(attempt, (&mut said, &mut last), &mut out);
@@ -237,20 +228,13 @@ impl ScriptView {
     }
 
     fn head(&self) -> String {
+        let version = self.version.iter();
+        let version: String = version.map(|v| format!("; {v}")).collect();
         let mut out = match &self.preset {
-            Some(preset) => format!(
-                "recognised as {}, runs in {}\n",
-                Paint(NAME, preset),
-                self.workdir
-            ),
-            None => format!(
-                "framework not recognised; the script runs in {}. oomctl watches it and, after a failure, says what to change\n",
-                self.workdir
-            ),
+            Some(preset) => format!("recognised as {}{version}\n", Paint(NAME, preset)),
+            None => "framework not recognised. oomctl watches the script and, after a failure, says what to change\n"
+                .to_owned(),
         };
-        if let Some(version) = &self.version {
-            let _ = writeln!(out, "{version}");
-        }
         if let Some(memory) = &self.gpu_memory {
             let _ = writeln!(out, "memory of a GPU: {memory}");
         }
@@ -276,17 +260,39 @@ impl ScriptView {
         }
     }
 
-    /// Memory as it is, or what has to be said before it can be estimated.
+    /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
     fn memory(&self) -> String {
-        let options: Vec<String> = self.asked.iter().map(UnreadKnob::option).collect();
-        let options = options.join(" ");
+        let open: Vec<String> = self.asked.iter().map(UnreadKnob::described).collect();
+        let open = open.join(", ");
         match &self.now {
-            Some(now) if options.is_empty() => now.now(),
-            Some(now) => format!("{}; {options} says whether that fits", now.now()),
+            Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
+            Some(now) => format!("{}; --set says whether that fits: {open}", now.now()),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!("memory unknown: the script does not say all; give it with {options}")
+                format!("memory unknown; --set NAME=VALUE says what the script does not: {open}")
             }
-            None => "memory unknown: it cannot be estimated for this program".to_owned(),
+            None => match &self.preset {
+                Some(preset) => {
+                    format!(
+                        "memory unknown: preset {preset} does not say how its values use memory"
+                    )
+                }
+                None => "memory unknown, as the program is".to_owned(),
+            },
+        }
+    }
+
+    /// The first attempt that is expected to fit.
+    fn first_fit(&self) -> String {
+        let fits = |memory: &MemoryForecast| memory.fits_probability().filter(|p| *p >= SAFE);
+        if self.now.as_ref().and_then(fits).is_some() {
+            return String::new();
+        }
+        let mut attempts = self.attempts.iter();
+        let first =
+            attempts.find_map(|a| Some((a.attempt, fits(a.rungs.last()?.memory.as_ref()?)?)));
+        match first {
+            Some((attempt, p)) => format!("; attempt {attempt} is the first that fits ({p:.2})"),
+            None => "; nothing below fits".to_owned(),
         }
     }
 
@@ -296,21 +302,22 @@ impl ScriptView {
         let appended = attempts.any(|a| a.appended.iter().any(|name| name == knob));
         match self.values.place_of(knob).filter(|_| !appended) {
             Some(place) => place.to_owned(),
-            None => "appended".to_owned(),
+            None => "added".to_owned(),
         }
     }
 
     fn unasked(&self) -> String {
-        let attempts = format!("at most {} attempts", self.most_attempts);
+        let most = format!("{} attempts at most", self.most_attempts);
+        let several = match self.now.is_some() && !self.one_rung {
+            true => "; several rungs at once where one would not do",
+            false => "",
+        };
         if self.unchanged.is_empty() {
-            return attempts;
+            return format!("{most}{several}");
         }
-        let causes = self.unchanged.iter();
-        let causes = causes.map(|u| format!("{} ({}x)", u.cause, u.times));
-        format!(
-            "unasked: resubmits unchanged after {}; {attempts}",
-            causes.collect::<Vec<_>>().join(", ")
-        )
+        let causes = self.unchanged.iter().map(UnchangedRetry::text);
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        format!("unasked: the same again after {causes}; {most}{several}")
     }
 
     fn attempt<'a>(
@@ -341,69 +348,4 @@ impl ScriptView {
             let _ = writeln!(out, "{}", diff_line(line));
         }
     }
-}
-
-fn attempts(plan: Vec<ScriptAttempt>) -> Vec<AttemptView> {
-    let counts: Vec<usize> = plan.iter().map(|a| a.rungs.len()).collect();
-    let steps = plan.iter().flat_map(|a| a.rungs.clone()).collect();
-    let mut rungs = RungForecast::all(steps).into_iter();
-    let view = |(attempt, count): (ScriptAttempt, usize)| AttemptView {
-        attempt: attempt.attempt,
-        rungs: rungs.by_ref().take(count).collect(),
-        appended: attempt.appended,
-        diff: attempt.diff,
-        since: attempt.since,
-    };
-    plan.into_iter().zip(counts).map(view).collect()
-}
-
-/// What is submitted again unchanged; from a checkpoint only what writes one.
-fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
-    let s = &inputs.supervision;
-    let all = [
-        (RetryCause::NodeFailure, s.node_failure_retries),
-        (RetryCause::Preemption, s.preemption_retries),
-        (RetryCause::TimeLimit, s.time_limit_retries),
-        (RetryCause::CoTenant, s.co_tenant_retries),
-        (
-            RetryCause::LateOom,
-            if resumes { s.late_oom_retries } else { 0 },
-        ),
-        (RetryCause::Leak, if resumes { s.leak_retries } else { 0 }),
-    ];
-    let done = all
-        .into_iter()
-        .filter(|(_, times)| *times > 0 && s.resubmit);
-    done.map(|(cause, times)| UnchangedRetry { cause, times })
-        .collect()
-}
-
-/// The values that the first call of the program does not give as text.
-fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
-    let knobs = adoption.knobs().into_iter();
-    let computed = knobs.filter_map(|(knob, found)| {
-        let (span, why) = match (&found.state, found.maybe, found.way) {
-            (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
-            (_, true, KnobForm::Composed) => (
-                found.place(),
-                "may be overridden by a file that was not read",
-            ),
-            (_, true, _) => (found.place(), "is set under a condition"),
-            _ => return None,
-        };
-        let at = place(&adoption.reading, span);
-        let spelling = knob.spellings.first()?;
-        let sign = if spelling.name().starts_with('-') {
-            " "
-        } else {
-            "="
-        };
-        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
-        Some(Computed {
-            knob: knob.name.clone(),
-            why: format!("{why} ({at})"),
-            wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
-        })
-    });
-    computed.collect()
 }

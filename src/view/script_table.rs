@@ -80,17 +80,14 @@ impl<'a> ScriptTable<'a> {
     pub fn text(&self, columns: usize) -> String {
         let mut below = self.in_vain(columns);
         below += &wrapped("", &self.unasked, columns);
-        let (in_vain, shown): (Vec<_>, Vec<_>) = self.rows.iter().partition(|r| !r.helps);
-        drop(in_vain);
-        let room = MOST_LINES
-            .saturating_sub(1 + below.lines().count() + usize::from(self.first.is_some()));
+        let shown: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| r.helps).collect();
+        let room = MOST_LINES.saturating_sub(below.lines().count());
         let mut count = shown.len();
         loop {
-            let more = &shown[count..];
-            let table = self.grid(&shown[..count], columns);
-            let lines = table.lines().count() + usize::from(!more.is_empty());
-            if lines <= room + 1 || count == 0 {
-                return format!("{table}{}{below}", self.more(more, columns));
+            let more = self.more(&shown[count..], columns);
+            let table = self.grid(&shown[..count], columns) + &more;
+            if table.lines().count() <= room || count == 0 {
+                return table + &below;
             }
             count -= 1;
         }
@@ -150,9 +147,6 @@ impl<'a> ScriptTable<'a> {
                 .into_iter()
                 .chain(heads.iter().map(|h| dim(h))),
         );
-        if let Some(first) = self.first {
-            table.row(["1", first]);
-        }
         for (row, tail) in rows.iter().zip(tails) {
             let change = row.change(room);
             let mut lines = change.lines();
@@ -163,24 +157,29 @@ impl<'a> ScriptTable<'a> {
                 table.row(["", line]);
             }
         }
-        table.text("")
+        let mut lines = table.lines();
+        let mut out = format!("{}\n", lines.next().unwrap_or_default());
+        out += &wrapped("1", self.first.unwrap_or_default(), columns);
+        lines.for_each(|line| out.push_str(&format!("{line}\n")));
+        out
     }
 
     /// The rungs that free nothing where memory is fullest, in one line.
     fn in_vain(&self, columns: usize) -> String {
         let vain: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| !r.helps).collect();
         let names: Vec<&str> = vain.iter().flat_map(|r| r.rungs.iter().copied()).collect();
-        match vain.first() {
-            None => String::new(),
-            Some(first) => wrapped(
-                &first.numbers(),
-                &format!(
-                    "no help where memory is fullest, by the memory model: {}",
-                    names.join(", ")
-                ),
-                columns,
-            ),
-        }
+        let (Some(first), Some(last)) = (vain.first(), vain.last()) else {
+            return String::new();
+        };
+        let line = format!(
+            "no help where memory is fullest (--all): {}",
+            names.join(", ")
+        );
+        wrapped(
+            &numbers((first.attempts.0, last.attempts.1)),
+            &line,
+            columns,
+        )
     }
 
     /// The rows for which there is no line.
@@ -246,8 +245,8 @@ fn numbers((first, last): (u32, u32)) -> String {
 
 fn effect(effect: Effect) -> TableCell {
     let (word, style): (&str, Option<Style>) = match effect {
-        Effect::SameMath => ("same math", None),
-        Effect::Resources => ("resources", None),
+        Effect::SameMath => ("same", None),
+        Effect::Resources => ("same", None),
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };
     TableCell::from(word).painted(style)

@@ -162,7 +162,7 @@ fn every_command_line_parses_and_cheap_ones_run() {
                 run += 1;
             }
             // Behind a `--` it would be the program's, and behind a script the script's.
-            let takes_script = ["adopt", "fix", "plan", "submit"].contains(&words[0].as_str());
+            let takes_script = ["estimate", "fix", "plan", "submit"].contains(&words[0].as_str());
             let script = |w: &String| takes_script && w.contains(".s") && !w.starts_with('-');
             let end = words.iter().position(|w| w == "--" || script(w));
             words.truncate(end.unwrap_or(words.len()));
@@ -508,11 +508,11 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
     .unwrap();
     let script = "#!/bin/bash\ntorchrun train_mylab.py --config conf.yaml --tokens_per_gpu 512\n";
     fs::write(folder.path().join("a.sh"), script).unwrap();
-    let adopt = ["adopt", "a.sh"].map(str::to_owned);
+    let adopt = ["plan", "--all", "a.sh"].map(str::to_owned);
     let adopted = said(&oomctl(folder.path(), &adopt), 0, "adopt");
     for line in [
         "recognised as mylab",
-        "first rung: halve-tokens",
+        "halve-tokens",
         "+torchrun",
         "512 -> 256",
     ] {
@@ -522,7 +522,7 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
     fs::write(folder.path().join("oomctl.yaml"), "preset: trl\n").unwrap();
     let refused = said(&oomctl(folder.path(), &["render".to_owned()]), 5, "render");
     assert!(refused.contains("it has no templates"), "{refused}");
-    assert!(refused.contains("oomctl adopt SCRIPT"), "{refused}");
+    assert!(refused.contains("oomctl plan SCRIPT"), "{refused}");
 }
 
 /// A story without what differs from run to run: durations, GPU-hours, how often the job was seen.

@@ -64,10 +64,7 @@ impl Estimate {
     /// Between which amounts the peak lies in two of three cases, in bytes.
     #[must_use]
     pub fn likely_bytes(&self) -> (f64, f64) {
-        let towards = |end: f64| match self.peak_bytes > 0.0 && end > 0.0 {
-            true => self.peak_bytes * (end / self.peak_bytes).powf(DEVIATION),
-            false => end,
-        };
+        let towards = |end: f64| self.peak_bytes + (end - self.peak_bytes) * DEVIATION;
         (towards(self.low_bytes), towards(self.high_bytes))
     }
 

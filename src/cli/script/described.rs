@@ -6,7 +6,7 @@ use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
 use crate::core::config::{ConfigDocument, from_environment, from_flags};
-use crate::core::recipe::{Layer, LayerKind, Preset, knobs_in};
+use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
 use crate::io::environment::variables;
 use crate::view::{CommandFailure, print};
 use oomctl_base::Role;
@@ -77,6 +77,12 @@ pub fn layers(
         counts(preset, of_script, set)?;
     }
     let mut told = from_flags(preset, &flags.set, &[])?;
+    for (name, setting) in &told.settings {
+        let knob = preset.knob(name);
+        if let Some((knob, what)) = knob.and_then(|k| Some((k, bounds(k, &setting.value)?))) {
+            return Err(CommandFailure::usage(what).hint(knob.takes()));
+        }
+    }
     // A word about the script stands nowhere in it, so that no rung could change it.
     let words = told
         .settings
@@ -94,7 +100,10 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
     let name = set.split('=').next().unwrap_or(set).trim();
     let knob = preset.knob(name).map_or(name, |k| k.name.as_str());
     let given = of_script.settings.get(knob).filter(|s| !s.value.is_null());
-    if let Some(given) = given {
+    // A model in a folder that is not here may be known by its name.
+    let of_model = |k: &Knob| k.role == Some(Role::ModelVariant);
+    let is_model = preset.knob(name).is_some_and(of_model);
+    if let Some(given) = given.filter(|_| !is_model) {
         let what = format!("the script says {knob} itself ({})", given.origin);
         return Err(CommandFailure::usage(what).hint("change it there"));
     }

@@ -24,18 +24,14 @@ pub fn estimated(
         },
     )?;
     let unread = request.unread();
-    let needed: Vec<String> = unread
-        .iter()
-        .filter(|u| u.needed)
-        .map(UnreadKnob::reason)
-        .collect();
-    if needed.is_empty() {
+    if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
+    let open: Vec<String> = unread.iter().map(UnreadKnob::described).collect();
     let options: Vec<String> = unread.iter().map(UnreadKnob::option).collect();
     let what = format!(
-        "the memory of this job cannot be estimated: {}",
-        needed.join("; ")
+        "no estimate yet: the script does not say {}",
+        open.join(", ")
     );
     let command = format!("oomctl estimate {} {}", options.join(" "), words.join(" "));
     Err(CommandFailure::configuration(what).hint(command))

@@ -219,14 +219,11 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
+    print::talk("\nd shows the diffs and everything that was read");
     loop {
         print::prompt(match job {
-            None => {
-                "Submit now, and resubmit with the changes above if it runs out of memory? [y/N/d for the diffs]: "
-            }
-            Some(_) => {
-                "Resubmit with the changes above if the job runs out of memory? [y/N/d for the diffs]: "
-            }
+            None => "Submit, and resubmit with these changes if it runs out of memory? [y/N/d]: ",
+            Some(_) => "Resubmit with these changes if the job runs out of memory? [y/N/d]: ",
         });
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 
+use oomctl_base::Role;
 use oomctl_memory::{MeasurementRow, Profile, Spec, Unknown};
 
 use crate::core::recipe::expr::Expressions;
@@ -38,14 +39,17 @@ pub fn spec_by(
     Some(spec_from(&preset.name, fields, profile))
 }
 
-/// The knobs that say what a job script leaves open of the fields that the preset asks for.
+/// The field that is known once the model is.
+const LAYERS: &str = "layers";
+
+/// The knobs that say what a job script leaves open of the fields that the preset asks for, and of the model.
 pub fn open_fields<'p>(
     preset: &'p Preset,
     shape: &Shape,
     memory: &'p MemoryFields,
 ) -> Vec<&'p String> {
     let expressions = Expressions::new(preset.env());
-    let open = |field: &String| {
+    let open = |field: &str| {
         let text = memory.fields.get(field)?;
         let value = expressions.evaluate(text, shape.scope()).ok();
         value.filter(|v| !v.is_none())
@@ -53,8 +57,12 @@ pub fn open_fields<'p>(
     let asked = memory
         .asks
         .iter()
-        .filter(|(field, _)| open(field).is_none());
-    asked.map(|(_, knob)| knob).collect()
+        .map(|(field, knob)| (field.as_str(), knob));
+    let model = preset.with_role(Role::ModelVariant).take(1);
+    let model = model.filter(|_| memory.fields.contains_key(LAYERS));
+    let all = asked.chain(model.map(|knob| (LAYERS, &knob.name)));
+    let open = all.filter(|(field, _)| open(field).is_none());
+    open.map(|(_, knob)| knob).collect()
 }
 
 /// The job that the values of a preset's `memory:` fields describe.

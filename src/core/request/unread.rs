@@ -15,8 +15,8 @@ use oomctl_memory::GPU_MEMORY;
 pub struct UnreadKnob {
     /// Its name.
     pub knob: String,
-    /// What may be given: `fp32|amp`, `N`, `80GB`.
-    pub values: String,
+    /// What it takes, for people.
+    pub takes: String,
     /// Where code computes it, if it does.
     pub computed: Option<String>,
     /// Whether there is no estimate without it.
@@ -25,35 +25,33 @@ pub struct UnreadKnob {
 
 impl UnreadKnob {
     fn new(knob: &Knob, computed: Option<String>) -> Self {
-        let example = match (knob.kind, knob.role) {
-            _ if !knob.choices.is_empty() => knob.choices.join("|"),
-            (ValueKind::Int, _) => "N".to_owned(),
-            (ValueKind::Bool, _) => "true|false".to_owned(),
-            (ValueKind::Size, _) => "80GB".to_owned(),
-            (_, Some(Role::ModelVariant)) => "NAME|FOLDER".to_owned(),
-            _ => "VALUE".to_owned(),
+        let takes = match (knob.kind, knob.role) {
+            _ if !knob.choices.is_empty() => knob.choices.join(", "),
+            (ValueKind::Size, _) => "80GiB".to_owned(),
+            (_, Some(Role::ModelVariant)) => "a name or a folder".to_owned(),
+            (_, Some(Role::LoraRank)) => "0 without LoRA".to_owned(),
+            _ => knob.kind.noun().to_owned(),
         };
         Self {
             knob: knob.name.clone(),
-            values: example,
+            takes,
             computed,
             needed: knob.name != GPU_MEMORY,
         }
     }
 
-    /// Why it is unknown.
+    /// The knob with what it takes: `precision (fp32, amp)`.
     #[must_use]
-    pub fn reason(&self) -> String {
-        match &self.computed {
-            Some(place) => format!("{} is computed ({place})", self.knob),
-            None => format!("the script does not say {}", self.knob),
-        }
+    pub fn described(&self) -> String {
+        let computed = self.computed.iter();
+        let computed: String = computed.map(|at| format!("; computed: {at}")).collect();
+        format!("{} ({}{computed})", self.knob, self.takes)
     }
 
-    /// The option that gives it: `--set precision=fp32|amp`.
+    /// The option that gives it, without its value.
     #[must_use]
     pub fn option(&self) -> String {
-        format!("--set {}={}", self.knob, self.values)
+        format!("--set {}=…", self.knob)
     }
 }
 
@@ -84,7 +82,12 @@ impl Request {
         for (name, place) in computed.chain(open.map(|name| (name, None))) {
             let knob = self.preset().knob(name);
             if let Some(knob) = knob.filter(|k| unread.iter().all(|u| u.knob != k.name)) {
-                unread.push(UnreadKnob::new(knob, place.map(ToString::to_string)));
+                let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
+                if knob.role == Some(Role::ModelVariant) && !recipe.value(name).is_null() {
+                    let model = recipe.value(name);
+                    one.takes = format!("{model} is not known here: its folder, or a known name");
+                }
+                unread.push(one);
             }
         }
         unread
