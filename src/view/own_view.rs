@@ -6,13 +6,15 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::rung_view::{MemoryForecast, before};
-use super::script_parts::{AttemptView, Computed, UnchangedRetry, attempts, computed, unchanged};
+use super::script_parts::{
+    Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
+};
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
-use crate::core::recipe::{LayerKind, Resolved};
-use crate::core::request::{Request, ScriptPlan, UnreadKnob};
+use crate::core::recipe::{LayerKind, Preset, Resolved};
+use crate::core::request::{Inputs, ScriptPlan, UnreadKnob};
 use oomctl_memory::SAFE;
 use oomctl_scripts::Adoption;
 
@@ -54,7 +56,7 @@ pub struct ScriptView {
     asked: Vec<UnreadKnob>,
     /// Memory as it is; absent where it is unknown.
     now: Option<MemoryForecast>,
-    attempts: Vec<AttemptView>,
+    attempts: Vec<ScriptAttemptView>,
     /// Rungs of which none is taken, and why.
     not_used: Vec<Skipped>,
     /// Why no rung can be taken.
@@ -73,7 +75,19 @@ pub struct ScriptView {
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
     /// What is asked for.
-    pub request: &'a Request,
+    pub inputs: &'a Inputs,
+    /// The preset that it was assembled from.
+    pub preset: &'a Preset,
+    /// Memory of one GPU, where it is known.
+    pub gpu_memory: Option<Resolved>,
+    /// Why later runs learn nothing of this one.
+    pub not_comparable: Option<String>,
+    /// Where the scripts go against the preset.
+    pub doubts: &'a [String],
+    /// Whether an attempt goes on from a checkpoint.
+    pub resumes: bool,
+    /// What an estimate needs and nobody says.
+    pub unread: Vec<UnreadKnob>,
     /// What is understood of it.
     pub adoption: Option<&'a Adoption<'a>>,
     /// The job that is the first attempt, where it was submitted without us.
@@ -85,36 +99,35 @@ pub struct AdoptedScript<'a> {
 impl ScriptView {
     /// The view of a script.
     pub fn new(told: AdoptedScript<'_>) -> Self {
-        let (request, adoption, plan) = (told.request, told.adoption, told.plan);
-        let inputs = request.inputs();
+        let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
         let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
-        let checkpoint = request.preset().checkpoint.iter();
+        let checkpoint = told.preset.checkpoint.iter();
         let of_checkpoints =
             checkpoint.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
         Self {
             schema_version: 1,
             run: inputs.run.clone(),
-            preset: recognised.then(|| request.preset().name.clone()),
+            preset: recognised.then(|| told.preset.name.clone()),
             version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
             workdir: inputs.workdir.clone(),
-            gpu_memory: request.gpu_memory().map(memory),
+            gpu_memory: told.gpu_memory.map(memory),
             job: told.job.map(str::to_owned),
             sbatch: inputs.sbatch.clone(),
             programs: adoption.map_or(0, |a| a.calls().count()),
             computed: adoption.map_or_else(Vec::new, computed),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
             missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
-            not_comparable: request.own_facts().err().map(|why| why.to_string()),
+            not_comparable: told.not_comparable,
             taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
-            doubts: request.doubts().to_vec(),
+            doubts: told.doubts.to_vec(),
             values: adoption.map(ScriptValues::of).unwrap_or_default(),
-            asked: request.unread(),
+            asked: told.unread,
             now: plan.now.as_ref().map(MemoryForecast::of),
             attempts: attempts(plan.attempts),
             not_used: plan.not_used,
             problem: plan.problem,
-            unchanged: unchanged(inputs, request.resumes(&[])),
+            unchanged: unchanged(inputs, told.resumes),
             most_attempts: inputs.limits.attempts,
             one_rung: inputs.one_rung,
             of_checkpoints: of_checkpoints.cloned().collect(),
@@ -127,7 +140,7 @@ impl ScriptView {
             Some(_) => format!("{}\n", self.memory()),
             None => String::new(),
         };
-        out += &self.head();
+        out += &self.head(false);
         let list = |names: &[String]| names.join(", ");
         if !self.missing.is_empty() {
             let _ = writeln!(out, "not there: {}", list(&self.missing));
@@ -186,7 +199,7 @@ impl ScriptView {
     /// All that is known: values with their places, each attempt with its changes and its diff to the one before, the
     /// rungs that are not used.
     pub fn details(&self) -> String {
-        let mut out = self.head();
+        let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
         out += &self.values.text();
         for missing in &self.missing {
@@ -227,7 +240,7 @@ impl ScriptView {
         out
     }
 
-    fn head(&self) -> String {
+    fn head(&self, all: bool) -> String {
         let version = self.version.iter();
         let version: String = version.map(|v| format!("; {v}")).collect();
         let mut out = match &self.preset {
@@ -235,7 +248,9 @@ impl ScriptView {
             None => "framework not recognised. oomctl watches the script and, after a failure, says what to change\n"
                 .to_owned(),
         };
-        if let Some(memory) = &self.gpu_memory {
+        // Where memory is known, it stands there.
+        let untold = all || self.now.is_none();
+        if let Some(memory) = self.gpu_memory.as_ref().filter(|_| untold) {
             let _ = writeln!(out, "memory of a GPU: {memory}");
         }
         if let Some(job) = &self.job {
@@ -291,7 +306,7 @@ impl ScriptView {
         let first =
             attempts.find_map(|a| Some((a.attempt, fits(a.rungs.last()?.memory.as_ref()?)?)));
         match first {
-            Some((attempt, p)) => format!("; attempt {attempt} is the first that fits ({p:.2})"),
+            Some((attempt, p)) => format!("; attempt {attempt} fits ({p:.2})"),
             None => "; nothing below fits".to_owned(),
         }
     }
@@ -322,7 +337,7 @@ impl ScriptView {
 
     fn attempt<'a>(
         &'a self,
-        attempt: &'a AttemptView,
+        attempt: &'a ScriptAttemptView,
         (said, last): (&mut BTreeSet<&'a String>, &mut Option<&'a MemoryForecast>),
         out: &mut String,
     ) {

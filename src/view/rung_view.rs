@@ -26,7 +26,7 @@ pub struct RungForecast {
     pub memory: Option<MemoryForecast>,
     /// What it frees of the GPU's memory; absent where the model does not see that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    frees: Option<Freed>,
+    pub frees: Option<Freed>,
 }
 
 /// What the memory model expects of one configuration, on the fullest GPU.

@@ -10,7 +10,7 @@ use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
 
 /// An attempt that may come.
 #[derive(Serialize)]
-pub struct AttemptView {
+pub struct ScriptAttemptView {
     pub attempt: u32,
     pub rungs: Vec<RungForecast>,
     /// Values that are appended to the command line, because they are not changed where they stand.
@@ -38,11 +38,11 @@ pub struct Computed {
 }
 
 /// Attempts as they are shown.
-pub fn attempts(plan: Vec<ScriptAttempt>) -> Vec<AttemptView> {
+pub fn attempts(plan: Vec<ScriptAttempt>) -> Vec<ScriptAttemptView> {
     let counts: Vec<usize> = plan.iter().map(|a| a.rungs.len()).collect();
     let steps = plan.iter().flat_map(|a| a.rungs.clone()).collect();
     let mut rungs = RungForecast::all(steps).into_iter();
-    let view = |(attempt, count): (ScriptAttempt, usize)| AttemptView {
+    let view = |(attempt, count): (ScriptAttempt, usize)| ScriptAttemptView {
         attempt: attempt.attempt,
         rungs: rungs.by_ref().take(count).collect(),
         appended: attempt.appended,

@@ -43,6 +43,8 @@ struct ChangeRow<'a> {
     effect: Effect,
     memory: Option<(&'a MemoryForecast, &'a MemoryForecast)>,
     slower: Option<f64>,
+    /// Whether the memory model sees what it does.
+    seen: bool,
     /// Whether it frees memory where that is fullest, as far as the memory model sees it.
     helps: bool,
 }
@@ -246,7 +248,7 @@ fn numbers((first, last): (u32, u32)) -> String {
 fn effect(effect: Effect) -> TableCell {
     let (word, style): (&str, Option<Style>) = match effect {
         Effect::SameMath => ("same", None),
-        Effect::Resources => ("same", None),
+        Effect::Resources => ("resources", None),
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };
     TableCell::from(word).painted(style)
@@ -282,6 +284,7 @@ impl<'a> ChangeRow<'a> {
             effect,
             memory: before.zip(rungs.last().and_then(|r| r.memory.as_ref())),
             slower: rungs.iter().filter_map(|r| r.slower).fold(None, more_slow),
+            seen: rungs.iter().any(|r| r.frees.is_some()),
             helps: rungs.iter().any(RungForecast::helps),
             changes,
         }
@@ -351,7 +354,8 @@ impl<'a> ChangeRow<'a> {
     }
 
     fn memory_cell(&self) -> String {
-        self.memory.map_or_else(
+        let seen = self.memory.filter(|_| self.seen);
+        seen.map_or_else(
             || "?".to_owned(),
             |(before, after)| format!("{} -> {}", before.shown(), after.shown()),
         )

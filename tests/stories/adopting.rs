@@ -18,7 +18,7 @@ fn a_script_is_understood_and_its_first_rung_is_a_patch() {
         "/d/gems.parquet",
         "submit.slurm:5",
         "is computed there (run.sh:6)",
-        "first rung: halve-batches",
+        "halve-batches  halve the batches",
         "-export BS=${BS:-256}",
         "+export BS=${BS:-128}",
         "+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\",
@@ -136,7 +136,7 @@ fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
         (
             // The folder of the script is looked in, not the one that it runs in.
             "source env/bin/activate\npython3 jobs/main_ppo.py".to_owned(),
-            "verl 0.7.0, as ./env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
+            "verl 0.7.0, as env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
              (but verl/version/version says 0.6.1)",
         ),
         (
@@ -267,7 +267,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     says(&place, &["typed.slurm"], of_types);
     let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
     place.run(&refused).ends(2).says(&[
-        "the script says batch_size itself (job.slurm:3:",
+        "the script says batch_size itself (job.slurm:3)",
         "change it there",
     ]);
 }

@@ -310,8 +310,11 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
          model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
          enable_gradient_checkpointing: false }\n",
     );
-    let plan = place.run(&["plan"]).ends(0);
+    let folded = "these do not help where memory is fullest (--all shows them): 3 offload, 5 smaller-rollout-share";
+    place.run(&["plan"]).ends(0).says(&[folded]);
+    let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[
+        "Not used:",
         "gpu_memory_utilization  0.5 -> 0.3",
         "by the memory model it does not help the fullest phase; used only after a failure in rollout",
     ]);

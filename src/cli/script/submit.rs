@@ -219,7 +219,7 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    print::talk("\nd shows the diffs and everything that was read");
+    print::talk("d shows the diffs and everything that was read");
     loop {
         print::prompt(match job {
             None => "Submit, and resubmit with these changes if it runs out of memory? [y/N/d]: ",
@@ -264,8 +264,14 @@ fn width(stream: impl IsTerminal + AsFd) -> usize {
 fn shown(request: &Request, job: Option<&str>) -> ScriptView {
     let first = if job.is_some() { 2 } else { 1 };
     ScriptView::new(AdoptedScript {
-        request,
+        inputs: request.inputs(),
+        preset: request.preset(),
         adoption: request.adoption().as_ref(),
+        gpu_memory: request.gpu_memory(),
+        not_comparable: request.own_facts().err().map(|why| why.to_string()),
+        doubts: request.doubts(),
+        resumes: request.resumes(&[]),
+        unread: request.unread(),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })

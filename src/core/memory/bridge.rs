@@ -60,7 +60,7 @@ pub fn open_fields<'p>(
         .map(|(field, knob)| (field.as_str(), knob));
     let model = preset.with_role(Role::ModelVariant).take(1);
     let model = model.filter(|_| memory.fields.contains_key(LAYERS));
-    let all = asked.chain(model.map(|knob| (LAYERS, &knob.name)));
+    let all = model.map(|knob| (LAYERS, &knob.name)).chain(asked);
     let open = all.filter(|(field, _)| open(field).is_none());
     open.map(|(_, knob)| knob).collect()
 }
