@@ -196,28 +196,12 @@ impl ScriptView {
         out
     }
 
-    /// All that is known: values with their places, each attempt with its changes and its diff to the one before, the
-    /// rungs that are not used.
+    /// All that is known: each attempt with its changes and its diff to the one before, the rungs that are not used, and
+    /// the values that were read.
     pub fn details(&self) -> String {
         let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
-        out += &self.values.text();
-        for missing in &self.missing {
-            let _ = writeln!(out, "not there: {missing}");
-        }
-        for unread in &self.unread {
-            let _ = writeln!(out, "not read: {unread}; its values are unknown");
-        }
-        out += &self.values.gaps();
-        for Computed { knob, why, wins } in &self.computed {
-            let _ = match wins {
-                Some(wins) => writeln!(
-                    out,
-                    "{knob} {why}, so no rung changes it; to set it, append `{wins}` to the command"
-                ),
-                None => writeln!(out, "{knob} {why}, so no rung changes it"),
-            };
-        }
+        self.gaps(&mut out);
         self.doubts(&mut out);
         let known = self.preset.is_some();
         if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
@@ -237,7 +221,28 @@ impl ScriptView {
         for skipped in &self.not_used {
             let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
         }
+        let _ = write!(out, "\nRead:\n{}", self.values.text());
         out
+    }
+
+    /// What could not be read, or is computed, a line each.
+    fn gaps(&self, out: &mut String) {
+        for missing in &self.missing {
+            let _ = writeln!(out, "not there: {missing}");
+        }
+        for unread in &self.unread {
+            let _ = writeln!(out, "not read: {unread}; its values are unknown");
+        }
+        *out += &self.values.gaps();
+        for Computed { knob, why, wins } in &self.computed {
+            let _ = match wins {
+                Some(wins) => writeln!(
+                    out,
+                    "{knob} {why}, so no rung changes it; to set it, append `{wins}` to the command"
+                ),
+                None => writeln!(out, "{knob} {why}, so no rung changes it"),
+            };
+        }
     }
 
     fn head(&self, all: bool) -> String {
@@ -248,9 +253,7 @@ impl ScriptView {
             None => "framework not recognised. oomctl watches the script and, after a failure, says what to change\n"
                 .to_owned(),
         };
-        // Where memory is known, it stands there.
-        let untold = all || self.now.is_none();
-        if let Some(memory) = self.gpu_memory.as_ref().filter(|_| untold) {
+        if let Some(memory) = self.gpu_memory.as_ref().filter(|_| all) {
             let _ = writeln!(out, "memory of a GPU: {memory}");
         }
         if let Some(job) = &self.job {
@@ -281,9 +284,9 @@ impl ScriptView {
         let open = open.join(", ");
         match &self.now {
             Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
-            Some(now) => format!("{}; --set says whether that fits: {open}", now.now()),
+            Some(now) => format!("{}. Say with --set, to see whether it fits: {open}", now.now()),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!("memory unknown; --set NAME=VALUE says what the script does not: {open}")
+                format!("memory unknown. Say with --set NAME=VALUE what the script leaves open: {open}")
             }
             None => match &self.preset {
                 Some(preset) => {
@@ -332,7 +335,7 @@ impl ScriptView {
         }
         let causes = self.unchanged.iter().map(UnchangedRetry::text);
         let causes = causes.collect::<Vec<_>>().join(", ");
-        format!("unasked: the same again after {causes}; {most}{several}")
+        format!("without asking, resubmits unchanged after {causes}; {most}{several}")
     }
 
     fn attempt<'a>(

@@ -223,7 +223,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     place.write("job.slurm", &script("--gres=gpu:8"));
     place.write("typed.slurm", &script("--gres=gpu:h100:8"));
     let says = |place: &Place, words: &[&str], expected: &str| {
-        let words: Vec<&str> = ["plan"].iter().chain(words).copied().collect();
+        let words: Vec<&str> = ["plan", "--all"].iter().chain(words).copied().collect();
         place
             .run(&words)
             .ends(0)
@@ -235,7 +235,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     table.says(&["memory of a GPU: 79.18GiB, by ", "nvidia.yaml:"]);
     let typed = ["--set", "gpu_type=t4", "job.slurm"];
     place
-        .run(&[&["plan"], &typed[..]].concat())
+        .run(&[&["plan", "--all"], &typed[..]].concat())
         .ends(0)
         .says(&["memory of a GPU: 14.56GiB, by "]);
     place.write(

@@ -127,7 +127,7 @@ fn shown(place: &Place, columns: u16, words: &[&str]) -> String {
     String::from_utf8(seen).unwrap().replace("\r\n", "\n")
 }
 
-const KNOWN: [&str; 4] = ["--set", "gpu_memory=79.18GiB", "--set", "lora_r=0"];
+const KNOWN: [&str; 6] = ["--set", "gpu_memory=79.18GiB", "--set", "lora_r=0", "--set", "trainer=sft"];
 
 #[test]
 fn a_plan_of_ones_own_script_fits_the_screen() {
@@ -263,7 +263,7 @@ fn the_question_has_the_table_and_d_opens_diffs_to_the_attempt_before() {
     assert_eq!(child.wait().unwrap().code(), Some(2), "{seen}");
     for words in [
         "batch_size 8 -> 4 -> 2 -> 1",
-        "if it runs out of memory? [y/N/d]: ",
+        "these changes if memory runs out? [y/N/d] (d: diffs): ",
         "-BATCH=4\n+BATCH=2\n",
         "nothing was submitted",
     ] {

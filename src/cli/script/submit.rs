@@ -219,11 +219,10 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    print::talk("d shows the diffs and everything that was read");
     loop {
         print::prompt(match job {
-            None => "Submit, and resubmit with these changes if it runs out of memory? [y/N/d]: ",
-            Some(_) => "Resubmit with these changes if the job runs out of memory? [y/N/d]: ",
+            None => "Submit, and apply these changes if memory runs out? [y/N/d] (d: diffs): ",
+            Some(_) => "Resubmit with these changes if memory runs out? [y/N/d] (d: diffs): ",
         });
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
