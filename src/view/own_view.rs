@@ -284,9 +284,14 @@ impl ScriptView {
         let open = open.join(", ");
         match &self.now {
             Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
-            Some(now) => format!("{}. Say with --set, to see whether it fits: {open}", now.now()),
+            Some(now) => format!(
+                "{}. Say with --set, to see whether it fits: {open}",
+                now.now()
+            ),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!("memory unknown. Say with --set NAME=VALUE what the script leaves open: {open}")
+                format!(
+                    "memory unknown. Say with --set NAME=VALUE what the script leaves open: {open}"
+                )
             }
             None => match &self.preset {
                 Some(preset) => {
@@ -301,15 +306,14 @@ impl ScriptView {
 
     /// The first attempt that is expected to fit.
     fn first_fit(&self) -> String {
-        let fits = |memory: &MemoryForecast| memory.fits_probability().filter(|p| *p >= SAFE);
-        if self.now.as_ref().and_then(fits).is_some() {
+        let fits = |memory: &MemoryForecast| memory.fits_probability().is_some_and(|p| p >= SAFE);
+        if self.now.as_ref().is_some_and(fits) {
             return String::new();
         }
-        let mut attempts = self.attempts.iter();
-        let first =
-            attempts.find_map(|a| Some((a.attempt, fits(a.rungs.last()?.memory.as_ref()?)?)));
-        match first {
-            Some((attempt, p)) => format!("; attempt {attempt} fits ({p:.2})"),
+        let after =
+            |a: &ScriptAttemptView| a.rungs.last().and_then(|r| r.memory.as_ref().map(fits));
+        match self.attempts.iter().find(|a| after(a) == Some(true)) {
+            Some(attempt) => format!("; attempt {} fits", attempt.attempt),
             None => "; nothing below fits".to_owned(),
         }
     }
@@ -335,7 +339,7 @@ impl ScriptView {
         }
         let causes = self.unchanged.iter().map(UnchangedRetry::text);
         let causes = causes.collect::<Vec<_>>().join(", ");
-        format!("without asking, resubmits unchanged after {causes}; {most}{several}")
+        format!("unasked: resubmits unchanged after {causes}; {most}{several}")
     }
 
     fn attempt<'a>(
