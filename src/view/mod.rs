@@ -17,6 +17,7 @@ pub mod fix_view;
 mod fold;
 pub mod gpus_view;
 pub mod heartbeat;
+pub mod history_metrics;
 pub mod history_view;
 mod incident;
 mod kept;
