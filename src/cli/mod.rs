@@ -101,9 +101,8 @@ enum CliCommand {
     /// Measure the memory of a job or a program on phantom GPUs, without a GPU
     Measure(commands::measure::MeasureArgs),
     /// Show what would change after each out-of-memory
+    #[command(alias = "adopt")]
     Plan(commands::plan::PlanArgs),
-    /// Show what is understood of a job script of your own
-    Adopt(commands::adopt::AdoptArgs),
     /// Find the cells of a sweep that cannot fit; run the others
     Sweep(commands::sweep::SweepArgs),
     /// Propose the fastest configuration that still fits
@@ -199,7 +198,6 @@ fn run(command: CliCommand) -> Result<Exit, CommandFailure> {
         CliCommand::Render(args) => commands::render::run(&args),
         CliCommand::Estimate(args) => commands::estimate::run(&args),
         CliCommand::Plan(args) => commands::plan::run(&args),
-        CliCommand::Adopt(args) => commands::adopt::run(&args),
         CliCommand::Sweep(args) => commands::sweep::run(&args),
         CliCommand::Tune(args) => commands::tune::run(&args),
         CliCommand::Explain(args) => commands::explain::run(&args),

@@ -13,6 +13,8 @@ use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;
+/// From how many times its lower end on an interval is too wide to decide by.
+const WIDE: f64 = 1.5;
 /// Characters of a bar.
 const WIDTH: usize = 30;
 
@@ -102,6 +104,8 @@ pub struct EstimateView {
     predicted_peak_gib: f64,
     low_gib: f64,
     high_gib: f64,
+    /// In two of three cases the peak lies between these.
+    likely_gib: (f64, f64),
     phase: Phase,
     phases: Vec<PhaseView>,
     host_gib_per_node: f64,
@@ -142,7 +146,7 @@ impl EstimateView {
         let per_gpu = estimate.fullest().map_or(0.0, |p| p.host_bytes);
         let resources = job.resources;
         let gpus_per_node = resources.gpus.checked_div(resources.nodes).unwrap_or(0);
-        let fits = estimate.fits_probability;
+        let (fits, likely) = (estimate.fits_probability, estimate.likely_bytes());
         Self {
             schema_version: SCHEMA_VERSION,
             preset: job.preset,
@@ -155,6 +159,7 @@ impl EstimateView {
             predicted_peak_gib: gib(estimate.peak_bytes, 3),
             low_gib: gib(estimate.low_bytes, 3),
             high_gib: gib(estimate.high_bytes, 3),
+            likely_gib: (gib(likely.0, 3), gib(likely.1, 3)),
             phase: estimate.phase,
             phases: phases.collect(),
             host_gib_per_node: gib(per_gpu * count(gpus_per_node), 3),
@@ -227,12 +232,19 @@ impl EstimateView {
             .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
         let _ = writeln!(
             out,
-            "\n{}{probability}: {:.1} GiB expected, 90 % between {:.1} and {:.1}",
+            "\n{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
             Paint(style, self.verdict),
             self.predicted_peak_gib,
-            self.low_gib,
+            self.likely_gib.0,
+            self.likely_gib.1,
             self.high_gib
         );
+        if self.high_gib > WIDE * self.low_gib {
+            out.push_str(
+                "narrower: `oomctl measure -- COMMAND` runs the program's first steps without a GPU, \
+                 `oomctl tune --probe` on the cluster\n",
+            );
+        }
         if self.host_gib_per_node > 0.0 {
             let mem = self
                 .mem

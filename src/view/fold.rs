@@ -46,7 +46,8 @@ pub fn folded(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn fold(line: &str, indent: usize, columns: usize) -> String {
+/// A line on so many columns, further ones behind an indent.
+pub fn fold(line: &str, indent: usize, columns: usize) -> String {
     let below = " ".repeat(indent);
     let options = textwrap::Options::new(columns)
         .subsequent_indent(&below)

@@ -7,7 +7,6 @@
     reason = "looks at the terminal and its locale, and draws on its own clock"
 )]
 
-pub mod adopt_view;
 mod bars;
 pub mod doctor_view;
 pub mod estimate_view;
@@ -45,6 +44,9 @@ pub mod row;
 pub mod run_view;
 pub mod rung_view;
 mod screen;
+mod script_parts;
+mod script_table;
+mod script_values;
 pub mod settings_view;
 mod snapshot_view;
 pub mod sources_view;
@@ -60,7 +62,7 @@ pub mod tune_view;
 mod waiting;
 
 pub use failure::CommandFailure;
-pub use fold::columns;
+pub use fold::{columns, columns_of};
 pub use incident::IncidentView;
 pub use lines::next_step;
 pub use screen::AlternateScreen;

@@ -1,15 +1,25 @@
-//! What a script of the user's own would be run as: the first attempt, and each rung, as a diff of the user's files.
+//! What a script of the user's own would be run as: the attempts in a table, and all that is known of them behind it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::adopt_view::place;
-use super::rung_view::step_text;
+use super::rung_view::{MemoryForecast, before};
+use super::script_parts::{
+    Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
+};
+use super::script_table::{ScriptTable, diff_line};
+use super::script_values::ScriptValues;
 use super::{DIM, NAME, Paint};
-use crate::core::recipe::{LayerKind, Resolved};
-use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan};
-use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
+use crate::core::ladder::Skipped;
+use crate::core::recipe::{LayerKind, Preset, Resolved};
+use crate::core::request::{Inputs, ScriptPlan, UnreadKnob};
+use oomctl_memory::SAFE;
+use oomctl_scripts::Adoption;
+
+/// Reasons that are told where no rung is left.
+const MOST_REASONS: usize = 6;
 
 /// The attempts that may come.
 #[derive(Serialize)]
@@ -41,32 +51,45 @@ pub struct ScriptView {
     /// Where the scripts go against the preset, and what their copies need.
     doubts: Vec<String>,
     #[serde(flatten)]
-    plan: ScriptPlan,
-}
-
-/// A value that code computes.
-#[derive(Serialize)]
-struct Computed {
-    knob: String,
-    why: String,
-    /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
-    wins: Option<String>,
+    values: ScriptValues,
+    /// What an estimate needs and nobody says.
+    asked: Vec<UnreadKnob>,
+    /// Memory as it is; absent where it is unknown.
+    now: Option<MemoryForecast>,
+    attempts: Vec<ScriptAttemptView>,
+    /// Rungs of which none is taken, and why.
+    not_used: Vec<Skipped>,
+    /// Why no rung can be taken.
+    problem: Option<String>,
+    /// What is submitted again unchanged, and how often.
+    unchanged: Vec<UnchangedRetry>,
+    /// Attempts in all.
+    most_attempts: u32,
+    #[serde(skip)]
+    one_rung: bool,
+    /// What becomes of checkpoints.
+    #[serde(skip)]
+    of_checkpoints: BTreeSet<String>,
 }
 
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
     /// What is asked for.
     pub inputs: &'a Inputs,
-    /// The name of the preset that it was assembled from.
-    pub preset: &'a str,
-    /// What is understood of it.
-    pub adoption: Option<&'a Adoption<'a>>,
+    /// The preset that it was assembled from.
+    pub preset: &'a Preset,
     /// Memory of one GPU, where it is known.
     pub gpu_memory: Option<Resolved>,
     /// Why later runs learn nothing of this one.
     pub not_comparable: Option<String>,
     /// Where the scripts go against the preset.
     pub doubts: &'a [String],
+    /// Whether an attempt goes on from a checkpoint.
+    pub resumes: bool,
+    /// What an estimate needs and nobody says.
+    pub unread: Vec<UnreadKnob>,
+    /// What is understood of it.
+    pub adoption: Option<&'a Adoption<'a>>,
     /// The job that is the first attempt, where it was submitted without us.
     pub job: Option<&'a str>,
     /// The attempts that may come.
@@ -76,13 +99,16 @@ pub struct AdoptedScript<'a> {
 impl ScriptView {
     /// The view of a script.
     pub fn new(told: AdoptedScript<'_>) -> Self {
-        let (inputs, adoption) = (told.inputs, told.adoption);
+        let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
         let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
+        let checkpoint = told.preset.checkpoint.iter();
+        let of_checkpoints =
+            checkpoint.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
         Self {
             schema_version: 1,
             run: inputs.run.clone(),
-            preset: recognised.then(|| told.preset.to_owned()),
+            preset: recognised.then(|| told.preset.name.clone()),
             version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
             workdir: inputs.workdir.clone(),
             gpu_memory: told.gpu_memory.map(memory),
@@ -95,41 +121,119 @@ impl ScriptView {
             not_comparable: told.not_comparable,
             taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
             doubts: told.doubts.to_vec(),
-            plan: told.plan,
+            values: adoption.map(ScriptValues::of).unwrap_or_default(),
+            asked: told.unread,
+            now: plan.now.as_ref().map(MemoryForecast::of),
+            attempts: attempts(plan.attempts),
+            not_used: plan.not_used,
+            problem: plan.problem,
+            unchanged: unchanged(inputs, told.resumes),
+            most_attempts: inputs.limits.attempts,
+            one_rung: inputs.one_rung,
+            of_checkpoints: of_checkpoints.cloned().collect(),
         }
     }
 
-    /// The view for people, with the diffs of the scripts or without.
-    pub fn text(&self, diffs: bool) -> String {
-        let mut out = match &self.preset {
-            Some(preset) => format!(
-                "recognised as {}, runs in {}\n",
-                Paint(NAME, preset),
-                self.workdir
-            ),
-            None => format!(
-                "framework not recognised; the script runs in {}. oomctl watches it and, after a failure, says what to change\n",
-                self.workdir
-            ),
+    /// What decides, on few lines: what was read, memory, the attempts in a table.
+    pub fn text(&self, columns: usize) -> String {
+        let mut out = match &self.now {
+            Some(_) => format!("{}\n", self.memory()),
+            None => String::new(),
         };
-        if let Some(version) = &self.version {
-            let _ = writeln!(out, "{version}");
+        out += &self.head(false);
+        let list = |names: &[String]| names.join(", ");
+        if !self.missing.is_empty() {
+            let _ = writeln!(out, "not there: {}", list(&self.missing));
         }
-        if let Some(memory) = &self.gpu_memory {
-            let _ = writeln!(out, "memory of a GPU: {memory}");
+        if !self.unread.is_empty() {
+            let _ = writeln!(
+                out,
+                "not read: {}; its values are unknown",
+                list(&self.unread)
+            );
         }
-        if let Some(job) = &self.job {
-            let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
+        out += &self.values.gaps();
+        if !self.computed.is_empty() {
+            let knobs: Vec<&str> = self.computed.iter().map(|c| c.knob.as_str()).collect();
+            let _ = writeln!(
+                out,
+                "no rung changes {}: the script computes it (--all says where)",
+                knobs.join(", ")
+            );
         }
-        if !self.sbatch.is_empty() {
-            let _ = writeln!(out, "options of sbatch: {}", self.sbatch.join(" "));
+        self.doubts(&mut out);
+        let notes = self.attempts.iter().flat_map(|a| &a.rungs);
+        let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
+        for note in notes
+            .into_iter()
+            .filter(|n| self.of_checkpoints.contains(*n))
+        {
+            let _ = writeln!(out, "note: {note}");
         }
+        if self.now.is_none() {
+            let _ = writeln!(out, "{}", self.memory());
+        }
+        let _ = write!(out, "\n{}", self.table(columns));
+        out
+    }
+
+    fn table(&self, columns: usize) -> String {
+        let attempts = self.attempts.iter().map(|a| (a.attempt, &a.rungs[..]));
+        let mut table = ScriptTable::new(attempts, self.now.as_ref(), |knob, attempt| {
+            self.place(knob, attempt)
+        });
+        table.first = self.job.is_none().then(|| self.first());
+        table.unasked = self.unasked();
+        let mut out = table.text(columns);
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(out, "\nno rung can be taken: {problem}");
+        } else if table.is_empty() {
+            out.push_str("\nno rung: an out-of-memory ends the run\n");
+            for skipped in self.not_used.iter().take(MOST_REASONS) {
+                let _ = writeln!(out, "  {}: {}", skipped.rung, skipped.reason);
+            }
+        }
+        out
+    }
+
+    /// All that is known: each attempt with its changes and its diff to the one before, the rungs that are not used, and
+    /// the values that were read.
+    pub fn details(&self) -> String {
+        let mut out = self.head(true);
+        let _ = writeln!(out, "runs in {}", self.workdir);
+        self.gaps(&mut out);
+        self.doubts(&mut out);
+        let known = self.preset.is_some();
+        if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
+            let _ = writeln!(out, "later runs learn nothing from this one: {why}");
+        }
+        let _ = writeln!(out, "{}\n{}", self.memory(), self.unasked());
+        let (mut said, mut last) = (BTreeSet::new(), self.now.as_ref());
+        for attempt in &self.attempts {
+            self.attempt(attempt, (&mut said, &mut last), &mut out);
+        }
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(out, "\nno rung can be taken: {problem}");
+        }
+        if !self.not_used.is_empty() {
+            out.push_str("\nNot used:\n");
+        }
+        for skipped in &self.not_used {
+            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
+        }
+        let _ = write!(out, "\nRead:\n{}", self.values.text());
+        out
+    }
+
+    /// What could not be read, or is computed, a line each.
+    fn gaps(&self, out: &mut String) {
         for missing in &self.missing {
             let _ = writeln!(out, "not there: {missing}");
         }
         for unread in &self.unread {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
+        *out += &self.values.gaps();
         for Computed { knob, why, wins } in &self.computed {
             let _ = match wins {
                 Some(wins) => writeln!(
@@ -139,84 +243,131 @@ impl ScriptView {
                 None => writeln!(out, "{knob} {why}, so no rung changes it"),
             };
         }
-        for doubt in &self.doubts {
-            let _ = writeln!(out, "note: {doubt}");
+    }
+
+    fn head(&self, all: bool) -> String {
+        let version = self.version.iter();
+        let version: String = version.map(|v| format!("; {v}")).collect();
+        let mut out = match &self.preset {
+            Some(preset) => format!("recognised as {}{version}\n", Paint(NAME, preset)),
+            None => "framework not recognised. oomctl watches the script and, after a failure, says what to change\n"
+                .to_owned(),
+        };
+        if let Some(memory) = self.gpu_memory.as_ref().filter(|_| all) {
+            let _ = writeln!(out, "memory of a GPU: {memory}");
         }
-        if let Some(why) = self
-            .not_comparable
-            .as_ref()
-            .filter(|_| self.preset.is_some())
-        {
-            let _ = writeln!(out, "later runs learn nothing from this one: {why}");
+        if let Some(job) = &self.job {
+            let _ = writeln!(out, "attempt 1 is job {job}, as it was submitted");
         }
-        for attempt in &self.plan.attempts {
-            write(attempt, &mut out, self.taught);
-            if diffs {
-                let _ = write!(out, "\n{}", attempt.diff);
-            }
-        }
-        if let Some(problem) = &self.plan.problem {
-            let _ = writeln!(out, "\nno rung can be taken: {problem}");
-        }
-        if !self.plan.not_used.is_empty() && diffs {
-            out.push_str("\nNot used:\n");
-        }
-        for skipped in self.plan.not_used.iter().filter(|_| diffs) {
-            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
+        if !self.sbatch.is_empty() {
+            let _ = writeln!(out, "options of sbatch: {}", self.sbatch.join(" "));
         }
         out
     }
-}
 
-fn write(attempt: &ScriptAttempt, out: &mut String, taught: bool) {
-    let _ = match attempt.attempt {
-        1 if taught => writeln!(
-            out,
-            "\nattempt 1: your script with the values that earlier runs needed, plus oomctl's own lines"
-        ),
-        1 => writeln!(out, "\nattempt 1: your script, plus oomctl's own lines"),
-        n => writeln!(
-            out,
-            "\nattempt {n}, if attempt {} runs out of GPU memory",
-            n - 1
-        ),
-    };
-    for step in &attempt.rungs {
-        let _ = writeln!(out, "  {}  {}", Paint(NAME, &step.rung), step.title);
-        out.push_str(&step_text(step));
+    fn doubts(&self, out: &mut String) {
+        for doubt in &self.doubts {
+            let _ = writeln!(out, "note: {doubt}");
+        }
     }
-    for knob in &attempt.appended {
-        let note = format!("{knob} is appended to the command line");
-        let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-    }
-}
 
-/// The values that the first call of the program does not give as text.
-fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
-    let knobs = adoption.knobs().into_iter();
-    let computed = knobs.filter_map(|(knob, found)| {
-        let (span, why) = match (&found.state, found.maybe, found.way) {
-            (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
-            (_, true, KnobForm::Composed) => (
-                found.place(),
-                "may be overridden by a file that was not read",
+    fn first(&self) -> &'static str {
+        match self.taught {
+            true => "your script with the values that earlier runs needed",
+            false => "your script, plus oomctl's own lines",
+        }
+    }
+
+    /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
+    fn memory(&self) -> String {
+        let open: Vec<String> = self.asked.iter().map(UnreadKnob::described).collect();
+        let open = open.join(", ");
+        match &self.now {
+            Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
+            Some(now) => format!(
+                "{}. Say with --set, to see whether it fits: {open}",
+                now.now()
             ),
-            (_, true, _) => (found.place(), "is set under a condition"),
-            _ => return None,
+            None if self.asked.iter().any(|a| a.needed) => {
+                format!(
+                    "memory unknown. Say with --set NAME=VALUE what the script leaves open: {open}"
+                )
+            }
+            None => match &self.preset {
+                Some(preset) => {
+                    format!(
+                        "memory unknown: preset {preset} does not say how its values use memory"
+                    )
+                }
+                None => "memory unknown, as the program is".to_owned(),
+            },
+        }
+    }
+
+    /// The first attempt that is expected to fit.
+    fn first_fit(&self) -> String {
+        let fits = |memory: &MemoryForecast| memory.fits_probability().is_some_and(|p| p >= SAFE);
+        if self.now.as_ref().is_some_and(fits) {
+            return String::new();
+        }
+        let after =
+            |a: &ScriptAttemptView| a.rungs.last().and_then(|r| r.memory.as_ref().map(fits));
+        match self.attempts.iter().find(|a| after(a) == Some(true)) {
+            Some(attempt) => format!("; attempt {} fits", attempt.attempt),
+            None => "; nothing below fits".to_owned(),
+        }
+    }
+
+    /// Where the scripts give a knob that an attempt changes.
+    fn place(&self, knob: &str, attempt: u32) -> String {
+        let mut attempts = self.attempts.iter().filter(|a| a.attempt == attempt);
+        let appended = attempts.any(|a| a.appended.iter().any(|name| name == knob));
+        match self.values.place_of(knob).filter(|_| !appended) {
+            Some(place) => place.to_owned(),
+            None => "added".to_owned(),
+        }
+    }
+
+    fn unasked(&self) -> String {
+        let most = format!("{} attempts at most", self.most_attempts);
+        let several = match self.now.is_some() && !self.one_rung {
+            true => "; several rungs at once where one would not do",
+            false => "",
         };
-        let at = place(&adoption.reading, span);
-        let spelling = knob.spellings.first()?;
-        let sign = if spelling.name().starts_with('-') {
-            " "
-        } else {
-            "="
+        if self.unchanged.is_empty() {
+            return format!("{most}{several}");
+        }
+        let causes = self.unchanged.iter().map(UnchangedRetry::text);
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        format!("unasked: resubmits unchanged after {causes}; {most}{several}")
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        attempt: &'a ScriptAttemptView,
+        (said, last): (&mut BTreeSet<&'a String>, &mut Option<&'a MemoryForecast>),
+        out: &mut String,
+    ) {
+        let _ = match attempt.attempt {
+            1 => writeln!(out, "\nattempt 1: {}", self.first()),
+            n => writeln!(
+                out,
+                "\nattempt {n}, if attempt {} runs out of GPU memory",
+                n - 1
+            ),
         };
-        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
-        Some(Computed {
-            knob: knob.name.clone(),
-            why: format!("{why} ({at})"),
-            wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
-        })
-    });
-    computed.collect()
+        for (i, rung) in attempt.rungs.iter().enumerate() {
+            let _ = writeln!(out, "  {}  {}", rung.name(), rung.step.title);
+            out.push_str(&rung.text(before(*last, &attempt.rungs, i), said));
+        }
+        *last = attempt.rungs.last().map_or(*last, |r| r.memory.as_ref());
+        for knob in &attempt.appended {
+            let note = format!("{knob} is appended to the command line");
+            let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
+        }
+        out.push('\n');
+        for line in attempt.since.lines() {
+            let _ = writeln!(out, "{}", diff_line(line));
+        }
+    }
 }

@@ -37,7 +37,12 @@ impl Pager {
         let Some(stdin) = self.child.as_mut().and_then(|child| child.stdin.as_mut()) else {
             return print::piece(text);
         };
-        match stdin.write_all(print::terminal_safe(text).as_bytes()) {
+        let text = print::terminal_safe(text);
+        let text = match anstream::AutoStream::choice(&std::io::stdout()) {
+            anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+            _ => text,
+        };
+        match stdin.write_all(text.as_bytes()) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(e) => Err(CommandFailure::refused(format!(

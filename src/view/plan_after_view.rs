@@ -1,5 +1,6 @@
 //! The decision after a failure, in text and JSON.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -95,10 +96,11 @@ impl PlanAfterView {
         {
             let _ = writeln!(out, "  {line}");
         }
+        let mut said = BTreeSet::new();
         for (i, rung) in self.steps.iter().enumerate() {
             let (title, effect) = (&rung.step.title, rung.step.effect.describe());
             let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
-            out.push_str(&rung.text_after(before(self.now.as_ref(), &self.steps, i)));
+            out.push_str(&rung.text_after(before(self.now.as_ref(), &self.steps, i), &mut said));
         }
         match &self.shortfall {
             Some(shortfall) => {

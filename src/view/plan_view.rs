@@ -1,5 +1,6 @@
 //! What `oomctl plan` shows: the ladder rung by rung, with what the memory model expects.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -42,13 +43,27 @@ impl PlanView {
         }
     }
 
-    /// The ladder for people; with the table of phases where it is not wider than this.
-    pub fn text(&self, columns: usize) -> String {
+    /// The ladder for people; with the table of phases where it is not wider than `columns`. Rungs that do not help and
+    /// those that are not used stand in a line, unless `all` is asked for.
+    pub fn text(&self, columns: usize, all: bool) -> String {
         let mut out = self.head();
-        for i in 0..self.rungs.len() {
-            self.rung(i, &mut out);
+        let mut said = BTreeSet::new();
+        let (shown, folded): (Vec<_>, Vec<_>) =
+            (0..self.rungs.len()).partition(|i| all || self.rungs[*i].helps());
+        for i in shown {
+            self.rung(i, &mut said, &mut out);
         }
-        if !self.not_used.is_empty() {
+        if !folded.is_empty() {
+            let names = folded
+                .iter()
+                .map(|i| format!("{} {}", i + 2, self.rungs[*i].step.rung));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let _ = writeln!(
+                out,
+                "\nBy the memory model these do not help where memory is fullest (--all shows them): {names}"
+            );
+        }
+        if all && !self.not_used.is_empty() {
             out.push_str("\nNot used:\n");
             for skipped in &self.not_used {
                 let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
@@ -87,12 +102,12 @@ impl PlanView {
     fn head(&self) -> String {
         let version = self.framework_version.as_deref();
         let version = version.map_or_else(String::new, |v| format!(" {v}"));
-        let mut out = match &self.start {
-            Some(start) => format!("{}\n", start_view::text(start)),
+        let mut out = match &self.now {
+            Some(now) => format!("{}\n", now.now()),
             None => String::new(),
         };
-        if let Some(now) = &self.now {
-            let _ = writeln!(out, "{}", now.now());
+        if let Some(start) = &self.start {
+            let _ = writeln!(out, "{}", start_view::text(start));
         }
         let _ = writeln!(
             out,
@@ -106,10 +121,11 @@ impl PlanView {
         out
     }
 
-    fn rung(&self, i: usize, out: &mut String) {
+    fn rung<'a>(&'a self, i: usize, said: &mut BTreeSet<&'a String>, out: &mut String) {
         let rung = &self.rungs[i];
         let _ = writeln!(out, "\n{:>3}  {}  {}", i + 2, rung.name(), rung.step.title);
-        out.push_str(&rung.text(rung_view::before(self.now.as_ref(), &self.rungs, i)));
+        let before = rung_view::before(self.now.as_ref(), &self.rungs, i);
+        out.push_str(&rung.text(before, said));
     }
 
     /// A line for each attempt, a column for each phase; empty where memory is not known.

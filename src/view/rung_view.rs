@@ -1,5 +1,6 @@
 //! A rung as people see it: what it changes, what the memory model expects after it, what it costs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -18,14 +19,14 @@ pub struct RungForecast {
     pub step: Step,
     /// Share of its speed that the job loses by this lap; absent where the preset does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
-    slower: Option<f64>,
+    pub slower: Option<f64>,
     /// Share that it has lost by now, by all rungs of which the preset says it.
     slower_so_far: f64,
     /// After it and those before it; absent where the model cannot be asked.
     pub memory: Option<MemoryForecast>,
     /// What it frees of the GPU's memory; absent where the model does not see that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    frees: Option<Freed>,
+    pub frees: Option<Freed>,
 }
 
 /// What the memory model expects of one configuration, on the fullest GPU.
@@ -66,14 +67,23 @@ impl RungForecast {
         steps.into_iter().map(rung).collect()
     }
 
+    /// Whether it frees memory where that is fullest, or the memory model does not see what it does.
+    pub fn helps(&self) -> bool {
+        self.frees.as_ref().is_none_or(|frees| frees.fullest)
+    }
+
     /// Its name, for people.
     pub fn name(&self) -> Paint<'_> {
         Paint(NAME, &self.step.rung)
     }
 
-    /// What it changes, what of memory, and what it costs, one a line.
-    pub fn text(&self, before: Option<&MemoryForecast>) -> String {
-        let mut out = step_text(&self.step);
+    /// What it changes, what of memory, and what it costs, one a line. A remark that was `said` is not said again.
+    pub fn text<'a>(
+        &'a self,
+        before: Option<&MemoryForecast>,
+        said: &mut BTreeSet<&'a String>,
+    ) -> String {
+        let mut out = step_text(&self.step, said);
         if let (Some(before), Some(after)) = (before, &self.memory) {
             let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
         }
@@ -85,8 +95,12 @@ impl RungForecast {
     }
 
     /// The same after a failure, for which it is taken: what it frees in other phases is not told.
-    pub fn text_after(&self, before: Option<&MemoryForecast>) -> String {
-        let mut out = step_text(&self.step);
+    pub fn text_after<'a>(
+        &'a self,
+        before: Option<&MemoryForecast>,
+        said: &mut BTreeSet<&'a String>,
+    ) -> String {
+        let mut out = step_text(&self.step, said);
         if let (Some(before), Some(after)) = (before, &self.memory)
             && (after.phase != before.phase || after.shown() != before.shown())
         {
@@ -111,8 +125,13 @@ impl RungForecast {
 
 impl MemoryForecast {
     /// Its peak as it is shown.
-    fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         format!("{:.0}", self.peak_gib)
+    }
+
+    /// The probability to fit, where the memory of a GPU is known.
+    pub fn fits_probability(&self) -> Option<f64> {
+        self.fits_probability
     }
 
     /// Of an estimate.
@@ -245,13 +264,13 @@ fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
     )
 }
 
-/// The changes and remarks of a rung, one a line.
-pub fn step_text(step: &Step) -> String {
+/// The changes and new remarks of a rung, one a line.
+fn step_text<'a>(step: &'a Step, said: &mut BTreeSet<&'a String>) -> String {
     let mut out = String::new();
     for line in change_lines(&step.changes) {
         let _ = writeln!(out, "       {line}");
     }
-    for note in &step.notes {
+    for note in step.notes.iter().filter(|note| said.insert(note)) {
         let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
     }
     out

@@ -40,6 +40,11 @@ impl TableCell {
         Self { style, ..self }
     }
 
+    /// Columns that it takes.
+    pub fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+
     fn padded(&self, side: Side, width: usize) -> String {
         let text = &self.text;
         let text = match side {

@@ -133,7 +133,7 @@ fn example(document: &str) -> tempfile::TempDir {
     }
     // The script that the reader of docs/adopt.md and README.md has.
     let script = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=4\n";
-    for name in ["submit_grpo.slurm", "my_job.slurm"] {
+    for name in ["submit_grpo.slurm", "my_job.slurm", "train.sbatch"] {
         fs::write(dir.path().join(name), script).unwrap();
     }
     dir
@@ -165,7 +165,7 @@ fn every_command_line_parses_and_cheap_ones_run() {
             }
             // Behind a `--` it would be the program's, and behind a script the script's.
             let takes_script =
-                ["adopt", "fix", "measure", "plan", "submit"].contains(&words[0].as_str());
+                ["estimate", "fix", "measure", "plan", "submit"].contains(&words[0].as_str());
             let script = |w: &String| takes_script && w.contains(".s") && !w.starts_with('-');
             let end = words.iter().position(|w| w == "--" || script(w));
             words.truncate(end.unwrap_or(words.len()));
@@ -511,11 +511,11 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
     .unwrap();
     let script = "#!/bin/bash\ntorchrun train_mylab.py --config conf.yaml --tokens_per_gpu 512\n";
     fs::write(folder.path().join("a.sh"), script).unwrap();
-    let adopt = ["adopt", "a.sh"].map(str::to_owned);
+    let adopt = ["plan", "--all", "a.sh"].map(str::to_owned);
     let adopted = said(&oomctl(folder.path(), &adopt), 0, "adopt");
     for line in [
         "recognised as mylab",
-        "first rung: halve-tokens",
+        "halve-tokens",
         "+torchrun",
         "512 -> 256",
     ] {
@@ -525,7 +525,7 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
     fs::write(folder.path().join("oomctl.yaml"), "preset: trl\n").unwrap();
     let refused = said(&oomctl(folder.path(), &["render".to_owned()]), 5, "render");
     assert!(refused.contains("it has no templates"), "{refused}");
-    assert!(refused.contains("oomctl adopt SCRIPT"), "{refused}");
+    assert!(refused.contains("oomctl plan SCRIPT"), "{refused}");
 }
 
 /// A story without what differs from run to run: durations, GPU-hours, how often the job was seen.

@@ -10,19 +10,21 @@ fn a_script_is_understood_and_its_first_rung_is_a_patch() {
     let place = Place::bare();
     place.write("submit.slurm", SUBMIT);
     place.write("run.sh", RUN);
-    let done = place.run(&["adopt", "submit.slurm", "gems"]).ends(0);
+    let done = place
+        .run(&["plan", "--all", "submit.slurm", "gems"])
+        .ends(0);
     done.says(&[
         "recognised as verl-grpo",
         "/d/gems.parquet",
         "submit.slurm:5",
         "is computed there (run.sh:6)",
-        "first rung: halve-batches",
+        "halve-batches  halve the batches",
         "-export BS=${BS:-256}",
         "+export BS=${BS:-128}",
         "+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\",
     ]);
     let view = place
-        .run(&["adopt", "--json", "submit.slurm", "gems"])
+        .run(&["plan", "--json", "submit.slurm", "gems"])
         .ends(0)
         .json();
     assert_eq!(view["schema_version"], 1);
@@ -36,18 +38,16 @@ fn a_value_that_is_computed_is_given_where_it_wins() {
     let place = Place::bare();
     place.write("submit.slurm", SUBMIT);
     place.write("run.sh", RUN);
-    let set = "gpu_memory_utilization=0.5";
-    let done = place.run(&["adopt", "--set", set, "submit.slurm"]).ends(0);
+    let done = place.run(&["adopt", "--all", "submit.slurm"]).ends(0);
     done.says(&[
-        "gpu_memory_utilization is appended to the command line",
-        "+  actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+        "to set it, append `actor_rollout_ref.rollout.gpu_memory_utilization=VALUE` to the command",
     ]);
-    let wrong = ["adopt", "--set", "no_such_knob=1", "submit.slurm"];
+    let wrong = ["plan", "--set", "no_such_knob=1", "submit.slurm"];
     place
         .run(&wrong)
-        .ends(5)
-        .says(&["no knob named no_such_knob"]);
-    place.run(&["adopt", "nowhere.slurm"]).ends(5);
+        .ends(2)
+        .says(&["--set no_such_knob=1 before SCRIPT does not count"]);
+    place.run(&["plan", "--all", "nowhere.slurm"]).ends(5);
 }
 
 #[test]
@@ -58,15 +58,15 @@ fn what_is_missing_and_what_is_no_shell_is_said() {
         "#!/usr/bin/env python3\n#SBATCH --mem=1G\nprint('it(\n",
     );
     place
-        .run(&["adopt", "a.py"])
+        .run(&["plan", "--all", "a.py"])
         .ends(0)
-        .says(&["no preset knows", "cannot read: a.py:"]);
+        .says(&["framework not recognised", "cannot read: a.py:"]);
     place.write(
         "b.sh",
         "source env.sh\npython3 -m verl.trainer.main_ppo data.train_batch_size=8\n",
     );
     place
-        .run(&["adopt", "b.sh"])
+        .run(&["plan", "--all", "b.sh"])
         .ends(0)
         .says(&["not there: env.sh"]);
 }
@@ -92,7 +92,10 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
         ),
     ] {
         place.write("job.slurm", &script(line));
-        place.run(&["adopt", "job.slurm"]).ends(0).says(&[says]);
+        place
+            .run(&["plan", "--all", "job.slurm"])
+            .ends(0)
+            .says(&[says]);
         let done = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
         done.says(&[says]);
     }
@@ -133,7 +136,7 @@ fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
         (
             // The folder of the script is looked in, not the one that it runs in.
             "source env/bin/activate\npython3 jobs/main_ppo.py".to_owned(),
-            "verl 0.7.0, as ./env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
+            "verl 0.7.0, as env/lib/python3.12/site-packages/verl-0.7.0.dist-info says \
              (but verl/version/version says 0.6.1)",
         ),
         (
@@ -146,7 +149,10 @@ fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
         ),
     ] {
         place.write("job.slurm", &script(&lines));
-        place.run(&["adopt", "job.slurm"]).ends(0).says(&[says]);
+        place
+            .run(&["plan", "--all", "job.slurm"])
+            .ends(0)
+            .says(&[says]);
     }
 }
 
@@ -163,10 +169,10 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
         "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrl grpo --per_device_train_batch_size 8\n",
     );
     place
-        .run(&["adopt", "job.slurm"])
+        .run(&["plan", "--all", "job.slurm"])
         .ends(0)
         .says(&["TRL 0.20.0, as "]);
-    let none = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
+    let none = ["plan", "--all", "--sbatch=--export=NONE", "job.slurm"];
     place.run(&none).ends(0).says(&["TRL version not found"]);
 }
 
@@ -193,13 +199,16 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
             "job.sh",
             &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{run}\n"),
         );
-        let done = place.run(&["plan", "job.sh"]).ends(0);
+        let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
         done.says(&[
             named,
             "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is unknown",
         ]);
         assert!(!done.out.contains("the file gives no"), "{}", done.out);
-        place.run(&["adopt", "job.sh"]).ends(0).says(&[named]);
+        place
+            .run(&["plan", "--all", "job.sh"])
+            .ends(0)
+            .says(&[named]);
     }
 }
 
@@ -214,7 +223,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     place.write("job.slurm", &script("--gres=gpu:8"));
     place.write("typed.slurm", &script("--gres=gpu:h100:8"));
     let says = |place: &Place, words: &[&str], expected: &str| {
-        let words: Vec<&str> = ["plan"].iter().chain(words).copied().collect();
+        let words: Vec<&str> = ["plan", "--all"].iter().chain(words).copied().collect();
         place
             .run(&words)
             .ends(0)
@@ -222,11 +231,11 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     };
     let set = ["--set", "gpu_memory=80GiB", "job.slurm"];
     says(&place, &set, "80GiB, by --set gpu_memory=80GiB");
-    let table = place.run(&["plan", "typed.slurm"]).ends(0);
+    let table = place.run(&["plan", "--all", "typed.slurm"]).ends(0);
     table.says(&["memory of a GPU: 79.18GiB, by ", "nvidia.yaml:"]);
     let typed = ["--set", "gpu_type=t4", "job.slurm"];
     place
-        .run(&[&["plan"], &typed[..]].concat())
+        .run(&[&["plan", "--all"], &typed[..]].concat())
         .ends(0)
         .says(&["memory of a GPU: 14.56GiB, by "]);
     place.write(
@@ -238,7 +247,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
         "cluster: ours\nfacts:\n  gpu_types:\n    - { name: H100, memory: 93.5GiB, set: { gpu_type: h100 } }\nknobs: { gpu_type: v100, gpu_memory: 16GiB }\n",
     );
     says(&place, &["job.slurm"], "24GiB, by oomctl.yaml:2");
-    place.run(&["plan", "job.slurm"]).ends(0).says(&[
+    place.run(&["plan", "--all", "job.slurm"]).ends(0).says(&[
         "note: batch_size under `knobs:` of oomctl.yaml is for templates; the script gives its values itself",
     ]);
     place.set("OOMCTL_GPU_MEMORY", "40GiB");
@@ -249,15 +258,18 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
         "memory of a GPU: 16GiB, by ",
         "/presets/clusters/ours.yaml:5\n",
     ];
-    place.run(&["plan", "job.slurm"]).ends(0).says(&of_profile);
+    place
+        .run(&["plan", "--all", "job.slurm"])
+        .ends(0)
+        .says(&of_profile);
     // What the profile says of its usual GPUs is not said of those that the script asks for.
     let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
     says(&place, &["typed.slurm"], of_types);
     let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
-    place
-        .run(&refused)
-        .ends(2)
-        .says(&["--set before SCRIPT is for templates", "--set gpu_memory=…"]);
+    place.run(&refused).ends(2).says(&[
+        "the script says batch_size itself (job.slurm:3)",
+        "change it there",
+    ]);
 }
 
 #[test]
@@ -271,7 +283,7 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         "job.sh",
         "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 train.py --batch-size 64 --lr 0.1 --output_device 0\n",
     );
-    let done = place.run(&["plan", "job.sh"]).ends(0);
+    let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
     done.says(&[
         "recognised as data-parallel",
         "output_device  0 -> 3",
@@ -283,7 +295,7 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         "from torch.nn.parallel import DistributedDataParallel\nmodel = DistributedDataParallel(build())\n",
     );
     place
-        .run(&["plan", "job.sh"])
+        .run(&["plan", "--all", "job.sh"])
         .ends(0)
         .says(&["recognised as torchrun"]);
 }
@@ -294,7 +306,7 @@ fn a_rung_of_which_a_part_cannot_be_taken_does_not_claim_what_it_would_do_as_a_w
     let words = "--per_device_train_batch_size 8 --gradient_accumulation_steps $(cat steps)";
     let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun run_clm.py {words}\n");
     place.write("job.sh", &script);
-    let done = place.run(&["plan", "job.sh"]).ends(0);
+    let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
     done.says(&["per_device_train_batch_size  8 -> 4  (changes training)"]);
     assert!(
         !done.out.contains("the effective batch stays"),
@@ -309,12 +321,12 @@ fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_script
     place.set("BS", "128");
     let script = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --batch_size ${BS:-32} --gradient_accumulation_steps 1\n";
     place.write("job.slurm", script);
-    let given = ["adopt", "--sbatch=--export=BS=64", "job.slurm"];
+    let given = ["plan", "--all", "--sbatch=--export=BS=64", "job.slurm"];
     place.run(&given).ends(0).says(&[
         "batch_size                   64",
         "+python train.py --batch_size 32",
     ]);
-    let withheld = ["adopt", "--sbatch=--export=NONE", "job.slurm"];
+    let withheld = ["plan", "--all", "--sbatch=--export=NONE", "job.slurm"];
     place
         .run(&withheld)
         .ends(0)

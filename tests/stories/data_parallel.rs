@@ -137,7 +137,7 @@ fn a_gpu_on_which_somebody_else_holds_memory_is_left_out_in_the_end() {
 fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
     let place = example();
     let order = |more: &[&str]| {
-        let words: Vec<&str> = ["plan"].iter().chain(more).copied().collect();
+        let words: Vec<&str> = ["plan", "--all"].iter().chain(more).copied().collect();
         let told = place.run(&words).ends(0).out;
         let names = [
             "distributed",

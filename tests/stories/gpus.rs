@@ -407,10 +407,15 @@ fn watching_as_json_is_a_document_a_line() {
 
 /// The two ends of a new terminal: ours, and that of a program.
 pub fn terminal() -> (OwnedFd, OwnedFd) {
+    terminal_of(80)
+}
+
+/// The same with so many columns.
+pub fn terminal_of(columns: u16) -> (OwnedFd, OwnedFd) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize {
         ws_row: 24,
-        ws_col: 80,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };

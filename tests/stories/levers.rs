@@ -162,7 +162,7 @@ fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
 
 /// The commands of a plan's attempts: what each starts with `word` and adds to the lines before it.
 fn commands(place: &Place, script: &str, word: &str) -> Vec<String> {
-    let plan = place.run(&["plan", script]).ends(0);
+    let plan = place.run(&["plan", "--all", script]).ends(0);
     let added = plan.out.lines().filter_map(|l| l.strip_prefix('+'));
     let commands = added.filter(|l| l.starts_with(word));
     commands.map(str::to_owned).collect()
@@ -249,7 +249,7 @@ fn nemo_rl_offloads_all_states_or_none_and_halves_what_its_budgets_are_computed_
         "run.sh",
         "#!/bin/bash\nuv run examples/run_grpo.py --config grpo.yaml\n",
     );
-    let plan = place.run(&["plan", "run.sh"]).ends(0);
+    let plan = place.run(&["plan", "--all", "run.sh"]).ends(0);
     plan.says(&[
         "train_micro_batch_size  2 -> 1",
         "-  train_micro_batch_size: 2\n+  train_micro_batch_size: 1\n",
@@ -310,8 +310,11 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
          model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
          enable_gradient_checkpointing: false }\n",
     );
-    let plan = place.run(&["plan"]).ends(0);
+    let folded = "these do not help where memory is fullest (--all shows them): 3 offload, 5 smaller-rollout-share";
+    place.run(&["plan"]).ends(0).says(&[folded]);
+    let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[
+        "Not used:",
         "gpu_memory_utilization  0.5 -> 0.3",
         "by the memory model it does not help the fullest phase; used only after a failure in rollout",
     ]);

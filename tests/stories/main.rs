@@ -64,6 +64,7 @@ mod running;
 mod sampler;
 mod scheduler_fake;
 mod schema;
+mod script_table;
 mod shell;
 mod slurm;
 mod snapshot;

@@ -181,7 +181,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     place.run(&words).ends(0).says(&[
         "start      as in run r, attempt 3, which fitted",
         "batch_size 32 -> 8",
-        "attempt 1: your script with the values that earlier runs needed",
+        "your script with the values that earlier runs needed",
     ]);
     let log = place.read(".oomctl/runs/s/attempt-1/slurm.out");
     assert!(log.contains("batch 8 of"), "{log}");
@@ -206,11 +206,11 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
 fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
     let place = place();
     let done = place.run(&["submit", "job.slurm"]).ends(2);
-    done.says(&["there is no terminal", "--yes", "+BS=16"]);
+    done.says(&["there is no terminal", "--yes", "batch_size 32 -> 1,"]);
     assert!(!place.root.join(".oomctl/runs").exists());
     for words in [
         ["submit", "--dry-run", "job.slurm"],
-        ["plan", "job.slurm", "--json"],
+        ["plan", "--all", "job.slurm"],
     ] {
         let done = place.run(&words).ends(0);
         done.says(&["halve-batch-keep-effective", "+BS=16"]);
@@ -222,7 +222,7 @@ fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
     place
         .run(&["submit", "--yes", "--run", "r", "job.slurm"])
         .ends(0);
-    place.run(&["plan", "r"]).ends(0).says(&["+BS=16"]);
+    place.run(&["plan", "--all", "r"]).ends(0).says(&["+BS=16"]);
 }
 
 #[test]
@@ -305,16 +305,11 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
         moved.into_iter().all(|c| c["knob"] != "batch_size"),
         "{view}"
     );
-    let told = place.run(&["plan", "job.slurm"]).ends(0);
+    let told = place.run(&["plan", "--all", "job.slurm"]).ends(0);
     told.says(&[
         "batch_size is computed there (tools/train.sh:5), so no rung changes it",
         "--batch_size VALUE",
     ]);
-    let wins = ["adopt", "--set", "batch_size=8", "job.slurm"];
-    place
-        .run(&wins)
-        .ends(0)
-        .says(&["batch_size is appended to the command line"]);
 }
 
 /// Slurm's commands as a site without accounting has them, with one job that somebody submitted.
@@ -462,7 +457,7 @@ fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
 fn a_script_without_an_interpreter_is_planned_and_run_and_its_copy_gets_one() {
     let place = place();
     place.write("plain.sh", JOB.strip_prefix("#!/bin/bash\n").unwrap());
-    let plan = place.run(&["plan", "plain.sh"]).ends(0);
+    let plan = place.run(&["plan", "--all", "plain.sh"]).ends(0);
     plan.says(&["plain.sh has no interpreter line; oomctl's copy begins with `#!/bin/bash`"]);
     let words = ["submit", "--yes", "--watch", "--run", "r", "plain.sh"];
     place.run(&words).ends(0);
@@ -477,7 +472,7 @@ fn a_script_without_an_interpreter_is_planned_and_run_and_its_copy_gets_one() {
 fn a_program_that_is_given_no_knob_is_one_that_no_preset_knows() {
     let place = place();
     place.write("web.slurm", "#!/bin/bash\npython -m http.server 8000\n");
-    let plan = place.run(&["plan", "web.slurm"]).ends(0);
+    let plan = place.run(&["plan", "--all", "web.slurm"]).ends(0);
     plan.says(&["framework not recognised"]);
 }
 
@@ -532,7 +527,7 @@ fn no_default_stands_in_for_a_length_that_is_given_under_a_condition() {
     // 3072 tokens are the longest sequence that the script may have; the default response would allow half of it.
     let budget = |knob: &String| knob.contains("max_token_len");
     assert!(!knobs.iter().any(budget), "{knobs:?}\n{added}");
-    let done = place.run(&["plan", "run.slurm"]).ends(0);
+    let done = place.run(&["plan", "--all", "run.slurm"]).ends(0);
     done.says(&["it depends on max_response_length, which is unknown"]);
 }
 
@@ -550,7 +545,7 @@ fn a_script_that_breaks_a_rule_is_believed_and_the_ladder_climbed() {
         "{knobs:?}"
     );
     assert!(!knobs.contains(&"train_batch_size".to_owned()), "{knobs:?}");
-    place.run(&["plan", "run.slurm"]).ends(0).says(&[
+    place.run(&["plan", "--all", "run.slurm"]).ends(0).says(&[
         "train_batch_size = 0 is below its least value 1 (run.slurm:5); no rung changes it",
         "rollout.name = trtllm is not one of vllm, sglang",
     ]);
@@ -602,7 +597,7 @@ fn a_script_starts_the_same_stack_in_its_checkout_and_elsewhere() {
         "name=vllm actor_rollout_ref.actor.strategy=megatron",
     );
     let named = |script: &str| {
-        let view = place.run(&["adopt", "--json", script]).ends(0).json();
+        let view = place.run(&["plan", "--json", script]).ends(0).json();
         view["preset"].as_str().unwrap().to_owned()
     };
     let all = [("grpo", &text), ("ppo", &ppo), ("megatron", &megatron)];
@@ -716,7 +711,7 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
     ] {
         let line = format!("{launcher} train.py --batch_size 8 --gradient_accumulation_steps 2");
         place.write("loop.slurm", &format!("#!/bin/bash\n{line}\n"));
-        let plan = place.run(&["plan", "loop.slurm"]).ends(0);
+        let plan = place.run(&["plan", "--all", "loop.slurm"]).ends(0);
         plan.says(&[
             "recognised as torchrun",
             "8 -> 4",
@@ -727,7 +722,7 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
         "plain.slurm",
         "#!/bin/bash\ntorchrun train.py --batch_size 8\n",
     );
-    let plan = place.run(&["plan", "plain.slurm"]).ends(0);
+    let plan = place.run(&["plan", "--all", "plain.slurm"]).ends(0);
     plan.says(&["the effective batch is halved too\n"]);
 }
 
@@ -768,8 +763,8 @@ fn a_spelling_that_no_preset_lists_is_no_reason_to_refuse_a_script() {
         ),
     ] {
         place.write("run.slurm", &format!("#!/bin/bash\n{command}\n"));
-        let plan = place.run(&["plan", "run.slurm"]).ends(0);
-        plan.says(&[&format!("recognised as {preset},"), " 8 -> 4  ("]);
+        let plan = place.run(&["plan", "--all", "run.slurm"]).ends(0);
+        plan.says(&[&format!("recognised as {preset}"), " 8 -> 4  ("]);
     }
 }
 
@@ -782,7 +777,7 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
     for (save, there) in [("2", true), ("0", false)] {
         let line = format!("python run_clm.py --per_device_train_batch_size 8 --save_steps {save}");
         place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
-        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        let plan = place.run(&["plan", "--all", "clm.slurm"]).ends(0);
         assert_eq!(plan.out.contains(told), there, "{}", plan.told());
     }
     // Where the version is known, what it does is said, or nothing.
@@ -790,7 +785,7 @@ fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_check
         let line = "python run_clm.py --per_device_train_batch_size 8 --save_steps 2";
         place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));
         place.write("oomctl.yaml", &format!("transformers_version: {version}\n"));
-        let plan = place.run(&["plan", "clm.slurm"]).ends(0);
+        let plan = place.run(&["plan", "--all", "clm.slurm"]).ends(0);
         let says = plan
             .out
             .contains("trains with the checkpoint's per_device_train_batch_size");
@@ -821,7 +816,7 @@ fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
         ),
     ] {
         place.write("run.sh", &format!("#!/bin/bash\n{words} {more}\n"));
-        let plan = place.run(&["plan", "run.sh"]).ends(0);
+        let plan = place.run(&["plan", "--all", "run.sh"]).ends(0);
         let text = plan.told();
         assert!(text.contains(there), "{text}");
         assert!(!text.contains(never), "{text}");
@@ -844,7 +839,7 @@ fn how_large_a_node_is_is_said_in_a_cluster_profile() {
         "cluster: mine\nfacts:\n  gpus_per_node: 8\n  node_memory: 500GiB\n",
     );
     let more = place.run(&["plan", "--cluster", "mine", "job.sh"]).ends(0);
-    more.says(&["more-gpus", "nproc_per_node"]);
+    more.says(&["nproc_per_node 2 -> 4 -> 8"]);
 }
 
 /// What a script submits itself is another job than the one that is watched.
@@ -872,11 +867,11 @@ fn a_script_that_submits_jobs_itself_is_told_so() {
         ),
     ] {
         place.write("go.sh", &format!("#!/bin/bash\n{line}\n"));
-        let plan = place.run(&["plan", "go.sh"]).ends(0);
+        let plan = place.run(&["plan", "--all", "go.sh"]).ends(0);
         assert!(plan.told().contains(told), "{}", plan.told());
     }
     // The job that is submitted there is understood with the variable that it is handed.
-    let mut words = place.command(&["plan", "ray.sub"]);
+    let mut words = place.command(&["plan", "--all", "ray.sub"]);
     let plan = words
         .env("COMMAND", format!("python {nemo}"))
         .output()
@@ -904,7 +899,7 @@ fn that_a_program_begins_at_step_0_each_time_is_told_where_it_is_known() {
     ] {
         let line = format!("{start} --per_device_train_batch_size 8");
         place.write("sft.slurm", &format!("#!/bin/bash\n{line}\n"));
-        let plan = place.run(&["plan", "sft.slurm"]).ends(0);
+        let plan = place.run(&["plan", "--all", "sft.slurm"]).ends(0);
         plan.says(&["recognised as trl"]);
         let told = plan.out.contains("each attempt starts at step 0");
         assert_eq!(told, there, "{}", plan.told());
@@ -937,7 +932,7 @@ fn a_script_that_lies_where_a_module_does_is_that_modules() {
         ),
     ] {
         place.write("job.sh", &format!("#!/bin/bash\n{start} {words}\n"));
-        let plan = place.run(&["plan", "job.sh"]).ends(0);
-        plan.says(&[&format!("recognised as {preset},")]);
+        let plan = place.run(&["plan", "--all", "job.sh"]).ends(0);
+        plan.says(&[&format!("recognised as {preset};")]);
     }
 }

@@ -57,7 +57,17 @@ pub struct Estimate {
     pub fits_probability: Option<f64>,
 }
 
+/// One standard deviation as a share of the half of a 90 % interval.
+const DEVIATION: f64 = 1.0 / 1.645;
+
 impl Estimate {
+    /// Between which amounts the peak lies in two of three cases, in bytes.
+    #[must_use]
+    pub fn likely_bytes(&self) -> (f64, f64) {
+        let towards = |end: f64| self.peak_bytes + (end - self.peak_bytes) * DEVIATION;
+        (towards(self.low_bytes), towards(self.high_bytes))
+    }
+
     /// The phase with the highest middle.
     #[must_use]
     pub fn fullest(&self) -> Option<&PhaseEstimate> {

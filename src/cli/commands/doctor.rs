@@ -79,7 +79,7 @@ fn project_file(session: &Session) -> CheckFinding {
             CheckHealth::Absent,
             "project",
             format!("no {} here or above", PROJECT_FILE),
-            "`oomctl init` writes one; flags and `oomctl adopt SCRIPT` need none",
+            "`oomctl init` writes one; flags and `oomctl plan SCRIPT` need none",
         ),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::Configuration;
+use crate::cli::args::{Configuration, sbatch_option};
 use crate::cli::request::known::{ENVIRONMENT, LookupTables, filled, sources, why_unknown};
 use crate::cli::request::{learned, load};
+use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::read_text;
@@ -27,9 +28,15 @@ pub struct EstimateArgs {
     /// Estimate many bare specifications, one JSON object a line
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
+    /// Option that sbatch gets with the script (repeatable): --sbatch=--mem=64G
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option, hide_short_help = true)]
+    sbatch: Vec<String>,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
+    /// Your job script and its arguments [default: what the project file says]
+    #[arg(value_name = "SCRIPT", trailing_var_arg = true, conflicts_with_all = ["spec", "jsonl"])]
+    script: Vec<String>,
 }
 
 /// Runs `oomctl estimate`.
@@ -48,8 +55,14 @@ pub fn run(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
 
 fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
-    let (request, start) = session.request(&args.configuration, "estimate", &[])?;
-    learned::tell(start.as_ref());
+    let request = match &args.script[..] {
+        [] => {
+            let (request, start) = session.request(&args.configuration, "estimate", &[])?;
+            learned::tell(start.as_ref());
+            request
+        }
+        words => script::estimated(&session, &args.configuration, &args.sbatch, words)?,
+    };
     // A configuration that breaks a rule is not estimated.
     let shape = request.shape(&[])?;
     let environment = shape.recipe().value(ENVIRONMENT);

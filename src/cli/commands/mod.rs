@@ -1,6 +1,5 @@
 //! One file a command: its arguments with their help, and one function that runs it.
 
-pub mod adopt;
 pub mod cancel;
 pub mod completions;
 pub mod diagnose;

@@ -1,6 +1,6 @@
 //! `oomctl plan`: the ladder from here, rung by rung, with what each would change.
 
-use crate::cli::args::Configuration;
+use crate::cli::args::{Configuration, sbatch_option};
 use crate::cli::logs::plan_after;
 use crate::cli::measure;
 use crate::cli::request::yaml_lint;
@@ -24,10 +24,16 @@ pub struct PlanArgs {
     /// Run the job's own program on phantom GPUs as it is and after each rung, until it fits (docs/measure.md)
     #[arg(long, conflicts_with_all = ["after", "phases"])]
     measure: bool,
+    /// Show everything: values that were read, diffs, rungs that do not help or are not used
+    #[arg(short = 'v', long, conflicts_with = "after")]
+    all: bool,
+    /// Option that sbatch gets with the script (repeatable): --sbatch=--mem=64G
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option, hide_short_help = true)]
+    sbatch: Vec<String>,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// Your job script and its arguments, or a run of one: shows each rung as a diff
+    /// Your job script and its arguments, or a run of one
     #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
     script: Vec<String>,
 }
@@ -43,10 +49,14 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
-        script::plan(
-            &session,
-            &script::planned(&session, &args.configuration, &args.script, &[])?,
-        )?;
+        let asked = script::ScriptCommandLine {
+            flags: &args.configuration,
+            run: None,
+            sbatch: &args.sbatch,
+            words: &args.script,
+            logs: &[],
+        };
+        script::plan(&session, &script::planned(&session, &asked)?, args.all)?;
         return Ok(Exit::Success);
     }
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
@@ -57,6 +67,6 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
         true => usize::MAX,
         false => columns().unwrap_or(0),
     };
-    session.show(&view, |view| view.text(columns))?;
+    session.show(&view, |view| view.text(columns, args.all))?;
     Ok(Exit::Success)
 }

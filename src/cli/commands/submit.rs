@@ -144,7 +144,7 @@ fn new_name(session: &Session, args: &SubmitArgs) -> Result<String, CommandFailu
 
 fn dry_run(session: &Session, request: &Request) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
-        Some(_) => script::plan(session, request),
+        Some(_) => script::plan(session, request, true),
         None => print::data(&preview::text(&preview::first(request)?)),
     }
 }

@@ -67,5 +67,12 @@ fn of_script(
         fresh: true,
         ..flags.clone()
     };
-    script::planned(session, &flags, words, &heads.collect::<Vec<_>>())
+    let asked = script::ScriptCommandLine {
+        flags: &flags,
+        run: None,
+        sbatch: &[],
+        words,
+        logs: &heads.collect::<Vec<_>>(),
+    };
+    script::planned(session, &asked)
 }

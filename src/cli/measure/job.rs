@@ -102,7 +102,14 @@ pub fn job_of(
         set: told,
         ..flags.clone()
     };
-    let request = script::planned(session, &told, words, &[])?;
+    let asked = script::ScriptCommandLine {
+        flags: &told,
+        run: None,
+        sbatch: &[],
+        words,
+        logs: &[],
+    };
+    let request = script::planned(session, &asked)?;
     let rungs = match set.is_empty() {
         true => Vec::new(),
         false => vec![from_flags(request.preset(), &set, &[])?],

@@ -1,4 +1,4 @@
-//! What is said beside a script of the machine that it runs on: knobs that describe GPUs and change nothing in it.
+//! What is said beside a script: its GPUs, and what an estimate needs and the script leaves open. It changes nothing in it.
 //!
 //! Rule: what is said and does not count is named.
 
@@ -6,7 +6,7 @@ use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
 use crate::core::config::{ConfigDocument, from_environment, from_flags};
-use crate::core::recipe::{Layer, LayerKind, Preset};
+use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
 use crate::io::environment::variables;
 use crate::view::{CommandFailure, print};
 use oomctl_base::Role;
@@ -15,7 +15,13 @@ use oomctl_memory::GPU_MEMORY;
 /// The knob for the type of the GPUs.
 const GPU_TYPE: &str = "gpu_type";
 /// Knobs that count for scripts, too.
-pub const DESCRIBING: [&str; 3] = [GPU_MEMORY, GPU_TYPE, "sampler"];
+const DESCRIBING: [&str; 3] = [GPU_MEMORY, GPU_TYPE, "sampler"];
+
+/// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
+pub fn describes(set: &str) -> bool {
+    let name = set.split('=').next().unwrap_or(set).trim();
+    DESCRIBING.contains(&name)
+}
 
 /// The layers of files, variables and flags, with those knobs only. `of_script` is what the script itself says.
 pub fn layers(
@@ -35,11 +41,16 @@ pub fn layers(
             .into_iter()
             .filter_map(|(kind, doc)| Some((kind, doc?))),
     );
+    let asked = preset.memory.iter().flat_map(|m| m.asks.values());
+    let free = asked.filter(|name| preset.knob(name).is_some_and(|k| k.spelling.is_none()));
+    let counting: Vec<&str> = free.map(String::as_str).chain(DESCRIBING).collect();
     let (mut layers, mut unused) = (Vec::new(), Vec::new());
     for (kind, file) in files {
-        let (mut layer, others) = file.some_knobs(kind, preset, &DESCRIBING)?;
+        let (mut layer, others) = file.some_knobs(kind, preset, &counting)?;
         if of_another(preset, &layer, of_script) {
-            layer.settings.retain(|name, _| name == "sampler");
+            layer
+                .settings
+                .retain(|name, _| name != GPU_MEMORY && name != GPU_TYPE);
         }
         layers.push(layer);
         // What a site, a user or a cluster says for all templates is not said for this script.
@@ -58,7 +69,7 @@ pub fn layers(
     let all = || variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let mut environment = from_environment(preset, all())?;
     environment.settings.retain(|name, setting| {
-        let counts = DESCRIBING.contains(&name.as_str());
+        let counts = counting.contains(&name.as_str());
         if !counts {
             print::talk(&format!(
                 "note: {} is for templates; the script gives its values itself",
@@ -68,8 +79,53 @@ pub fn layers(
         counts
     });
     layers.push(environment);
-    layers.push(from_flags(preset, &flags.set, &[])?);
+    for set in &flags.set {
+        counts(preset, of_script, set)?;
+    }
+    let mut told = from_flags(preset, &flags.set, &[])?;
+    for (name, setting) in &told.settings {
+        let knob = preset.knob(name);
+        if let Some((knob, what)) = knob.and_then(|k| Some((k, bounds(k, &setting.value)?))) {
+            return Err(CommandFailure::usage(what).hint(knob.takes()));
+        }
+    }
+    // A word about the script stands nowhere in it, so that no rung could change it.
+    let words = told
+        .settings
+        .iter()
+        .filter(|(name, _)| !counting.contains(&name.as_str()));
+    told.pins = words
+        .map(|(name, s)| (name.clone(), s.origin.clone()))
+        .collect();
+    layers.push(told);
     Ok(layers)
+}
+
+/// Whether `--set` says what the script leaves open. It changes nothing in the script.
+fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFailure> {
+    let name = set.split('=').next().unwrap_or(set).trim();
+    let knob = preset.knob(name).map_or(name, |k| k.name.as_str());
+    let given = of_script.settings.get(knob).filter(|s| !s.value.is_null());
+    // A model in a folder that is not here may be known by its name.
+    let of_model = |k: &Knob| k.role == Some(Role::ModelVariant);
+    let is_model = preset.knob(name).is_some_and(of_model);
+    if let Some(given) = given.filter(|_| !is_model) {
+        let what = format!("the script says {knob} itself ({})", given.origin);
+        return Err(CommandFailure::usage(what).hint("change it there"));
+    }
+    let fields = preset.memory.iter().flat_map(|m| m.fields.values());
+    let used = knobs_in(preset, fields.map(String::as_str));
+    if DESCRIBING.contains(&knob) || used.contains(knob) {
+        return Ok(());
+    }
+    let what = format!(
+        "--set {set} before SCRIPT does not count: neither the GPUs nor an estimate need it"
+    );
+    Err(CommandFailure::usage(what).hint(format!(
+        "put the script's own options after it; --set before it says what the script leaves open: {}, and what `oomctl estimate SCRIPT` asks for; \
+         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
+        DESCRIBING.map(|name| format!("{name}=…")).join(", ")
+    )))
 }
 
 /// Whether a layer speaks of GPUs of another type than those that the script asks for.

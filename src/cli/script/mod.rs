@@ -4,6 +4,7 @@ mod adopted;
 mod arguments;
 mod command;
 mod described;
+mod estimated;
 mod read;
 mod request;
 mod submit;
@@ -11,7 +12,8 @@ mod version;
 
 pub use adopted::{JobArgs, open};
 pub use command::composed;
+pub use described::describes;
+pub use estimated::estimated;
 pub use read::{LogHead, Read, Shelves, text_of};
 pub use request::over;
-pub use submit::{ScriptCommandLine, agreed, describes, plan, planned, submit};
-pub use version::known as version_of;
+pub use submit::{ScriptCommandLine, agreed, plan, planned, submit};

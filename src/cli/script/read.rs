@@ -41,12 +41,6 @@ impl Shelves {
         })
     }
 
-    /// The preset of what was recognised.
-    pub fn preset(&self, adoption: &Adoption<'_>) -> Option<&PresetFile> {
-        let name = &adoption.stack?.name;
-        self.presets.iter().find(|p| p.preset == *name)
-    }
-
     /// Knob sets that a preset uses.
     pub fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, CommandFailure> {
         let read = |name: &String| {

@@ -1,11 +1,11 @@
 //! Submitting a script of the user's own: what is understood, what would be changed, and whether that is agreed to.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
-use crate::cli::script::described::DESCRIBING;
 use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
@@ -16,7 +16,7 @@ use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::{AdoptedScript, ScriptView};
 use crate::view::pager::Pager;
-use crate::view::{CommandFailure, print};
+use crate::view::{CommandFailure, columns_of, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
@@ -30,6 +30,9 @@ const NOT_TAKEN: [&str; 7] = [
     "no-requeue",
     "requeue",
 ];
+
+/// Columns of what is written to a file or a pipe.
+const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
 const OURS: [&str; 6] = [
@@ -121,11 +124,9 @@ fn started(session: &Session, flags: &Configuration, request: Request) -> Reques
 /// The request that is to be planned: that of a run of a script, or of a script with what its logs begin with.
 pub fn planned(
     session: &Session,
-    flags: &Configuration,
-    words: &[String],
-    logs: &[LogHead],
+    asked: &ScriptCommandLine<'_>,
 ) -> Result<Request, CommandFailure> {
-    if let [name] = words
+    if let [name] = asked.words
         && session.runs.names()?.contains(name)
     {
         let request = session.runs.open(name)?.request()?;
@@ -137,14 +138,7 @@ pub fn planned(
             }
         };
     }
-    let asked = ScriptCommandLine {
-        flags,
-        run: None,
-        sbatch: &[],
-        words,
-        logs,
-    };
-    submit(session, &asked).map(|(_, request)| request)
+    submit(session, asked).map(|(_, request)| request)
 }
 
 /// Reads a script in the folder in which its job runs: the one here, or the one that it asks for.
@@ -173,18 +167,11 @@ fn from_environment() -> Vec<String> {
     given.collect()
 }
 
-/// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
-pub fn describes(set: &str) -> bool {
-    let name = set.split('=').next().unwrap_or(set).trim();
-    DESCRIBING.contains(&name)
-}
-
 /// What is said to templates cannot be said to a script.
 fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
     let flags = asked.flags;
     let given = [
         ("--dataset", flags.dataset.is_some()),
-        ("--set", !flags.set.iter().all(|set| describes(set))),
         ("--override", !flags.overrides.is_empty()),
     ];
     let Some((option, _)) = given.iter().find(|(_, given)| *given) else {
@@ -192,13 +179,10 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
     };
     let script = asked.words.first().map_or("", String::as_str);
     Err(CommandFailure::usage(format!(
-            "{option} before SCRIPT is for templates, not for {script}"
-        ),
-    )
+        "{option} before SCRIPT is for templates, not for {script}"
+    ))
     .hint(format!(
-        "put the script's own options after it: `oomctl submit {script} {option} …`; before it only GPU facts: {}; \
-         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
-        DESCRIBING.map(|name| format!("--set {name}=…")).join(", ")
+        "put the script's own options after it: `oomctl submit {script} {option} …`"
     )))
 }
 
@@ -222,9 +206,7 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
 /// first attempt, where that was submitted without us.
 pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), CommandFailure> {
     let view = shown(request, job);
-    let asks = !yes && std::io::stdin().is_terminal();
-    // At a terminal the diffs are behind `d`: they are long.
-    print::talk(view.text(!asks).trim_end());
+    print::talk(view.text(width(std::io::stderr())).trim_end());
     if yes {
         return Ok(());
     }
@@ -239,12 +221,8 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
     }
     loop {
         print::prompt(match job {
-            None => {
-                "Submit now, and resubmit with the changes above if it runs out of memory? [y/N/d for the diffs]: "
-            }
-            Some(_) => {
-                "Resubmit with the changes above if the job runs out of memory? [y/N/d for the diffs]: "
-            }
+            None => "Submit, and apply these changes if memory runs out? [y/N/d] (d: diffs): ",
+            Some(_) => "Resubmit with these changes if memory runs out? [y/N/d] (d: diffs): ",
         });
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
@@ -252,7 +230,7 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
             Ok("y" | "Y" | "yes") => return Ok(()),
             Ok("d" | "D" | "diff") => {
                 let mut pager = Pager::open();
-                pager.write(&view.text(true))?;
+                pager.write(&view.details())?;
                 pager.close();
             }
             _ => return Err(CommandFailure::usage("nothing was submitted")),
@@ -260,9 +238,25 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
     }
 }
 
-/// Prints what an attempt and each rung would change.
-pub fn plan(session: &Session, request: &Request) -> Result<(), CommandFailure> {
-    session.show(&shown(request, None), |view| view.text(true))
+/// Prints what an attempt and each rung would change: in a table, or with all that is known.
+pub fn plan(session: &Session, request: &Request, all: bool) -> Result<(), CommandFailure> {
+    let script = request
+        .inputs()
+        .scripts
+        .as_ref()
+        .map_or("SCRIPT", |s| &s.script);
+    session.show(&shown(request, None), |view| match all {
+        true => view.details(),
+        false => format!(
+            "{}\n`oomctl plan --all {script}` shows the diffs and everything that was read\n",
+            view.text(width(std::io::stdout()))
+        ),
+    })
+}
+
+/// Columns of a stream; elsewhere than on a terminal a line may be long.
+fn width(stream: impl IsTerminal + AsFd) -> usize {
+    columns_of(stream).unwrap_or(NO_TERMINAL)
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
@@ -270,11 +264,13 @@ fn shown(request: &Request, job: Option<&str>) -> ScriptView {
     let first = if job.is_some() { 2 } else { 1 };
     ScriptView::new(AdoptedScript {
         inputs: request.inputs(),
-        preset: &request.preset().name,
+        preset: request.preset(),
         adoption: request.adoption().as_ref(),
         gpu_memory: request.gpu_memory(),
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
         doubts: request.doubts(),
+        resumes: request.resumes(&[]),
+        unread: request.unread(),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })

@@ -32,6 +32,7 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVe
     told.extend(in_scripts(framework, reading));
     for environment in environments(reading, &read.submission) {
         for (folder, names) in packages(&read.workdir.join(environment)) {
+            let folder = folder.strip_prefix(&read.workdir).unwrap_or(&folder);
             told.extend(installed(framework, &names, &folder.display().to_string()));
         }
     }

@@ -6,10 +6,10 @@
 mod attempt;
 mod comparable;
 mod evidence;
-mod first_patch;
 mod job;
 mod logged;
 mod scripts;
+mod since;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -29,13 +29,13 @@ use oomctl_scripts::{
 pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
-pub use first_patch::FirstPatch;
 pub use job::{
     Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
     task, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};
+pub use since::since;
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";
@@ -136,7 +136,14 @@ pub fn assemble(
 ) -> Result<Preset, Refusal> {
     let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
     let knobs = knobs.chain(&mut file.knobs);
-    knobs.for_each(|knob| knob.required = false);
+    let asked: Vec<&String> = file.memory.iter().flat_map(|m| m.asks.values()).collect();
+    for knob in knobs {
+        knob.required = false;
+        // A guess that a project file can see and correct is no fact about a script.
+        if knob.spelling.is_none() && asked.contains(&&knob.name) {
+            (knob.default, knob.default_expr) = (None, None);
+        }
+    }
     file.files = vec![FileSpec {
         name: RENDERED.to_owned(),
         template: Some(RENDERED.to_owned()),
@@ -212,6 +219,18 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
             }
             None => {
                 layer.pins.insert(knob.name.clone(), origin);
+            }
+        }
+    }
+    if let Some(knob) = preset.with_role(Role::ModelVariant).next() {
+        let found = adoption
+            .calls()
+            .find_map(|call| comparable::model(adoption, call));
+        if let (None, Some(found)) = (layer.settings.get(&knob.name), found) {
+            let origin = origin(sources, found.place());
+            match known(found) {
+                Some(value) => layer.set(&knob.name, value, origin),
+                None => drop(layer.pins.insert(knob.name.clone(), origin)),
             }
         }
     }

@@ -3,10 +3,11 @@
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 
+use oomctl_base::Role;
 use oomctl_memory::{MeasurementRow, Profile, Spec, Unknown};
 
 use crate::core::recipe::expr::Expressions;
-use crate::core::recipe::{Preset, Shape};
+use crate::core::recipe::{MemoryFields, Preset, Shape};
 
 /// The job that a configuration describes; `None` where its preset has no bridge to the memory model.
 ///
@@ -36,6 +37,32 @@ pub fn spec_by(
     let fields: Vec<_> = fields.map(|(name, text)| (name, value(text))).collect();
     let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
     Some(spec_from(&preset.name, fields, profile))
+}
+
+/// The field that is known once the model is.
+const LAYERS: &str = "layers";
+
+/// The knobs that say what a job script leaves open of the fields that the preset asks for, and of the model.
+pub fn open_fields<'p>(
+    preset: &'p Preset,
+    shape: &Shape,
+    memory: &'p MemoryFields,
+) -> Vec<&'p String> {
+    let expressions = Expressions::new(preset.env());
+    let open = |field: &str| {
+        let text = memory.fields.get(field)?;
+        let value = expressions.evaluate(text, shape.scope()).ok();
+        value.filter(|v| !v.is_none())
+    };
+    let asked = memory
+        .asks
+        .iter()
+        .map(|(field, knob)| (field.as_str(), knob));
+    let model = preset.with_role(Role::ModelVariant).take(1);
+    let model = model.filter(|_| memory.fields.contains_key(LAYERS));
+    let all = model.map(|knob| (LAYERS, &knob.name)).chain(asked);
+    let open = all.filter(|(field, _)| open(field).is_none());
+    open.map(|(_, knob)| knob).collect()
 }
 
 /// The job that the values of a preset's `memory:` fields describe.

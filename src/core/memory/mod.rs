@@ -3,5 +3,5 @@
 mod bridge;
 mod named;
 
-pub use bridge::{spec_by, spec_from, spec_of};
+pub use bridge::{open_fields, spec_by, spec_from, spec_of};
 pub use named::{Naming, follow, gpu_of_cluster, naming, of_another};

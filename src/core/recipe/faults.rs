@@ -49,7 +49,7 @@ impl Preset {
         if self.files.is_empty() {
             let what = "it has no templates; it is for scripts that you already have";
             let hint =
-                "`oomctl adopt SCRIPT` reads one; docs/presets.md says how a preset gets templates";
+                "`oomctl plan SCRIPT` reads one; docs/presets.md says how a preset gets templates";
             problems.push(self.fault(what).hint(hint));
         } else if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));

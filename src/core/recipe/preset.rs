@@ -135,6 +135,10 @@ pub struct MemoryFields {
     pub profile: String,
     /// Expression over knobs and derived values, by field; `none` where the value is unknown.
     pub fields: BTreeMap<String, String>,
+    /// Fields that a job script may leave open, each with the knob that says it: no default stands in for them, the user
+    /// is asked (`--set KNOB=VALUE`).
+    #[serde(default)]
+    pub asks: BTreeMap<String, String>,
     /// What people use instead of a model, shown beside it.
     #[serde(default)]
     pub rule_of_thumb: Option<RuleOfThumb>,

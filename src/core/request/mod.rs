@@ -31,6 +31,7 @@ mod stacks;
 mod start;
 mod trial;
 mod tune;
+mod unread;
 
 pub use checkpoint::{CheckpointDirectory, Listing, Resumption};
 pub use data_parallel::{Explanation, ScriptText, explain};
@@ -49,6 +50,7 @@ pub use stacks::Stacks;
 pub use start::{Ground, Start};
 pub use trial::{Trial, TrialEnd};
 pub use tune::Basis;
+pub use unread::UnreadKnob;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -80,21 +80,24 @@ impl Request {
         if !problems.is_empty() {
             return Err(Refusal(problems));
         }
-        // Where scripts compute a value, the memory model would be asked about another configuration.
-        let says = [LayerKind::Program, LayerKind::Command];
-        let unknown = |l: &Layer| says.contains(&l.kind) && !l.pins.is_empty();
-        let computed = inputs.scripts.is_some() && inputs.layers.iter().any(unknown);
-        let profile = inputs.memory_profile.as_ref().filter(|_| !computed);
+        let profile = inputs.memory_profile.as_ref();
         let profile = profile
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
         let made = Arc::new(Made::new(preset, profile));
-        Ok(Self {
+        let mut request = Self {
             inputs,
             made,
             source,
-        })
+        };
+        // The memory model would be asked about another configuration.
+        if request.unread().iter().any(|u| u.needed)
+            && let Some(made) = Arc::get_mut(&mut request.made)
+        {
+            made.profile = None;
+        }
+        Ok(request)
     }
 
     /// Inputs of the same stack made ready, holding what both hold once.

@@ -1,13 +1,15 @@
 //! What a script of the user's own would be run as: the first attempt, and each rung, as a diff of the user's files.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
+use super::plan::PlannedStep;
 use super::request::Request;
-use crate::core::adopt::PATCH;
+use crate::core::adopt::{PATCH, since};
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
-use oomctl_memory::GPU_MEMORY;
+use oomctl_memory::{Estimate, GPU_MEMORY};
+use oomctl_scripts::Submission;
 
 /// Attempts that are shown at most.
 const MOST_ATTEMPTS: u32 = 64;
@@ -15,8 +17,10 @@ const MOST_ATTEMPTS: u32 = 64;
 const NO_TOKEN: &str = "????????";
 
 /// The attempts that may come.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct ScriptPlan {
+    /// Memory as it is; `None` where it is unknown.
+    pub now: Option<Estimate>,
     /// In order.
     pub attempts: Vec<ScriptAttempt>,
     /// Rungs of which none is taken, and why.
@@ -26,37 +30,60 @@ pub struct ScriptPlan {
 }
 
 /// An attempt that may come.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct ScriptAttempt {
     /// Its number.
     pub attempt: u32,
     /// The rungs that are taken for it.
-    pub rungs: Vec<Step>,
+    pub rungs: Vec<PlannedStep>,
     /// Values that are given behind all others, because they are not changed where they stand.
     pub appended: Vec<String>,
-    /// The change of the user's files.
+    /// What differs from the user's files.
     pub diff: String,
+    /// What differs from the attempt before, of the user's own lines.
+    pub since: String,
 }
+
+/// A submission and its files.
+type Submitted = (Submission, BTreeMap<String, String>);
 
 impl Request {
     /// Climbs as if every attempt died of a GPU OOM of which nothing is known, from attempt `first` on; `program` is this
     /// program on the job's nodes.
     #[must_use]
     pub fn script_plan(&self, first: u32, program: Option<&str>) -> ScriptPlan {
-        let mut plan = ScriptPlan::default();
-        if let Err(problem) = self.fill(&mut plan, first, program) {
-            plan.problem = Some(problem);
+        let mut plan = ScriptPlan {
+            now: self.memory(&[]),
+            ..ScriptPlan::default()
+        };
+        let mut climbs: Vec<Vec<Step>> = Vec::new();
+        plan.problem = self.fill(&mut plan, &mut climbs, (first, program)).err();
+        let mut planned = self.planned(&[], climbs.concat()).into_iter();
+        for (attempt, steps) in plan.attempts.iter_mut().zip(&climbs) {
+            attempt.rungs = planned.by_ref().take(steps.len()).collect();
         }
         plan
     }
 
-    fn fill(&self, plan: &mut ScriptPlan, first: u32, program: Option<&str>) -> Result<(), String> {
-        let (mut taken, mut rungs) = (Vec::new(), Vec::new());
+    /// The attempts, and in `climbs` the rungs of each.
+    fn fill(
+        &self,
+        plan: &mut ScriptPlan,
+        climbs: &mut Vec<Vec<Step>>,
+        (first, program): (u32, Option<&str>),
+    ) -> Result<(), String> {
+        let (mut taken, mut rungs): (Vec<Layer>, Vec<Step>) = (Vec::new(), Vec::new());
+        let mut last: Option<Submitted> = None;
         let mut decisions = self.decisions(MOST_ATTEMPTS);
         for number in 1..=MOST_ATTEMPTS {
+            let (mut attempt, now) = self.script_attempt(number, &taken, program)?;
+            if let (Some(last), Some(now)) = (&last, &now) {
+                attempt.since = since(last, now);
+            }
+            last = now;
             if number >= first {
-                let attempt = self.script_attempt(number, &taken, rungs, program)?;
                 plan.attempts.push(attempt);
+                climbs.push(rungs);
             }
             let Some(decision) = decisions.next() else {
                 return Ok(());
@@ -67,7 +94,7 @@ impl Request {
                     rungs = steps;
                 }
                 Decision::Exhausted { mut skipped, .. } => {
-                    let used = plan.attempts.iter().flat_map(|a| &a.rungs);
+                    let used = climbs.iter().flatten();
                     skipped.retain(|s| used.clone().all(|step| step.rung != s.rung));
                     plan.not_used = skipped;
                     return Ok(());
@@ -77,13 +104,13 @@ impl Request {
         Ok(())
     }
 
+    /// An attempt, and what it submits.
     fn script_attempt(
         &self,
         number: u32,
         taken: &[Layer],
-        rungs: Vec<Step>,
         program: Option<&str>,
-    ) -> Result<ScriptAttempt, String> {
+    ) -> Result<(ScriptAttempt, Option<Submitted>), String> {
         let inputs = self.inputs();
         let run = &inputs.run;
         let place = AttemptPlace {
@@ -97,13 +124,19 @@ impl Request {
         };
         let files = self.render(taken, &place).map_err(|e| e.to_string())?;
         let diff = files.into_iter().find(|f| f.name == PATCH);
+        let diff = diff.map(|f| f.text).unwrap_or_default();
         let patch = self.patch(taken).map_err(|e| e.to_string())?;
-        Ok(ScriptAttempt {
+        let adoption = self.adoption();
+        let submitted = adoption.zip(patch.as_ref());
+        let submitted = submitted.map(|(adoption, patch)| adoption.resubmitted(patch));
+        let attempt = ScriptAttempt {
             attempt: number,
-            rungs,
+            rungs: Vec::new(),
             appended: patch.map_or_else(Vec::new, |p| p.appended.into_iter().collect()),
-            diff: diff.map(|f| f.text).unwrap_or_default(),
-        })
+            since: diff.clone(),
+            diff,
+        };
+        Ok((attempt, submitted))
     }
 
     /// The memory of one GPU of the first attempt with its origin, where it is known.

@@ -1,0 +1,95 @@
+//! What the memory model needs to know of a script and neither the script nor the user says.
+//!
+//! Rule: no default stands in for it. It is asked for, and until it is given there is no estimate.
+
+use serde::Serialize;
+
+use super::request::Request;
+use crate::core::memory::open_fields;
+use crate::core::recipe::{Knob, knobs_in};
+use oomctl_base::{Role, ValueKind};
+use oomctl_memory::GPU_MEMORY;
+
+/// A knob that the memory model needs and of which the value is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadKnob {
+    /// Its name.
+    pub knob: String,
+    /// What it takes, for people.
+    pub takes: String,
+    /// Where code computes it, if it does.
+    pub computed: Option<String>,
+    /// Whether there is no estimate without it.
+    pub needed: bool,
+}
+
+impl UnreadKnob {
+    fn new(knob: &Knob, computed: Option<String>) -> Self {
+        let takes = match (knob.kind, knob.role) {
+            _ if !knob.choices.is_empty() => knob.choices.join(", "),
+            (ValueKind::Size, _) => "80GiB".to_owned(),
+            (_, Some(Role::ModelVariant)) => "a name or a folder".to_owned(),
+            (_, Some(Role::LoraRank)) => "0 without LoRA".to_owned(),
+            _ => knob.kind.noun().to_owned(),
+        };
+        Self {
+            knob: knob.name.clone(),
+            takes,
+            computed,
+            needed: knob.name != GPU_MEMORY,
+        }
+    }
+
+    /// The knob with what it takes: `precision (fp32, amp)`.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let computed = self.computed.iter();
+        let computed: String = computed.map(|at| format!("; computed: {at}")).collect();
+        format!("{} ({}{computed})", self.knob, self.takes)
+    }
+
+    /// The option that gives it, without its value.
+    #[must_use]
+    pub fn option(&self) -> String {
+        format!("--set {}=…", self.knob)
+    }
+}
+
+impl Request {
+    /// What the memory model needs and nobody says, of a script; nothing where the preset has no bridge to the model.
+    #[must_use]
+    pub fn unread(&self) -> Vec<UnreadKnob> {
+        let bridge = self.preset().memory.as_ref();
+        let Some(bridge) =
+            bridge.filter(|m| self.inputs().scripts.is_some() && !m.fields.is_empty())
+        else {
+            return Vec::new();
+        };
+        let used = knobs_in(self.preset(), bridge.fields.values().map(String::as_str));
+        let Ok(shape) = self.shape(&[]) else {
+            return Vec::new();
+        };
+        let recipe = shape.recipe();
+        let computed = recipe.unknown.iter().filter(|name| used.contains(*name));
+        let computed =
+            computed.filter_map(|name| Some((name.as_str(), Some(recipe.pins.get(name)?))));
+        let no_memory = used.contains(GPU_MEMORY) && recipe.value(GPU_MEMORY).is_null();
+        let open = open_fields(self.preset(), &shape, bridge).into_iter();
+        let open = open
+            .map(String::as_str)
+            .chain(no_memory.then_some(GPU_MEMORY));
+        let mut unread: Vec<UnreadKnob> = Vec::new();
+        for (name, place) in computed.chain(open.map(|name| (name, None))) {
+            let knob = self.preset().knob(name);
+            if let Some(knob) = knob.filter(|k| unread.iter().all(|u| u.knob != k.name)) {
+                let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
+                if knob.role == Some(Role::ModelVariant) && !recipe.value(name).is_null() {
+                    let model = recipe.value(name);
+                    one.takes = format!("{model} is unknown: its folder, or a name in the tables");
+                }
+                unread.push(one);
+            }
+        }
+        unread
+    }
+}

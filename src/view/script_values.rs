@@ -1,0 +1,144 @@
+//! What a script of the user's own says: values with their places, and what could not be read.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::table::{Side, Table};
+use super::{DIM, Paint};
+use oomctl_base::Value;
+use oomctl_scripts::{Adoption, FoundKnob, KnobState, Reading, Span, StackKnob, directives};
+
+/// What is understood of a script.
+#[derive(Default, Serialize)]
+pub struct ScriptValues {
+    knobs: Vec<ReadKnob>,
+    options: Vec<ScriptOption>,
+    /// Places at which something stands that is no shell as far as is known.
+    not_understood: Vec<String>,
+    /// The scripts are longer, or call each other deeper, than is followed.
+    cut: bool,
+}
+
+/// A knob as a script gives it.
+#[derive(Serialize)]
+struct ReadKnob {
+    knob: String,
+    /// None where it is not known.
+    value: Option<Value>,
+    /// Why it is not known, and where.
+    unknown: Option<String>,
+    place: String,
+    /// It is given only under a condition.
+    conditional: bool,
+}
+
+/// An option of sbatch as a script gives it.
+#[derive(Serialize)]
+struct ScriptOption {
+    option: String,
+    value: Option<String>,
+    place: String,
+}
+
+/// `file:line` of some bytes.
+pub fn place(reading: &Reading, span: Option<Span>) -> String {
+    let source = span.and_then(|s| Some((reading.sources.get(s.file)?, s)));
+    let Some((source, span)) = source else {
+        return String::new();
+    };
+    if span.file < oomctl_scripts::SCRIPT {
+        return source.path.clone();
+    }
+    let before = source.text.get(..span.start).unwrap_or_default();
+    format!("{}:{}", source.path, before.matches('\n').count() + 1)
+}
+
+impl ScriptValues {
+    /// Of a reading.
+    pub fn of(adoption: &Adoption<'_>) -> Self {
+        let reading = &adoption.reading;
+        let options = directives(reading).into_iter().map(|d| ScriptOption {
+            option: d.option,
+            value: d.value.map(|v| v.text()),
+            place: place(reading, Some(d.span)),
+        });
+        let knobs = adoption.knobs().into_iter();
+        let faults = reading.faults.iter();
+        Self {
+            knobs: knobs.map(|found| ReadKnob::of(reading, found)).collect(),
+            options: options.collect(),
+            not_understood: faults.map(|f| place(reading, Some(*f))).collect(),
+            cut: reading.cut,
+        }
+    }
+
+    /// Where the scripts give a knob; for one of the scheduler's, the option of this name.
+    pub fn place_of(&self, knob: &str) -> Option<&str> {
+        let knobs = self.knobs.iter().map(|k| (&k.knob, &k.place));
+        let options = self.options.iter().map(|o| (&o.option, &o.place));
+        let mut all = knobs.chain(options);
+        let (_, place) = all.find(|(name, place)| *name == knob && !place.is_empty())?;
+        Some(place)
+    }
+
+    /// The values and their places, a line each.
+    pub fn text(&self) -> String {
+        let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
+        for knob in &self.knobs {
+            let value = match (&knob.value, &knob.unknown) {
+                (Some(value), _) => value.to_string(),
+                (None, unknown) => unknown.clone().unwrap_or_default(),
+            };
+            let condition = if knob.conditional {
+                ", under a condition"
+            } else {
+                ""
+            };
+            let place = format!("{}{condition}", knob.place);
+            let given = format!("{value}  {}", Paint(DIM, &place));
+            table.row([knob.knob.clone(), given]);
+        }
+        for given in &self.options {
+            let value = given.value.as_deref().unwrap_or_default();
+            let name = format!("--{}", given.option);
+            table.row([name, format!("{value}  {}", Paint(DIM, &given.place))]);
+        }
+        table.text("  ")
+    }
+
+    /// What could not be read.
+    pub fn gaps(&self) -> String {
+        let mut out = String::new();
+        for place in &self.not_understood {
+            let _ = writeln!(out, "cannot read: {place}");
+        }
+        if self.cut {
+            out.push_str(
+                "the scripts are too long, or call each other too deeply, to be read completely\n",
+            );
+        }
+        out
+    }
+}
+
+impl ReadKnob {
+    fn of(reading: &Reading, (knob, found): (&StackKnob, FoundKnob)) -> Self {
+        let place_of = place(reading, found.place());
+        let (value, unknown) = match found.state {
+            KnobState::Known(value) => (Some(value), None),
+            KnobState::Text(text) => (None, Some(format!("{text}, which the program resolves"))),
+            KnobState::Computed(span, why) => {
+                let at = place(reading, Some(span));
+                (None, Some(format!("{} ({at})", why.describe())))
+            }
+        };
+        Self {
+            knob: knob.name.clone(),
+            conditional: found.maybe && value.is_some(),
+            value,
+            unknown,
+            place: place_of,
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What a stranger sees of their own script: a table that fits the screen, at 80 and at 160 columns, and what it asks for.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use super::gpus::terminal_of;
+use super::place::Place;
+
+const FSDP: &str = "#!/bin/bash
+#SBATCH --job-name=llama-fsdp
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:a100:8
+#SBATCH --output=logs/%x-%j.out
+set -euo pipefail
+MODEL=meta-llama/Llama-3.1-8B
+BATCH=8
+SEQ=4096
+MASTER=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)
+srun torchrun --nnodes \"$SLURM_NNODES\" --nproc_per_node 8 --rdzv_endpoint \"$MASTER:29500\" \\
+  train_fsdp.py \\
+    --model \"$MODEL\" \\
+    --batch_size \"$BATCH\" \\
+    --gradient_accumulation_steps 2 \\
+    --max_seq_len \"$SEQ\"
+";
+
+const VERL: &str = "#!/bin/bash
+#SBATCH -J qwen-grpo
+#SBATCH -N 1
+#SBATCH --gpus-per-node=h100:8
+#SBATCH --mem=900G
+MODEL_PATH=Qwen/Qwen2.5-7B-Instruct
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.train_files=data/train.parquet \\
+    data.val_files=data/test.parquet \\
+    data.train_batch_size=1024 \\
+    data.max_prompt_length=512 \\
+    data.max_response_length=4096 \\
+    actor_rollout_ref.model.path=$MODEL_PATH \\
+    actor_rollout_ref.model.use_remove_padding=True \\
+    actor_rollout_ref.model.enable_gradient_checkpointing=True \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32 \\
+    actor_rollout_ref.actor.use_kl_loss=True \\
+    actor_rollout_ref.actor.fsdp_config.param_offload=False \\
+    actor_rollout_ref.actor.fsdp_config.optimizer_offload=False \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 \\
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \\
+    actor_rollout_ref.rollout.n=5 \\
+    actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=32 \\
+    trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=20
+";
+
+const TRL: &str = "#!/bin/bash
+#SBATCH --job-name=sft
+#SBATCH --gres=gpu:4
+source .venv/bin/activate
+srun accelerate launch --config_file configs/zero3.yaml --num_processes 4 \\
+    sft.py --config configs/sft.yaml --output_dir out/sft
+";
+
+const SFT_YAML: &str = "model_name_or_path: Qwen/Qwen2.5-7B
+per_device_train_batch_size: 16
+gradient_accumulation_steps: 2
+gradient_checkpointing: false
+max_length: 4096
+bf16: true
+save_steps: 100
+";
+
+const ZERO3: &str = "distributed_type: DEEPSPEED
+deepspeed_config:
+  zero_stage: 3
+  offload_optimizer_device: none
+  offload_param_device: none
+  gradient_accumulation_steps: 2
+mixed_precision: bf16
+num_processes: 4
+";
+
+const TRAINER: &str = "#!/bin/bash
+#SBATCH -J ft
+#SBATCH --gres=gpu:2
+export OMP_NUM_THREADS=8
+accelerate launch --multi_gpu --num_processes 2 --mixed_precision bf16 \\
+  examples/run_clm.py \\
+  --model_name_or_path mistralai/Mistral-7B-v0.1 \\
+  --per_device_train_batch_size 8 --per_device_eval_batch_size 8 \\
+  --gradient_accumulation_steps 4 --block_size 2048 \\
+  --do_train --bf16 --output_dir out --save_steps 500
+";
+
+fn place() -> Place {
+    let mut place = Place::bare();
+    for (name, text) in [
+        ("train.slurm", FSDP),
+        ("grpo.slurm", VERL),
+        ("sft.slurm", TRL),
+        ("configs/sft.yaml", SFT_YAML),
+        ("configs/zero3.yaml", ZERO3),
+        ("run.sbatch", TRAINER),
+    ] {
+        place.write(name, text);
+    }
+    place.set("OOMCTL_BACKEND", "local");
+    place
+}
+
+/// What a terminal of so many columns shows.
+fn shown(place: &Place, columns: u16, words: &[&str]) -> String {
+    let (ours, theirs) = terminal_of(columns);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomctl"));
+    place.at_home(command.args(words));
+    command.env("NO_COLOR", "1").stdin(Stdio::null());
+    command.stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let (mut screen, mut seen, mut bytes) = (File::from(ours), Vec::new(), [0; 4096]);
+    while let Ok(n @ 1..) = screen.read(&mut bytes) {
+        seen.extend_from_slice(&bytes[..n]);
+    }
+    child.wait().unwrap();
+    String::from_utf8(seen).unwrap().replace("\r\n", "\n")
+}
+
+const KNOWN: [&str; 6] = [
+    "--set",
+    "gpu_memory=79.18GiB",
+    "--set",
+    "lora_r=0",
+    "--set",
+    "trainer=sft",
+];
+
+#[test]
+fn a_plan_of_ones_own_script_fits_the_screen() {
+    let place = place();
+    let scripts: [(&str, &[&str]); 6] = [
+        ("train.slurm", &[]),
+        ("grpo.slurm", &[]),
+        ("sft.slurm", &[]),
+        ("sft.slurm", &KNOWN),
+        ("run.sbatch", &[]),
+        (
+            "run.sbatch",
+            &[
+                "--set",
+                "lora_r=0",
+                "--set",
+                "precision=amp",
+                "--set",
+                "sharding=ddp",
+                "--set",
+                "gpu_type=h100",
+            ],
+        ),
+    ];
+    for (script, set) in scripts {
+        for columns in [80, 160] {
+            let words = [&["plan"], set, &[script]].concat();
+            let text = shown(&place, columns, &words);
+            for line in text.lines() {
+                let width = line.chars().count();
+                assert!(
+                    width <= usize::from(columns),
+                    "{width} columns: {line}\n{text}"
+                );
+            }
+            let table = text.lines().skip_while(|l| !l.starts_with("try "));
+            let table = table.take_while(|l| !l.is_empty()).count();
+            assert!((4..=15).contains(&table), "{table} lines\n{text}");
+            assert!(
+                text.lines().count() <= 24,
+                "{} lines\n{text}",
+                text.lines().count()
+            );
+            // Said once, not at every rung.
+            assert!(text.matches("takes the batch").count() <= 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_table_says_what_changes_where_and_what_it_does() {
+    let place = place();
+    insta::assert_snapshot!("grpo_80", shown(&place, 80, &["plan", "grpo.slurm"]));
+    insta::assert_snapshot!("sft_160", shown(&place, 160, &["plan", "sft.slurm"]));
+}
+
+#[test]
+fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
+    let place = place();
+    let none = place.run(&["estimate", "train.slurm"]).ends(5);
+    none.says(&[
+        "no estimate yet: the script does not say attention (flash, sdpa, eager)",
+        "hint: oomctl estimate --set attention=… --set optimizer=… --set precision=… --set sharding=… --set gpu_memory=… train.slurm",
+    ]);
+    let told = [
+        "--set",
+        "attention=flash",
+        "--set",
+        "optimizer=adamw",
+        "--set",
+        "precision=fsdp_mp",
+        "--set",
+        "sharding=fsdp",
+    ];
+    let known = [&["estimate"], &told[..], &["train.slurm"]].concat();
+    place.run(&known).ends(0).says(&[
+        "torchrun; 16 GPUs",
+        "meta-llama/Llama-3.1-8B: 8.03 B parameters",
+        "GiB expected, likely ",
+    ]);
+    let plan = [
+        &["plan"],
+        &told[..],
+        &["--set", "gpu_memory=79.18GiB", "train.slurm"],
+    ]
+    .concat();
+    let plan = place.run(&plan).ends(0);
+    plan.says(&["; attempt 4 fits", "several rungs at"]);
+    // What the script gives is changed there; a word that no preset has, or an impossible one, is refused.
+    for (set, says) in [
+        (
+            "batch_size=4",
+            "the script says batch_size itself (train.slurm:",
+        ),
+        ("precision=half", "precision = half is not one of fp32, amp"),
+        ("lr=1", "--set lr=1 before SCRIPT does not count"),
+    ] {
+        place
+            .run(&["plan", "--set", set, "train.slurm"])
+            .ends(2)
+            .says(&[says]);
+    }
+    // What code computes is no default.
+    let computed = FSDP.replace("SEQ=4096", "SEQ=$(cat length)");
+    place.write("train.slurm", &computed);
+    let open = place.run(&known).ends(5);
+    open.says(&["max_seq_len (a whole number; computed: train.slurm:"]);
+    let told = [&known[..9], &["--set", "max_seq_len=2048", "train.slurm"]].concat();
+    let told = place.run(&told).ends(0);
+    assert!(!told.out.contains("shorter-sequences"), "{}", told.out);
+}
+
+#[test]
+fn the_question_has_the_table_and_d_opens_diffs_to_the_attempt_before() {
+    let mut place = place();
+    place.set("PAGER", "cat");
+    let (ours, theirs) = terminal_of(80);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomctl"));
+    place.at_home(command.args(["submit", "train.slurm"]));
+    command
+        .env("NO_COLOR", "1")
+        .stdin(theirs.try_clone().unwrap());
+    command.stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut screen = File::from(ours);
+    screen.write_all(b"d\nn\n").unwrap();
+    let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(n @ 1..) = screen.read(&mut bytes) {
+        seen.extend_from_slice(&bytes[..n]);
+    }
+    let seen = String::from_utf8(seen).unwrap().replace("\r\n", "\n");
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{seen}");
+    for words in [
+        "batch_size 8 -> 4 -> 2 -> 1",
+        "these changes if memory runs out? [y/N/d] (d: diffs): ",
+        "-BATCH=4\n+BATCH=2\n",
+        "nothing was submitted",
+    ] {
+        assert!(seen.contains(words), "{words}\n{seen}");
+    }
+    assert!(!seen.contains("-BATCH=8\n+BATCH=2"), "{seen}");
+    assert!(!place.root.join(".oomctl/runs").exists());
+}
