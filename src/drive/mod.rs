@@ -264,6 +264,10 @@ fn wait(
                 return None;
             }
             Some(Wake::Jobs) => {
+                supervisor
+                    .runs
+                    .values_mut()
+                    .for_each(|h| h.run.look_again());
                 supervisor.poll(true, observer);
                 return None;
             }

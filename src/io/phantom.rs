@@ -74,7 +74,7 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     find(&asked.command)?;
     command.extend(asked.command.iter().cloned());
     let inbox = Inbox::default();
-    ears.add(&inbox);
+    ears.add(inbox.listener());
     let start = Instant::now();
     let program = RunningProgram::start(&command, &environment, outputs, &inbox)?;
     let (end, host_peak_bytes) = follow(asked, program, &inbox, start);
