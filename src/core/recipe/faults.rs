@@ -11,7 +11,6 @@ use super::knob::{Knob, default_value};
 use super::placed;
 use super::rung::RungSpec;
 use super::stack::{AMBIENT, Preset};
-use crate::core::measure::FigurePattern;
 use oomctl_base::{Problem, nearest};
 
 impl Preset {
@@ -54,16 +53,6 @@ impl Preset {
         } else if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));
         }
-        for pattern in &self.progress {
-            if let Err(e) = Regex::new(pattern) {
-                problems.push(self.fault(&format!("progress pattern: {e}")));
-            }
-        }
-        for spec in &self.measures {
-            if let Err(e) = FigurePattern::new(spec) {
-                problems.push(self.fault(&format!("measures: {e}")));
-            }
-        }
         problems
     }
 
@@ -98,7 +87,7 @@ impl Preset {
         problems
     }
 
-    fn fault(&self, what: &str) -> Problem {
+    pub(super) fn fault(&self, what: &str) -> Problem {
         Problem::new(format!("preset {}: {what}", self.name))
     }
 

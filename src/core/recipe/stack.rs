@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use minijinja::Environment;
 use semver::Version;
@@ -14,8 +15,9 @@ use super::preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
 };
 use super::rung::{RungSpec, Tuning};
-use crate::core::measure::FigureSpec;
+use crate::core::measure::FigurePattern;
 use oomctl_base::{Problem, Refusal, Role, meant};
+use oomctl_diagnose::ProgressPattern;
 use oomctl_scripts::Recognise;
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to
@@ -47,9 +49,9 @@ pub struct Preset {
     /// Files of an attempt.
     pub files: Vec<FileSpec>,
     /// Patterns that find training progress.
-    pub progress: Vec<String>,
+    pub progress: Vec<ProgressPattern>,
     /// Figures of memory that the framework prints.
-    pub measures: Vec<FigureSpec>,
+    pub measures: Vec<FigurePattern>,
     /// Checkpoints.
     pub checkpoint: Option<Checkpoint>,
     /// The bridge to the memory model.
@@ -61,6 +63,15 @@ pub struct Preset {
     /// The names that rules, derived values, computed defaults and the bridge use, by expression.
     names: BTreeMap<String, BTreeSet<String>>,
     env: Environment<'static>,
+}
+
+/// What could be compiled; what is wrong with the rest goes to `broken`.
+fn sound<T, E: Display>(
+    all: impl Iterator<Item = Result<T, E>>,
+    broken: &mut Vec<String>,
+) -> Vec<T> {
+    let ok = |one: Result<T, E>| one.map_err(|e| broken.push(e.to_string())).ok();
+    all.filter_map(ok).collect()
 }
 
 /// Names that expressions know besides knobs and derived values.
@@ -117,6 +128,9 @@ impl Preset {
         let ladder = ladder.collect();
         let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
+        let mut broken = Vec::new();
+        let progress = file.progress.iter().map(|p| ProgressPattern::new(p));
+        let measures = file.measures.iter().map(FigurePattern::new);
         let mut preset = Self {
             name: file.preset,
             summary: file.summary,
@@ -130,8 +144,8 @@ impl Preset {
             tune: file.tune,
             probe: file.probe,
             files: file.files,
-            progress: file.progress,
-            measures: file.measures,
+            progress: sound(progress, &mut broken),
+            measures: sound(measures, &mut broken),
             checkpoint,
             memory: file.memory,
             formulas: file.formulas,
@@ -140,7 +154,8 @@ impl Preset {
             env,
         };
         preset.names = preset.all_names();
-        let problems = preset.faults();
+        let mut problems = preset.faults();
+        problems.extend(broken.iter().map(|what| preset.fault(what)));
         if problems.is_empty() {
             Ok(preset)
         } else {
