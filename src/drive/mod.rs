@@ -9,7 +9,6 @@
 
 mod arrays;
 mod cancel;
-mod dependents;
 mod explain;
 mod folder;
 pub mod gpus;

@@ -14,8 +14,9 @@ use super::stack::{AMBIENT, Preset};
 use oomctl_base::{Problem, nearest};
 
 impl Preset {
-    pub(super) fn faults(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+    /// All of them, and `broken`: what is wrong with patterns that could not be compiled.
+    pub(super) fn faults(&self, broken: &[String]) -> Vec<Problem> {
+        let mut problems: Vec<_> = broken.iter().map(|what| self.fault(what)).collect();
         let mut names: BTreeSet<String> = AMBIENT.iter().map(|s| (*s).to_owned()).collect();
         for knob in &self.knobs {
             if !names.insert(knob.name.clone()) {
@@ -53,6 +54,11 @@ impl Preset {
         } else if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));
         }
+        for pattern in &self.progress {
+            if let Err(e) = Regex::new(pattern) {
+                problems.push(self.fault(&format!("progress pattern: {e}")));
+            }
+        }
         problems
     }
 
@@ -87,7 +93,7 @@ impl Preset {
         problems
     }
 
-    pub(super) fn fault(&self, what: &str) -> Problem {
+    fn fault(&self, what: &str) -> Problem {
         Problem::new(format!("preset {}: {what}", self.name))
     }
 

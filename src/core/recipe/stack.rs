@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 
 use minijinja::Environment;
 use semver::Version;
@@ -15,9 +14,8 @@ use super::preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
 };
 use super::rung::{RungSpec, Tuning};
-use crate::core::measure::FigurePattern;
+use crate::core::measure::{FigurePattern, FigureSpec};
 use oomctl_base::{Problem, Refusal, Role, meant};
-use oomctl_diagnose::ProgressPattern;
 use oomctl_scripts::Recognise;
 
 /// A preset for one version: knob sets merged in, versions picked, every expression known to
@@ -49,7 +47,7 @@ pub struct Preset {
     /// Files of an attempt.
     pub files: Vec<FileSpec>,
     /// Patterns that find training progress.
-    pub progress: Vec<ProgressPattern>,
+    pub progress: Vec<String>,
     /// Figures of memory that the framework prints.
     pub measures: Vec<FigurePattern>,
     /// Checkpoints.
@@ -65,13 +63,12 @@ pub struct Preset {
     env: Environment<'static>,
 }
 
-/// What could be compiled; what is wrong with the rest goes to `broken`.
-fn sound<T, E: Display>(
-    all: impl Iterator<Item = Result<T, E>>,
-    broken: &mut Vec<String>,
-) -> Vec<T> {
-    let ok = |one: Result<T, E>| one.map_err(|e| broken.push(e.to_string())).ok();
-    all.filter_map(ok).collect()
+/// The patterns that can be compiled, and what is wrong with the others.
+fn patterns(figures: &[FigureSpec]) -> (Vec<FigurePattern>, Vec<String>) {
+    let mut broken = Vec::new();
+    let compiled = figures.iter().map(FigurePattern::new);
+    let sound = compiled.filter_map(|pattern| pattern.map_err(|what| broken.push(what)).ok());
+    (sound.collect(), broken)
 }
 
 /// Names that expressions know besides knobs and derived values.
@@ -128,9 +125,7 @@ impl Preset {
         let ladder = ladder.collect();
         let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
-        let mut broken = Vec::new();
-        let progress = file.progress.iter().map(|p| ProgressPattern::new(p));
-        let measures = file.measures.iter().map(FigurePattern::new);
+        let (measures, broken) = patterns(&file.measures);
         let mut preset = Self {
             name: file.preset,
             summary: file.summary,
@@ -144,8 +139,8 @@ impl Preset {
             tune: file.tune,
             probe: file.probe,
             files: file.files,
-            progress: sound(progress, &mut broken),
-            measures: sound(measures, &mut broken),
+            progress: file.progress,
+            measures,
             checkpoint,
             memory: file.memory,
             formulas: file.formulas,
@@ -154,12 +149,10 @@ impl Preset {
             env,
         };
         preset.names = preset.all_names();
-        let mut problems = preset.faults();
-        problems.extend(broken.iter().map(|what| preset.fault(what)));
-        if problems.is_empty() {
-            Ok(preset)
-        } else {
-            Err(Refusal(problems))
+        let problems = preset.faults(&broken);
+        match problems.is_empty() {
+            true => Ok(preset),
+            false => Err(Refusal(problems)),
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Resources {
 struct Made {
     preset: Preset,
     profile: Option<Profile>,
+    /// A pattern that the preset's check refuses is left out.
+    progress: Vec<ProgressPattern>,
 }
 
 /// Inputs made ready: the preset assembled.
@@ -108,7 +110,13 @@ impl Request {
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
-        let made = Arc::new(Made { preset, profile });
+        let progress = preset.progress.iter();
+        let progress = progress.filter_map(|p| ProgressPattern::new(p).ok());
+        let made = Arc::new(Made {
+            progress: progress.collect(),
+            preset,
+            profile,
+        });
         Ok(Self {
             inputs,
             made,
@@ -173,7 +181,7 @@ impl Request {
     /// How its program prints progress, besides what is known of common trainers.
     #[must_use]
     pub fn progress(&self) -> &[ProgressPattern] {
-        &self.made.preset.progress
+        &self.made.progress
     }
 
     /// How its program prints figures of memory.
