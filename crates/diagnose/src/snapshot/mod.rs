@@ -136,7 +136,7 @@ fn name(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod names_tests {
-    use self::*;
+    use super::*;
 
     #[test]
     fn files_and_folders_are_named_in_the_words_of_those_that_write_them() {
