@@ -49,7 +49,7 @@ pub use run::{heartbeat, history_view, outcome, prune_view, row, run_view, story
 pub(crate) use run::{lines, waiting};
 pub use style::{DIM, NAME, Paint};
 pub use sweep::{sweep_fix_view, sweep_submit_view, sweep_view};
+pub(crate) use terminal::fold;
 pub use terminal::fold::columns;
 pub use terminal::pager;
 pub use terminal::screen::AlternateScreen;
-pub(crate) use terminal::{fold, screen};

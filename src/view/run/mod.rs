@@ -14,5 +14,5 @@ pub mod story;
 pub(crate) mod waiting;
 
 use super::{
-    estimate_view, explanation, figures, measured, print, rung_view, snapshot_view, style, table,
+    estimate_view, explanation, figures, measured, rung_view, snapshot_view, style, table,
 };
