@@ -289,12 +289,12 @@ fn supervised() -> (Project, Supervisor) {
     (project, supervisor)
 }
 
-fn first(supervisor: &Supervisor) -> &History {
+fn history_of(supervisor: &Supervisor) -> &crate::core::engine::History {
     supervisor.runs().next().unwrap().history()
 }
 
 fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
-    first(supervisor).outcome.clone()
+    history_of(supervisor).outcome.clone()
 }
 
 fn text(path: &Path) -> String {
@@ -314,7 +314,7 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
     fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
     project.prints(OOM);
     project.pass(&mut supervisor, 40);
-    let history = first(&supervisor);
+    let history = history_of(&supervisor);
     let first = &history.attempts[0];
     assert_eq!(first.job.as_ref().unwrap().id, JobId("4711".to_owned()));
     assert!(first.adopted);
@@ -451,7 +451,7 @@ fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job(
     let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 3);
     assert_eq!(project.submissions(), 1);
-    let attempt = first(&supervisor).attempt().cloned().unwrap();
+    let attempt = history_of(&supervisor).attempt().cloned().unwrap();
     assert_eq!(attempt.job.unwrap().id.0, "100");
     assert!(attempt.adopted);
 }
@@ -532,7 +532,7 @@ fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_i
     assert!(tokens.iter().all(|token| *token == tokens[0]));
     drop(desk);
     assert_eq!(outcome(&supervisor), None);
-    assert_eq!(first(&supervisor).attempts.len(), 1);
+    assert_eq!(history_of(&supervisor).attempts.len(), 1);
 }
 
 #[test]
@@ -968,7 +968,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
 
 #[test]
 fn submit_returns_as_soon_as_the_job_is_known() {
-    let (project, mut supervisor) = supervised();
+    let (_project, mut supervisor) = supervised();
     let (_sender, sources) = WakeSources::channel();
     let until = Until::Submitted { patience_s: 60 };
     let end = drive(&mut supervisor, until, &sources, &mut crate::drive::Silent);
