@@ -25,19 +25,17 @@ pub mod pipeline;
 pub mod plan_after_view;
 pub mod plan_view;
 pub mod print;
-pub mod probe_view;
 pub mod report;
 mod run;
 pub mod rung_view;
-pub mod settings_view;
+mod settings;
 mod snapshot_view;
-pub mod sources_view;
 pub mod start_view;
 mod style;
 mod sweep;
 mod table;
 mod terminal;
-pub mod tune_view;
+mod tune;
 
 pub use failure::CommandFailure;
 pub(crate) use gpu::memory_bar;
@@ -45,11 +43,15 @@ pub use gpu::{gpus_view, phantom_view};
 pub use incident::IncidentView;
 pub use launch::{launch_summary, launch_view, queue_view};
 pub use run::lines::next_step;
-pub use run::{heartbeat, history_view, outcome, prune_view, row, run_view, story};
+pub use run::{
+    heartbeat, history_metrics, history_view, outcome, prune_view, row, run_view, story,
+};
 pub(crate) use run::{lines, waiting};
+pub use settings::{settings_view, sources_view};
 pub use style::{DIM, NAME, Paint};
 pub use sweep::{sweep_fix_view, sweep_submit_view, sweep_view};
 pub(crate) use terminal::fold;
 pub use terminal::fold::columns;
 pub use terminal::pager;
 pub use terminal::screen::AlternateScreen;
+pub use tune::{probe_view, tune_view};
