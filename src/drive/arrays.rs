@@ -81,7 +81,7 @@ impl Supervisor {
             };
             let now = self.now();
             for task in &tasks {
-                self.hand_in(&task.run, &of_array(task, &answer), now, observer);
+                self.hand_in(&task.run, &of_array(task, &answer, now), now, observer);
             }
         }
         self.arrays = arrays;
@@ -160,12 +160,12 @@ fn of_task(handle: &Handle, token: Token) -> Result<JobSubmission, DriveError> {
 }
 
 /// What the answer to the array means for one task.
-fn of_array(task: &ArrayTask, answer: &SubmitAnswer) -> Event {
+fn of_array(task: &ArrayTask, answer: &SubmitAnswer, now: Timestamp) -> Event {
     let mut answer = answer.clone();
     if let SubmitAnswer::Accepted { id, .. } = &mut answer {
         *id = JobId(format!("{id}_{}", task.index));
     }
-    Event::Attempt(task.attempt, answered(answer))
+    answered(task.attempt, answer, now)
 }
 
 impl Array {

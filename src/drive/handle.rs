@@ -14,7 +14,7 @@ use crate::core::engine::{
 };
 use crate::core::measure::Measured;
 use crate::core::request::Request;
-use crate::io::files::{Access, io_error, link, write_atomic};
+use crate::io::files::{io_error, link, replace};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
@@ -321,7 +321,7 @@ impl Handle {
             "verdict": attempt.verdict,
         });
         let text = format!("{verdict:#}\n");
-        Ok(write_atomic(&path, text.as_bytes(), Access::Private)?)
+        Ok(replace(&path, text.as_bytes())?)
     }
 
     /// Tells why one GPU is full while the others are not, and saves what could be changed in the script.

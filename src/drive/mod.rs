@@ -9,7 +9,6 @@
 
 mod arrays;
 mod cancel;
-mod dependents;
 mod explain;
 mod folder;
 pub mod gpus;
@@ -265,6 +264,10 @@ fn wait(
                 return None;
             }
             Some(Wake::Jobs) => {
+                supervisor
+                    .runs
+                    .values_mut()
+                    .for_each(|h| h.run.look_again());
                 supervisor.poll(true, observer);
                 return None;
             }

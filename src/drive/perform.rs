@@ -50,12 +50,16 @@ pub fn submit(
     }
     ledger.still_ours()?;
     let answer = scheduler.submit(&submission, now);
-    Ok(Event::Attempt(attempt.number, answered(answer)))
+    Ok(answered(attempt.number, answer, now))
 }
 
 /// What the scheduler's answer means for an attempt.
-pub(super) fn answered(answer: SubmitAnswer) -> AttemptEvent {
-    match answer {
+pub(super) fn answered(attempt: u32, answer: SubmitAnswer, now: Timestamp) -> Event {
+    let event = match answer {
+        SubmitAnswer::NotYet { pause } => {
+            AttemptEvent::NotYet(now.saturating_add(pause).unwrap_or(now))
+        }
+        SubmitAnswer::Withdrawn { by } => return Event::CancelAsked { by },
         SubmitAnswer::Accepted { id, cluster } => AttemptEvent::Accepted { id, cluster },
         SubmitAnswer::Refused {
             reason,
@@ -67,7 +71,8 @@ pub(super) fn answered(answer: SubmitAnswer) -> AttemptEvent {
             passing,
         },
         SubmitAnswer::Unclear { detail } => AttemptEvent::Unclear(detail),
-    }
+    };
+    Event::Attempt(attempt, event)
 }
 
 /// Whether the attempt takes more GPUs than the one before: then it is told when it could start.

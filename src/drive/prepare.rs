@@ -13,7 +13,7 @@ use crate::core::engine::{AttemptEvent, Run};
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::io::checkpoints;
-use crate::io::files::{Access, io_error, make_private_dir, read_text, write_atomic};
+use crate::io::files::{Access, io_error, make_private_dir, read_text, replace, write_atomic};
 use crate::io::sampler::program;
 use oomctl_base::Refusal;
 use oomctl_base::job::Token;
@@ -124,12 +124,9 @@ fn write(
         later => diff(&before(folder, later - 1, &compared), &compared),
     };
     let recipe = format!("{:#}\n", rendered.recipe);
-    write_atomic(&dir.join("recipe.json"), recipe.as_bytes(), Access::Private)?;
-    write_atomic(
-        &dir.join("changes.diff"),
-        changes.as_bytes(),
-        Access::Private,
-    )?;
+    // For people alone: not worth waiting for the disk.
+    replace(&dir.join("recipe.json"), recipe.as_bytes())?;
+    replace(&dir.join("changes.diff"), changes.as_bytes())?;
     Ok(AttemptEvent::Prepared {
         token: Token(place.token.clone()),
         script: entry.name.clone(),

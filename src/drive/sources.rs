@@ -28,7 +28,7 @@ pub enum Wake {
     Signal(i32),
     /// Logs may have grown; the followers know which.
     Logs,
-    /// A job has ended: the scheduler has news of it.
+    /// A job has ended, or a place may have come free: the scheduler has news.
     Jobs,
     /// Somebody who looks on wants something.
     Asked(SteerRequest),

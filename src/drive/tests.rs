@@ -232,6 +232,31 @@ impl Project {
         at(*self.now.lock().unwrap())
     }
 
+    /// A supervisor that takes the run up again.
+    fn resumed(&self) -> Supervisor {
+        self.supervisor([self.open(self.toy())])
+    }
+
+    fn submissions(&self) -> usize {
+        self.fake.desk().submissions.len()
+    }
+
+    /// The first job prints this and nothing else.
+    fn prints(&self, log: &str) {
+        fs::write(self.attempt(1).join("slurm.err"), log).unwrap();
+    }
+
+    /// The first job ends with exit code 1.
+    fn fails(&self) {
+        let job = &mut self.fake.desk().jobs[0].1;
+        job.state = JobState::Failed;
+        job.exit = Some(ExitStatus { code: 1, signal: 0 });
+    }
+
+    fn verdict(&self) -> String {
+        text(&self.attempt(1).join("verdict.json"))
+    }
+
     fn supervisor(&self, handles: impl IntoIterator<Item = Handle>) -> Supervisor {
         self.supervisor_with(Box::new(self.fake.clone()), handles)
     }
@@ -257,8 +282,19 @@ impl Project {
     }
 }
 
+/// A project with one run, and its supervisor.
+fn supervised() -> (Project, Supervisor) {
+    let project = Project::new();
+    let supervisor = project.supervisor([project.create(project.toy())]);
+    (project, supervisor)
+}
+
+fn history_of(supervisor: &Supervisor) -> &crate::core::engine::History {
+    supervisor.runs().next().unwrap().history()
+}
+
 fn outcome(supervisor: &Supervisor) -> Option<Outcome> {
-    supervisor.runs().next().unwrap().history().outcome.clone()
+    history_of(supervisor).outcome.clone()
 }
 
 fn text(path: &Path) -> String {
@@ -276,9 +312,9 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
     project.fake.desk().forgot = true;
     project.pass(&mut supervisor, 1);
     fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     project.pass(&mut supervisor, 40);
-    let history = supervisor.runs().next().unwrap().history();
+    let history = history_of(&supervisor);
     let first = &history.attempts[0];
     assert_eq!(first.job.as_ref().unwrap().id, JobId("4711".to_owned()));
     assert!(first.adopted);
@@ -287,16 +323,14 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
 
 #[test]
 fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     project.fake.set(0, purged());
     project.pass(&mut supervisor, 60);
-    assert_eq!(project.fake.desk().submissions.len(), 2);
+    assert_eq!(project.submissions(), 2);
     project.fake.set(1, purged());
     project.pass(&mut supervisor, 60);
     let ended = outcome(&supervisor);
@@ -348,38 +382,28 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     assert_eq!(ids[0], Some(("100_0".to_owned(), token.task(0))));
     assert_eq!(ids[1], None);
     assert_eq!(ids[2], Some(("100_2".to_owned(), token.task(2))));
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
 }
 
 #[test]
 fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
-    assert_eq!(
-        project.fake.desk().submissions.len(),
-        1,
-        "in the first turn"
-    );
+    assert_eq!(project.submissions(), 1, "in the first turn");
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     project.fake.set(0, JobState::Completing);
     project.pass(&mut supervisor, 40);
-    assert_eq!(
-        project.fake.desk().submissions.len(),
-        1,
-        "COMPLETING is waited for"
-    );
+    assert_eq!(project.submissions(), 1, "COMPLETING is waited for");
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 40);
-    assert_eq!(project.fake.desk().submissions.len(), 2);
+    assert_eq!(project.submissions(), 2);
     project.fake.set(1, JobState::Completed);
     project.pass(&mut supervisor, 40);
     assert_eq!(outcome(&supervisor), Some(Outcome::Succeeded));
 
-    let verdict = text(&project.attempt(1).join("verdict.json"));
+    let verdict = project.verdict();
     for word in [
         "cuda_oom",
         "Tried to allocate 20.00 GiB",
@@ -424,18 +448,10 @@ fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job(
     assert!(first.history().attempt().unwrap().job.is_none());
     drop(first);
 
-    let again = project.open(project.toy());
-    let mut supervisor = project.supervisor([again]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 3);
-    assert_eq!(project.fake.desk().submissions.len(), 1);
-    let attempt = supervisor
-        .runs()
-        .next()
-        .unwrap()
-        .history()
-        .attempt()
-        .cloned()
-        .unwrap();
+    assert_eq!(project.submissions(), 1);
+    let attempt = history_of(&supervisor).attempt().cloned().unwrap();
     assert_eq!(attempt.job.unwrap().id.0, "100");
     assert!(attempt.adopted);
 }
@@ -449,7 +465,7 @@ fn an_unclear_answer_is_searched_and_never_repeated() {
     let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 120);
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
     let kinds: Vec<Fact> = read(project.folder("r1").dir())
         .unwrap()
         .records
@@ -488,7 +504,7 @@ fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
             ..
         }
     ));
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
 }
 
 #[test]
@@ -503,7 +519,7 @@ fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_i
     let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 50);
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
     assert!(
         reached(&supervisor, Until::Submitted { patience_s: 90 }),
         "submit does not stay"
@@ -516,10 +532,7 @@ fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_i
     assert!(tokens.iter().all(|token| *token == tokens[0]));
     drop(desk);
     assert_eq!(outcome(&supervisor), None);
-    assert_eq!(
-        supervisor.runs().next().unwrap().history().attempts.len(),
-        1
-    );
+    assert_eq!(history_of(&supervisor).attempts.len(), 1);
 }
 
 #[test]
@@ -533,7 +546,7 @@ fn a_configuration_that_cannot_be_rendered_is_not_submitted() {
     project.pass(&mut supervisor, 5);
     let outcome = outcome(&supervisor).unwrap();
     assert_eq!(outcome.exit_code(), 5);
-    assert!(project.fake.desk().submissions.is_empty());
+    assert_eq!(project.submissions(), 0);
 }
 
 #[test]
@@ -548,7 +561,7 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
     let handle = Handle::create(folder, request, "{}", &environment, at(0)).unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 5);
-    assert!(project.fake.desk().submissions.is_empty());
+    assert_eq!(project.submissions(), 0);
     let error = supervisor
         .runs()
         .next()
@@ -592,7 +605,7 @@ fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     assert_ne!(fs::read_to_string(&script).unwrap(), right);
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
     assert_eq!(fs::read_to_string(&script).unwrap(), right);
 }
 
@@ -616,7 +629,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
     let mut turn = project.supervisor_with(Box::new(own), [handle]);
     project.pass(&mut turn, 40);
     drop(turn);
-    let mut supervisor = project.supervisor([project.open(project.toy())]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 60);
     let desk = project.fake.desk();
     let waits: Vec<_> = desk.submissions.iter().map(|s| &s.options[..]).collect();
@@ -642,7 +655,7 @@ fn a_script_that_was_edited_after_its_intent_is_not_submitted() {
     fs::write(project.attempt(1).join("job.sbatch"), "rm -rf ~\n").unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
-    assert!(project.fake.desk().submissions.is_empty());
+    assert_eq!(project.submissions(), 0);
     let handle = supervisor.into_handles().pop().unwrap();
     assert!(matches!(
         handle.error(),
@@ -658,14 +671,13 @@ fn whoever_was_taken_over_after_the_intent_does_not_submit() {
     let other = Ledger::open(handle.folder.dir(), Takeover::Forced, at(1)).unwrap();
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 3);
-    assert!(project.fake.desk().submissions.is_empty());
+    assert_eq!(project.submissions(), 0);
     drop(other);
 }
 
 #[test]
 fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_of_an_array() {
-    let mut project = Project::new();
-    let mut supervisor = project.supervisor([project.create(project.toy())]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 1);
     let handle = supervisor.runs().next().unwrap();
     let attempt = handle.history().attempts[0].clone();
@@ -691,12 +703,10 @@ fn a_script_with_the_token_of_another_process_is_put_right_whichever_was_a_task_
 
 /// A job that runs on after an out-of-memory in its log.
 fn hanging() -> (Project, Supervisor) {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     (project, supervisor)
 }
 
@@ -710,11 +720,7 @@ fn a_hanging_job_is_cancelled_and_the_run_goes_on() {
     );
     project.pass(&mut supervisor, 100);
     assert_eq!(project.fake.desk().cancelled, [JobId("100".to_owned())]);
-    assert_eq!(
-        project.fake.desk().submissions.len(),
-        2,
-        "with the next rung"
-    );
+    assert_eq!(project.submissions(), 2, "with the next rung");
 }
 
 #[test]
@@ -731,7 +737,7 @@ fn a_job_that_a_user_ends_while_the_scheduler_thinks_is_not_taken_for_one_that_h
     project.pass(&mut supervisor, 150);
     assert!(project.fake.desk().meanwhile.is_none(), "it was asked");
     assert_eq!(outcome(&supervisor), Some(Outcome::Cancelled { by: None }));
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
     assert!(project.fake.desk().cancelled.is_empty());
 }
 
@@ -749,10 +755,10 @@ fn a_slow_scheduler_is_not_waited_for_by_all_that_depend_on_a_job() {
     let now = Arc::clone(&project.now);
     project.fake.desk().redirecting = Some(Box::new(move || *now.lock().unwrap() += 8));
     project.pass(&mut supervisor, 2);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 40);
-    assert_eq!(project.fake.desk().submissions.len(), 2);
+    assert_eq!(project.submissions(), 2);
     let moved = project.fake.desk().redirected.len();
     assert_eq!(moved, 3, "no further one after 20 s");
     let told = |moved: bool| {
@@ -764,9 +770,7 @@ fn a_slow_scheduler_is_not_waited_for_by_all_that_depend_on_a_job() {
 
 #[test]
 fn a_request_to_cancel_reaches_whoever_supervises() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 3);
     project.fake.set(0, JobState::Running);
     let answer = request_cancel(&project.folder("r1"), "tester").unwrap();
@@ -785,9 +789,7 @@ fn a_request_to_cancel_reaches_whoever_supervises() {
 
 #[test]
 fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
@@ -802,15 +804,11 @@ fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
     fs::write(&log, format!("{OOM}Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in <module>\nKeyError: 'x'\n")).unwrap();
-    {
-        let mut desk = project.fake.desk();
-        desk.jobs[0].1.state = JobState::Failed;
-        desk.jobs[0].1.exit = Some(ExitStatus { code: 1, signal: 0 });
-    }
+    project.fails();
     project.pass(&mut supervisor, 60);
     let outcome = outcome(&supervisor).unwrap();
     assert_eq!(outcome.exit_code(), 1, "{outcome:?}");
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
 }
 
 #[test]
@@ -826,7 +824,7 @@ fn many_runs_are_asked_about_in_one_question() {
         .collect();
     let mut supervisor = project.supervisor(handles);
     project.pass(&mut supervisor, 1);
-    assert_eq!(project.fake.desk().submissions.len(), 20);
+    assert_eq!(project.submissions(), 20);
     let before = project.fake.desk().polls;
     project.pass(&mut supervisor, 60);
     let polls = project.fake.desk().polls - before;
@@ -872,9 +870,7 @@ fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
 
 #[test]
 fn a_log_that_was_rotated_keeps_its_failure() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 1);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
@@ -894,16 +890,14 @@ fn a_log_that_was_rotated_keeps_its_failure() {
     .unwrap();
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 40);
-    let verdict = text(&project.attempt(1).join("verdict.json"));
+    let verdict = project.verdict();
     assert!(verdict.contains("cuda_oom"), "{verdict}");
-    assert_eq!(project.fake.desk().submissions.len(), 2);
+    assert_eq!(project.submissions(), 2);
 }
 
 #[test]
 fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.desk().silent = true;
     project.pass(&mut supervisor, 600);
@@ -913,15 +907,13 @@ fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
         project.notes.0,
         ["squeue: no answer after 20 s", "recovered"]
     );
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
     assert_eq!(outcome(&supervisor), None);
 }
 
 #[test]
 fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     let (sender, sources) = WakeSources::channel();
     sender.send(Wake::Signal(2)).unwrap();
     let end = drive(
@@ -932,19 +924,16 @@ fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     );
     assert_eq!(end, DriveEnd::Detached { signal: 2 });
     drop(supervisor);
-    let again = project.open(project.toy());
-    let mut supervisor = project.supervisor([again]);
+    let mut supervisor = project.resumed();
     project.fake.set(0, JobState::Completed);
     project.pass(&mut supervisor, 30);
     assert_eq!(outcome(&supervisor), Some(Outcome::Succeeded));
-    assert_eq!(project.fake.desk().submissions.len(), 1);
+    assert_eq!(project.submissions(), 1);
 }
 
 #[test]
 fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_meanwhile() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 10);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 40);
@@ -969,8 +958,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
     ask(&mut supervisor, escalate(1));
     // Whoever takes it up again goes on.
     drop(supervisor);
-    let again = project.open(project.toy());
-    let mut supervisor = project.supervisor([again]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 100);
     let desk = project.fake.desk();
     assert!(desk.cancelled.iter().all(|job| job.0 == "100"));
@@ -980,9 +968,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
 
 #[test]
 fn submit_returns_as_soon_as_the_job_is_known() {
-    let project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (_project, mut supervisor) = supervised();
     let (_sender, sources) = WakeSources::channel();
     let until = Until::Submitted { patience_s: 60 };
     let end = drive(&mut supervisor, until, &sources, &mut crate::drive::Silent);
@@ -1043,13 +1029,9 @@ fn killed_after_an_oom(project: &mut Project) -> PathBuf {
 }
 
 fn fails(project: &mut Project) -> Outcome {
-    let mut supervisor = project.supervisor([project.open(project.toy())]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 2);
-    {
-        let mut desk = project.fake.desk();
-        desk.jobs[0].1.state = JobState::Failed;
-        desk.jobs[0].1.exit = Some(ExitStatus { code: 1, signal: 0 });
-    }
+    project.fails();
     project.pass(&mut supervisor, 60);
     outcome(&supervisor).unwrap()
 }
@@ -1066,16 +1048,15 @@ fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() 
         fs::write(&log, written).unwrap();
         let outcome = fails(&mut project);
         assert_eq!(outcome.exit_code(), 1, "{outcome:?}");
-        assert_eq!(project.fake.desk().submissions.len(), 1);
-        let verdict = text(&project.attempt(1).join("verdict.json"));
+        assert_eq!(project.submissions(), 1);
+        let verdict = project.verdict();
         assert!(verdict.contains("code_bug"), "{verdict}");
     }
 }
 
 #[test]
 fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_saw_begin() {
-    let mut project = Project::new();
-    let mut supervisor = project.supervisor([project.create(project.toy())]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
@@ -1086,17 +1067,13 @@ fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_s
     drop(supervisor);
     project.fake.desk().silent = false;
     project.fake.desk().jobs[0].1.restarts = 1;
-    let mut supervisor = project.supervisor([project.open(project.toy())]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
-    let verdict = text(&project.attempt(1).join("verdict.json"));
+    let verdict = project.verdict();
     assert!(verdict.contains("cuda_oom"), "{verdict}");
-    assert_eq!(
-        project.fake.desk().submissions.len(),
-        2,
-        "a rung is climbed"
-    );
+    assert_eq!(project.submissions(), 2, "a rung is climbed");
 }
 
 #[test]
@@ -1109,12 +1086,12 @@ fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
         "srun: error: node1: task 0: Exited with exit code 1\n",
     )
     .unwrap();
-    let mut supervisor = project.supervisor([project.open(project.toy())]);
+    let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
     assert_eq!(project.notes.0, ["r1: GpuOom"], "told once");
-    let verdict = text(&project.attempt(1).join("verdict.json"));
+    let verdict = project.verdict();
     assert!(verdict.contains("cuda_oom"), "{verdict}");
     assert!(
         !project.folder("r1").bookmark(1).exists(),
@@ -1124,9 +1101,7 @@ fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
 
 #[test]
 fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     let log = project.attempt(1).join("slurm.err");
@@ -1150,9 +1125,7 @@ fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
 
 #[test]
 fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     let in_the_way = project.attempt(1).join("follow.jsonl");
@@ -1169,16 +1142,14 @@ fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
         .iter()
         .filter(|n| n.contains("follow.jsonl"));
     assert_eq!(said.count(), 1, "{:?}", project.notes.0);
-    assert_eq!(project.fake.desk().submissions.len(), 2);
+    assert_eq!(project.submissions(), 2);
 }
 
 #[test]
 fn what_an_attempt_taught_is_there_for_later_runs_also_after_a_kill() {
-    let mut project = Project::new();
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
-    fs::write(project.attempt(1).join("slurm.err"), OOM).unwrap();
+    project.prints(OOM);
     project.fake.set(0, JobState::Failed);
     let decided = |s: &Supervisor| {
         let history = s.runs().next().unwrap().history();

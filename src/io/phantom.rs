@@ -102,7 +102,7 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
         .collect();
     let mut replaced = [asked.replaced.clone(), sandbox.said].concat();
     let inbox = Inbox::default();
-    ears.add(&inbox);
+    ears.add(inbox.listener());
     let start = Instant::now();
     let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
     let (end, host_peak_bytes) = follow(asked, running, &inbox, start);

@@ -54,6 +54,12 @@ impl Default for Inbox {
 }
 
 impl Inbox {
+    /// What puts events here; false once nobody takes them any more.
+    pub fn listener(&self) -> impl Fn(ProgramEvent) -> bool + Send + Sync + use<> {
+        let sender = self.sender.clone();
+        move |event| sender.send(event).is_ok()
+    }
+
     /// The next event; `None` when the time has come.
     #[must_use]
     pub fn next(&self, until: Instant) -> Option<ProgramEvent> {
@@ -63,8 +69,8 @@ impl Inbox {
     }
 }
 
-/// One who is told, with the number by which it is forgotten once it has gone away.
-type ProgramListener = (u64, SyncSender<ProgramEvent>);
+/// One who is told, with the number by which it is forgotten once it says that it has gone away.
+type ProgramListener = (u64, Arc<dyn Fn(ProgramEvent) -> bool + Send + Sync>);
 
 /// Who is told of signals.
 #[derive(Clone, Default)]
@@ -110,18 +116,16 @@ impl Ears {
         Some(self.ending.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
-    /// From now on this inbox is told.
-    pub fn add(&self, inbox: &Inbox) {
+    /// From now on this listener is told, until it answers false.
+    pub fn add(&self, listener: impl Fn(ProgramEvent) -> bool + Send + Sync + 'static) {
         let number = self.added.fetch_add(1, Ordering::AcqRel);
-        self.lock().push((number, inbox.sender.clone()));
+        self.lock().push((number, Arc::new(listener)));
     }
 
     /// Tells all; those who have gone away are forgotten.
     pub fn tell(&self, event: impl Fn() -> ProgramEvent) {
         let listeners: Vec<_> = self.lock().clone();
-        let gone = |(number, listener): &ProgramListener| {
-            listener.send(event()).is_err().then_some(*number)
-        };
+        let gone = |(number, listener): &ProgramListener| (!listener(event())).then_some(*number);
         let gone: Vec<u64> = listeners.iter().filter_map(gone).collect();
         if !gone.is_empty() {
             self.lock().retain(|(number, _)| !gone.contains(number));

@@ -299,6 +299,7 @@ fn exit_codes_are_those_of_the_code() {
             reason: String::new(),
             hint: None,
             rung: None,
+            program: false,
         },
         Outcome::Configuration {
             reason: String::new(),

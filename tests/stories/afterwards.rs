@@ -168,15 +168,10 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         .run(&["prune", "--older-than", "0m"])
         .ends(2)
         .says(&["Remove 1 run", "--yes"]);
-    let other = [
-        "prune",
-        "--older-than",
-        "0m",
-        "--state",
-        "succeeded",
-        "--yes",
-    ];
-    place.run(&other).ends(0).says(&["nothing to remove"]);
+    place
+        .call("prune --older-than 0m --state succeeded --yes")
+        .ends(0)
+        .says(&["nothing to remove"]);
     let json = place
         .run(&["prune", "--older-than", "0m", "-y", "-j"])
         .ends(0)

@@ -174,14 +174,8 @@ fn every_rung_of_the_preset_is_described() {
 #[test]
 fn torchrun_around_the_script_with_data_parallel_and_gpus_that_are_not_there_are_refused() {
     let place = example();
-    let words = [
-        "submit",
-        "--dry-run",
-        "--set",
-        "ddp_script=run_experiment.py",
-    ];
     place
-        .run(&words)
+        .call("submit --dry-run --set ddp_script=run_experiment.py")
         .ends(5)
         .says(&["starts it once for each GPU"]);
     for (set, said) in [

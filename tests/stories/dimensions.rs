@@ -93,12 +93,7 @@ fn what_is_given_by_hand_beside_the_name_or_above_it_wins() {
     assert_eq!(layers(&["--set", "model.layers=7"]), 7);
     // Another name above: the 14 layers were those of the first.
     assert_eq!(layers(&["--set", "model.path=Qwen/Qwen2.5-0.5B"]), 24);
-    let told = place.run(&[
-        "explain",
-        "model.layers",
-        "--set",
-        "model.path=Qwen/Qwen2.5-0.5B",
-    ]);
+    let told = place.call("explain model.layers --set model.path=Qwen/Qwen2.5-0.5B");
     told.ends(0)
         .says(&["model.layers = 24", "beat      14 (oomctl.yaml:8)"]);
 }

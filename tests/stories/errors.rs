@@ -653,14 +653,7 @@ fn a_variable_misspelled_is_told_with_the_knob_that_was_meant() {
 fn the_run_that_was_meant_is_named() {
     let place = weaver::project("");
     place
-        .run(&[
-            "submit",
-            "--backend",
-            "local",
-            "--run",
-            "loom-one",
-            "--watch",
-        ])
+        .call("submit --backend local --run loom-one --watch")
         .ends(0);
     for command in ["status", "watch", "cancel", "report"] {
         place

@@ -249,16 +249,8 @@ fn without_a_terminal_the_answers_are_flags() {
     );
     place.run(&["plan"]).ends(0);
     // What would not be legal is not written, and what is there is not replaced unasked.
-    let wrong = [
-        "init",
-        "--force",
-        "--preset",
-        "rl-swarm",
-        "--set",
-        "gradient_accumulation_steps=8",
-    ];
     place
-        .run(&wrong)
+        .call("init --force --preset rl-swarm --set gradient_accumulation_steps=8")
         .ends(5)
         .says(&["8 forwards of 16 answers"]);
     place

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 
 use super::nvml::Gpus;
-use super::place::{Done, Place, install};
+use super::place::{Done, Place, Started, install};
 
 /// Writes its words and its GPU down, and then: `oom N` dies of GPU memory while its batch is above N, `fail`
 /// of something else, `wait` waits for the file `go`, `hang` says that memory ran out and does not end,
@@ -60,12 +60,26 @@ fn larger(uuid: &str, used_mib: u32) -> String {
     format!("gpu uuid={uuid} name=H200 total_mib=143771 used_mib={used_mib} util=97")
 }
 
+/// One GPU with so much in use, and a trainer that does this there.
+pub fn trainer(used_mib: u32, what: &str) -> (Gpus, Place) {
+    let gpus = Gpus::new(&[&gpu("GPU-a", used_mib)]);
+    let mut place = place(&gpus);
+    place.set("TRAINER", what);
+    (gpus, place)
+}
+
+fn words<'a>(options: &[&'a str], command: &'a str) -> Vec<&'a str> {
+    let options = options.iter().copied();
+    let words = ["run"].into_iter().chain(options).chain(["--"]);
+    words.chain(command.split(' ')).collect()
+}
+
 pub fn run(place: &Place, options: &[&str], command: &str) -> Done {
-    let mut words = vec!["run"];
-    words.extend(options);
-    words.push("--");
-    words.extend(command.split(' '));
-    place.run(&words)
+    place.run(&words(options, command))
+}
+
+pub fn start(place: &Place, options: &[&str], command: &str) -> Started {
+    place.start(&words(options, command))
 }
 
 pub const COMMAND: &str = "./train.sh model=lora training.batch_size=64";
@@ -108,8 +122,7 @@ fn a_program_that_runs_out_of_memory_is_run_again_with_half_the_batch_until_it_f
 
 #[test]
 fn what_does_not_die_of_memory_is_not_run_again_and_the_exit_code_is_the_programs() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
+    let (_gpus, mut place) = trainer(0, "oom 1000");
     for (what, code) in [("fail", 3), ("killed", 137), ("oom 100", 0)] {
         place.set("TRAINER", what);
         run(&place, &[], COMMAND).ends(code);
@@ -126,6 +139,9 @@ fn what_does_not_die_of_memory_is_not_run_again_and_the_exit_code_is_the_program
     assert_eq!(told["exit_code"], 127);
     let why = told["outcome"]["not_started"]["why"].as_str().unwrap();
     assert!(why.starts_with("cannot start ./gone.sh"), "{why}");
+    let told = place.run(&["status", "gone-1"]).ends(0).out;
+    let why = "the program could not be started: cannot start ./gone.sh";
+    assert!(told.contains(why), "{told}");
     std::fs::set_permissions(
         place.path("train.sh"),
         std::fs::Permissions::from_mode(0o600),
@@ -182,6 +198,41 @@ fn an_attempt_does_not_go_to_a_gpu_that_its_own_log_rules_out() {
     assert!(!place.has("argv.2"));
 }
 
+/// Another GPU is waited for after a failed attempt. Meanwhile the run is cancelled from another shell, interrupted, or
+/// goes on as soon as that GPU is free.
+#[test]
+fn a_run_that_waits_for_another_gpu_can_be_cancelled_and_interrupted() {
+    let full = [&larger("GPU-a", 100_000)[..], &gpu("GPU-b", 0)];
+    let gpus = Gpus::new(&full);
+    let mut place = place(&gpus);
+    place.set("TRAINER", "always");
+    let waiting = |run: &str, every| {
+        let options = ["--max-retries", "0", "--check-every", every];
+        let started = start(&place, &options, COMMAND);
+        place.wait_for("the second attempt", || {
+            place.has(&format!("{}/attempt-2", place.run_dir(run)))
+        });
+        started
+    };
+    let cancelled = waiting("train-1", "1h");
+    place.run(&["cancel", "train-1"]).ends(0);
+    cancelled.end().ends(9);
+    let interrupted = waiting("train-2", "1h");
+    interrupted.signal(Signal::INT);
+    interrupted.end().ends(130);
+    let goes_on = waiting("train-3", "1s");
+    gpus.are(&[&larger("GPU-a", 0), full[1]]);
+    goes_on.end().ends(1);
+    assert_eq!(place.read("gpu.2"), "GPU-a");
+    let ended = |run| place.run(&["status", run]).ends(0).out;
+    assert!(ended("train-1").contains("cancelled"));
+    assert!(
+        ended("train-2").contains("by signal 2"),
+        "{}",
+        ended("train-2")
+    );
+}
+
 #[test]
 fn what_is_too_large_for_every_gpu_is_not_tried_on_another_one() {
     let gpus = Gpus::new(&[&gpu("GPU-a", 0), &gpu("GPU-b", 0)]);
@@ -197,8 +248,7 @@ fn what_is_too_large_for_every_gpu_is_not_tried_on_another_one() {
 
 #[test]
 fn a_batch_that_is_not_known_is_told_first_and_one_in_hydras_files_is_read() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let place = place(&gpus);
+    let (_gpus, place) = trainer(0, "oom 1000");
     let done = run(&place, &[], "./train.sh --lr 1").ends(0);
     let told = done
         .err
@@ -249,18 +299,9 @@ def main(cfg):
 
 #[test]
 fn a_gpu_is_waited_for_until_it_has_enough_memory() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 80_000)]);
-    let place = place(&gpus);
-    let words = [
-        "run",
-        "--check-every",
-        "1s",
-        "--min-gpu-memory",
-        "4000MiB",
-        "--",
-    ];
-    let words: Vec<&str> = words.into_iter().chain(COMMAND.split(' ')).collect();
-    let started = place.start(&words);
+    let (gpus, place) = trainer(80_000, "oom 1000");
+    let options = ["--check-every", "1s", "--min-gpu-memory", "4000MiB"];
+    let started = start(&place, &options, COMMAND);
     place.wait_for("the program's claim folder", || place.has("runtime/oomctl"));
     assert!(!place.has("argv.1"));
     gpus.are(&[&gpu("GPU-a", 1_000)]);
@@ -271,8 +312,7 @@ fn a_gpu_is_waited_for_until_it_has_enough_memory() {
 
 #[test]
 fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 80_000)]);
-    let place = place(&gpus);
+    let (_gpus, place) = trainer(80_000, "oom 1000");
     let none = run(&place, &["--wait", "0s"], COMMAND).ends(8);
     none.says(&[
         "no GPU had 3.91 GiB available within 0 s: GPU 0 has 1.88 GiB",
@@ -296,8 +336,7 @@ fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
 
 #[test]
 fn a_size_in_place_of_a_time_is_told_with_the_option_that_takes_it() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let place = place(&gpus);
+    let (_gpus, place) = trainer(0, "oom 1000");
     run(&place, &["--wait", "20GiB"], COMMAND)
         .ends(2)
         .says(&["this is a size", "--min-gpu-memory 20GiB"]);
@@ -336,14 +375,8 @@ fn the_list_of_visible_gpus_is_heeded_in_each_of_its_forms() {
 
 #[test]
 fn a_signal_goes_to_the_program_and_its_answer_is_the_exit_code() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "wait");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
-    let started = place.start(&words);
+    let (gpus, place) = trainer(0, "wait");
+    let started = start(&place, &[], COMMAND);
     place.written("pid");
     started.signal(Signal::TERM);
     let done = started.end().ends(7);
@@ -351,7 +384,7 @@ fn a_signal_goes_to_the_program_and_its_answer_is_the_exit_code() {
     // While a GPU is waited for, oomctl itself ends.
     gpus.are(&[&gpu("GPU-a", 81_000)]);
     std::fs::remove_dir_all(place.path("runtime/oomctl")).unwrap();
-    let waiting = place.start(&words);
+    let waiting = start(&place, &[], COMMAND);
     place.wait_for("the wait", || {
         std::fs::read_dir(place.path("runtime/oomctl")).is_ok()
     });
@@ -361,14 +394,8 @@ fn a_signal_goes_to_the_program_and_its_answer_is_the_exit_code() {
 
 #[test]
 fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "wait");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
-    let first = place.start(&words);
+    let (_gpus, place) = trainer(0, "wait");
+    let first = start(&place, &[], COMMAND);
     place.written("pid");
     let busy = ["--wait", "0s"];
     run(&place, &busy, COMMAND).ends(8);
@@ -380,9 +407,7 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
     // Two who claim 50 GiB each do not fit into 80.
     std::fs::remove_file(place.path("go")).unwrap();
     std::fs::remove_file(place.path("pid")).unwrap();
-    let half = ["run", "--claim", "50GiB", "--"];
-    let words: Vec<&str> = half.into_iter().chain(COMMAND.split(' ')).collect();
-    let first = place.start(&words);
+    let first = start(&place, &["--claim", "50GiB"], COMMAND);
     place.written("pid");
     let options = ["--wait", "0s", "--claim", "50GiB"];
     run(&place, &options, COMMAND).ends(8);
@@ -406,9 +431,7 @@ fn a_machine_without_a_driver_runs_on_the_cpu_where_that_is_allowed() {
 
 #[test]
 fn each_attempt_is_recorded_with_what_killed_it() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "oom 32");
+    let (_gpus, place) = trainer(0, "oom 32");
     run(&place, &[], COMMAND).ends(0);
     let record = |n: u32| {
         let text = place.read(&format!(".oomctl/runs/train-1/attempt-{n}/verdict.json"));
@@ -426,24 +449,14 @@ fn each_attempt_is_recorded_with_what_killed_it() {
 
 #[test]
 fn the_memory_of_the_dead_program_is_waited_for_and_what_it_left_running_is_ended() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "leaves");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
+    let (gpus, place) = trainer(1_000, "leaves");
     // The driver still counts its memory when the program is gone.
     let program = r#"#!/bin/bash
 sed -i 's/used_mib=1000 /used_mib=70000 /' "$NVML_STANDIN"
 exec ./train.sh "$@"
 "#;
     install(&place.path("holds.sh"), program);
-    let words: Vec<&str> = words
-        .into_iter()
-        .map(|w| if w == "./train.sh" { "./holds.sh" } else { w })
-        .collect();
-    let started = place.start(&words);
+    let started = start(&place, &[], &COMMAND.replace("train.sh", "holds.sh"));
     place.wait_for("the record of the first attempt", || {
         place.has(".oomctl/runs/holds-1/attempt-1/verdict.json")
     });
@@ -463,23 +476,15 @@ exec ./train.sh "$@"
 
 #[test]
 fn a_program_that_says_that_memory_ran_out_and_does_not_end_is_ended() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "hang");
+    let (_gpus, place) = trainer(0, "hang");
     run(&place, &["--set", "hang_grace=1s"], COMMAND).ends(0);
     assert!(place.read("argv.2").contains("training.batch_size=32"));
 }
 
 #[test]
 fn a_program_whose_oomctl_was_killed_keeps_its_gpu_until_it_ends() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "wait");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
-    let first = place.start(&words);
+    let (_gpus, place) = trainer(0, "wait");
+    let first = start(&place, &[], COMMAND);
     let pid = place.written("pid");
     let lives = || std::path::Path::new(&format!("/proc/{pid}/cwd")).exists();
     first.kill();

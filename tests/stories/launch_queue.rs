@@ -58,15 +58,9 @@ fn the_commands_of_a_queue_run_as_gpus_come_free_and_each_has_its_log() {
         "# six\n./alone.sh 1\n./alone.sh '2 2'\n-- ./alone.sh 3 \\\n  4\n\n./gone.sh\n./train.sh training.batch_size=64\n",
     );
     place.set("TRAINER", "oom 32");
-    let options = [
-        "run",
-        "--queue",
-        "commands.txt",
-        "--check-every",
-        "1s",
-        "--json",
-    ];
-    let ended = place.run(&options).ends(127);
+    let ended = place
+        .call("run --queue commands.txt --check-every 1s --json")
+        .ends(127);
     let json = ended.json();
     let codes: Vec<u64> = json["programs"]
         .as_array()

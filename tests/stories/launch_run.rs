@@ -1,13 +1,10 @@
 //! What `oomctl run` leaves is a run like any other, and teaches the next one.
 
-use super::launch::{COMMAND, gpu, place, run};
-use super::nvml::Gpus;
+use super::launch::{COMMAND, run, start, trainer};
 
 #[test]
 fn a_program_that_got_through_stands_in_status_report_and_history() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "oom 16");
+    let (_gpus, place) = trainer(1_000, "oom 16");
     run(&place, &[], COMMAND).ends(0);
     let list = place.run(&["status"]).ends(0);
     assert!(
@@ -53,9 +50,7 @@ fn a_program_that_got_through_stands_in_status_report_and_history() {
 
 #[test]
 fn what_a_program_taught_is_where_the_next_one_starts() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "oom 16");
+    let (gpus, place) = trainer(1_000, "oom 16");
     run(&place, &[], COMMAND).ends(0);
     let second = run(&place, &[], COMMAND).ends(0);
     second.says(&["run train-1, attempt 3, which fitted", "batch 64 -> 16"]);
@@ -73,9 +68,7 @@ fn what_a_program_taught_is_where_the_next_one_starts() {
 
 #[test]
 fn a_program_that_did_not_get_through_says_why_in_its_run() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "always");
+    let (_gpus, mut place) = trainer(1_000, "always");
     run(&place, &["--max-retries", "1"], COMMAND).ends(1);
     let one = place.run(&["status", "train-1", "--json"]).ends(0).json();
     assert_eq!(one["runs"][0]["state"], "exhausted");
@@ -103,14 +96,8 @@ fn a_program_that_did_not_get_through_says_why_in_its_run() {
 /// Whoever cancels the run from elsewhere ends the program.
 #[test]
 fn a_run_of_a_program_is_cancelled_from_another_shell() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "wait");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
-    let started = place.start(&words);
+    let (_gpus, place) = trainer(0, "wait");
+    let started = start(&place, &[], COMMAND);
     place.written("pid");
     place.run(&["cancel", "train-1"]).ends(0);
     started.end().ends(7);
@@ -121,14 +108,8 @@ fn a_run_of_a_program_is_cancelled_from_another_shell() {
 /// A program whose oomctl was killed is seen by others, who start nothing in its place.
 #[test]
 fn a_run_whose_process_was_killed_is_not_carried_on_by_another() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 0)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "wait");
-    let words: Vec<&str> = ["run", "--"]
-        .into_iter()
-        .chain(COMMAND.split(' '))
-        .collect();
-    let first = place.start(&words);
+    let (_gpus, place) = trainer(0, "wait");
+    let first = start(&place, &[], COMMAND);
     let pid = place.written("pid");
     first.kill();
     let running = place.run(&["status", "train-1"]).ends(0);
@@ -147,9 +128,7 @@ fn a_run_whose_process_was_killed_is_not_carried_on_by_another() {
 /// What it left running holds the GPU, also where nothing is tried any more.
 #[test]
 fn what_a_program_left_running_ends_when_nothing_is_left_to_try() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let mut place = place(&gpus);
-    place.set("TRAINER", "leaves");
+    let (_gpus, place) = trainer(1_000, "leaves");
     run(&place, &["--max-retries", "0"], COMMAND).ends(1);
     let left = place.written("left");
     place.wait_for("the end of what it left", || {
@@ -159,8 +138,7 @@ fn what_a_program_left_running_ends_when_nothing_is_left_to_try() {
 
 #[test]
 fn a_run_of_a_program_is_not_tuned_by_jobs() {
-    let gpus = Gpus::new(&[&gpu("GPU-a", 1_000)]);
-    let place = place(&gpus);
+    let (_gpus, place) = trainer(1_000, "oom 1000");
     run(&place, &[], COMMAND).ends(0);
     place
         .run(&["tune", "train-1"])

@@ -249,15 +249,8 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
         .run(&["submit", "--yes", "gone.slurm"])
         .ends(5)
         .says(&["cannot read the job script gone.slurm", "hint:"]);
-    let given = [
-        "submit",
-        "--yes",
-        "--dataset",
-        "diamonds-seed0",
-        "job.slurm",
-    ];
     place
-        .run(&given)
+        .call("submit --yes --dataset diamonds-seed0 job.slurm")
         .ends(2)
         .says(&["--dataset before SCRIPT is for templates"]);
     for directive in ["--wait", "--array=0-9", "--test-only"] {

@@ -23,16 +23,9 @@ print('tmp', os.environ['TMPDIR'], file=sys.stderr)
 fn a_program_sees_a_card_that_is_not_there_and_what_it_lacks_is_named() {
     let place = Place::bare();
     place.write("asks.py", ASKS);
-    let words = [
-        "measure",
-        "--json",
-        "--gpu-type",
-        "a100-40gb",
-        "--",
-        "python3",
-        "asks.py",
-    ];
-    let done = place.run(&words).ends(1);
+    let done = place
+        .call("measure --json --gpu-type a100-40gb -- python3 asks.py")
+        .ends(1);
     let total = (39.39 * f64::from(1 << 30)) as u64;
     assert!(
         done.err.contains(&format!("total {total}")),

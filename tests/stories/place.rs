@@ -204,6 +204,11 @@ impl Place {
         command.output().unwrap().into()
     }
 
+    /// Runs the binary with these words, split at blanks.
+    pub fn call(&self, words: &str) -> Done {
+        self.run(&words.split(' ').collect::<Vec<_>>())
+    }
+
     /// Starts the binary in a process group of its own.
     pub fn start(&self, arguments: &[&str]) -> Started {
         let mut command = self.command(arguments);

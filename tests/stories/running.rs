@@ -8,14 +8,7 @@ use super::weaver;
 const RUN: &str = ".oomctl/runs/diamonds-seed0-1";
 
 fn diamonds(place: &Place) -> super::place::Done {
-    place.run(&[
-        "submit",
-        "--dataset",
-        "diamonds-seed0",
-        "--watch",
-        "--backend",
-        "local",
-    ])
+    place.call("submit --dataset diamonds-seed0 --watch --backend local")
 }
 
 #[test]

@@ -147,17 +147,13 @@ fn the_allocators_variable_is_spelled_for_the_version_and_clashes_are_refused() 
         assert!(text.contains(&line), "{version:?}\n{text}");
         assert!(text.contains("export CUDA_LAUNCH_BLOCKING=0\n"), "{text}");
     }
-    let clash = [
-        "plan",
-        "--set",
-        "allocator_conf=expandable_segments:True",
-        "--set",
-        "vllm_sleeps=true",
-    ];
-    place.run(&clash).ends(5).says(&[
-        "clashes with the sleep mode of vLLM",
-        "max_split_size_mb:512",
-    ]);
+    place
+        .call("plan --set allocator_conf=expandable_segments:True --set vllm_sleeps=true")
+        .ends(5)
+        .says(&[
+            "clashes with the sleep mode of vLLM",
+            "max_split_size_mb:512",
+        ]);
 }
 
 #[test]
@@ -236,14 +232,9 @@ fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
     place.run(&["estimate"]).ends(5);
     place.run(&["render", "--to", "out"]).ends(0);
     assert_eq!(place.read("out/rg-swarm.yaml"), place.read(FILE));
-    let named = [
-        "render",
-        "--set",
-        "model.path=Qwen/Qwen2.5-0.5B-Instruct",
-        "--to",
-        "out",
-    ];
-    place.run(&named).ends(0);
+    place
+        .call("render --set model.path=Qwen/Qwen2.5-0.5B-Instruct --to out")
+        .ends(0);
     assert_eq!(
         place.read("out/rg-swarm.yaml"),
         file.replace(own, &format!("{own} "))

@@ -380,29 +380,13 @@ fn more_cells_than_an_array_may_have_are_several_arrays_of_the_same_resources() 
         "{calls:?}"
     );
     // What asks for other resources is in another array.
-    let cells = [
-        "sweep",
-        "submit",
-        "threads=1",
-        "mem=4G,8G",
-        "dye=red,blue",
-        "--dry-run",
-    ];
     place
-        .run(&cells)
+        .call("sweep submit threads=1 mem=4G,8G dye=red,blue --dry-run")
         .ends(0)
         .says(&["4 runs in 2 job arrays of 2, 2 tasks"]);
     // Without arrays each cell is a job.
     slurm.tell("array-size", "0\n");
-    let done = place.run(&[
-        "sweep",
-        "submit",
-        "sweep.yaml",
-        "--cell",
-        "threads=1",
-        "--run",
-        "apart",
-    ]);
+    let done = place.call("sweep submit sweep.yaml --cell threads=1 --run apart");
     done.ends(0);
     assert!(
         slurm.calls("sbatch")[2..]
@@ -458,15 +442,7 @@ fn an_array_that_was_never_accepted_is_submitted_once_more_and_a_refused_one_is_
         "{calls:?}"
     );
     slurm.tell("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n");
-    let refused = place.run(&[
-        "sweep",
-        "submit",
-        "sweep.yaml",
-        "--cell",
-        "threads=1",
-        "--run",
-        "no",
-    ]);
+    let refused = place.call("sweep submit sweep.yaml --cell threads=1 --run no");
     refused
         .ends(4)
         .says(&["2 runs: 2 refused", "Invalid account"]);

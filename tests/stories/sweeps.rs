@@ -25,15 +25,7 @@ fn the_sweep_of_the_example_is_judged_and_mended() {
     let place = path_star();
     let checked = place.run(&["sweep", "check", "sweep.yaml", "--requested", "7.45GiB"]);
     insta::assert_snapshot!("sweep_check", checked.ends(3).out);
-    let fixed = place.run(&[
-        "sweep",
-        "fix",
-        "sweep.yaml",
-        "--set",
-        "graph_vocab_size=10000",
-        "-o",
-        "fixed.yaml",
-    ]);
+    let fixed = place.call("sweep fix sweep.yaml --set graph_vocab_size=10000 -o fixed.yaml");
     let fixed = fixed.ends(0);
     insta::assert_snapshot!(
         "sweep_fix",
@@ -128,15 +120,8 @@ fn overrides_are_a_sweep_too_and_faults_have_their_place() {
         .run(&["sweep", "check", "a=glob(*)"])
         .ends(5)
         .says(&["list its values instead"]);
-    let stuck = [
-        "sweep",
-        "fix",
-        "sweep.yaml",
-        "--set",
-        "embedding_dim=100000000",
-    ];
     place
-        .run(&stuck)
+        .call("sweep fix sweep.yaml --set embedding_dim=100000000")
         .ends(5)
         .says(&["no change makes every cell run"]);
 }

@@ -166,7 +166,7 @@ fn without_accumulation_other_remedies_come_first() {
 /// Lines in the formats of the trainers that the preset names, with what each says in MiB.
 #[test]
 fn what_trainers_print_of_their_memory_is_read_in_the_right_unit() {
-    use oomctl::core::measure::{AttemptFigures, FigurePattern, Overlap, Quantity};
+    use oomctl::core::measure::{AttemptFigures, Overlap, Quantity};
     let (allocated, reserved) = (Quantity::GpuAllocated, Quantity::GpuReserved);
     let lines = [
         (
@@ -190,10 +190,9 @@ fn what_trainers_print_of_their_memory_is_read_in_the_right_unit() {
         ),
         ("step: 10  memory: 40 sheep | allocated: 3", vec![]),
     ];
-    let specs = preset("torchrun", None).measures;
+    let patterns = preset("torchrun", None).measures;
     for (line, expected) in lines {
-        let patterns = specs.iter().map(|s| FigurePattern::new(s).unwrap());
-        let mut figures = AttemptFigures::new(patterns.collect());
+        let mut figures = AttemptFigures::new(patterns.clone());
         figures.feed(&mut Overlap::default(), format!("{line}\n").as_bytes());
         let found: Vec<(Quantity, u64)> = figures
             .peaks()

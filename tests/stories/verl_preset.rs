@@ -824,14 +824,13 @@ fn every_rule_names_its_source_and_explains_itself() {
 
 #[test]
 fn the_memory_that_verl_reports_is_read_in_binary_gigabytes_with_and_without_numpy() {
-    use oomctl::core::measure::{AttemptFigures, FigurePattern, Overlap, Quantity};
+    use oomctl::core::measure::{AttemptFigures, Overlap, Quantity};
     let log = "(TaskRunner pid=900) step:1 - perf/max_memory_allocated_gb:40.000 - perf/max_memory_reserved_gb:61.500 - \
         perf/cpu_memory_used_gb:210.250\n\
         (TaskRunner pid=900) step:2 - actor/perf/max_memory_allocated_gb:np.float64(44.5) - \
         perf/max_memory_reserved_gb:np.float64(60.25) - perf/cpu_memory_used_gb:np.float64(200.0)\n";
-    let specs = preset("verl-grpo", None).measures;
-    let patterns = specs.iter().map(|s| FigurePattern::new(s).unwrap());
-    let mut figures = AttemptFigures::new(patterns.collect());
+    let patterns = preset("verl-grpo", None).measures;
+    let mut figures = AttemptFigures::new(patterns);
     figures.feed(&mut Overlap::default(), log.as_bytes());
     let peaks: Vec<(Quantity, f64)> = figures
         .peaks()

@@ -7,7 +7,6 @@ mod activations;
 mod dimensions;
 mod engine;
 mod estimate;
-mod factors;
 pub mod logistic;
 mod loss;
 mod phase;

@@ -39,7 +39,7 @@ impl ReadyProgram<'_> {
     /// Finds a place for its first attempt, and waits for it.
     pub fn place(&self, machine: &MachineGpus) -> Result<LaunchPlace, CommandFailure> {
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(machine.place(&self.wish()?, None, &self.ears, &mut *listener)?)
+        Ok(machine.place(&self.wish()?, &self.ears, &mut *listener)?)
     }
 
     /// Runs it to its end.

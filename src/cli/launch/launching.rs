@@ -156,7 +156,7 @@ impl Options {
             },
             ..inputs(session)?
         };
-        let request = Request::new(inputs)?;
+        let request = Request::of_program(inputs, preset)?;
         // What cannot be run is told before anything is waited for.
         request.words(&[], "")?;
         Ok((request, remarks))

@@ -108,6 +108,7 @@ pub fn send(job: &WatchJob, start: &WatchStart) -> Result<JobId, String> {
         SubmitAnswer::Accepted { id, .. } => Ok(id),
         SubmitAnswer::Refused { reason, .. } => Err(reason),
         SubmitAnswer::Unclear { detail } => Err(detail),
+        SubmitAnswer::NotYet { .. } | SubmitAnswer::Withdrawn { .. } => Err("not queued".into()),
     }
 }
 

@@ -61,6 +61,7 @@ pub fn begin(
             ));
             Ok(None)
         }
+        SubmitAnswer::NotYet { .. } | SubmitAnswer::Withdrawn { .. } => Ok(None),
         SubmitAnswer::Refused { reason, .. } => {
             let what = format!("the watch job of {run} was not accepted: {reason}");
             Err(CommandFailure::refused(what).hint(format!(

@@ -71,7 +71,7 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
     }
     match (run.phase(), &attempt.token) {
         (RunPhase::Submitting, Some(token)) => items.push((
-            Timestamp::MIN,
+            run.watch.submit_at.unwrap_or(Timestamp::MIN),
             Action::Submit {
                 attempt: number,
                 token: token.clone(),

@@ -113,6 +113,8 @@ pub enum AttemptEvent {
         /// Is it a refusal for now, whose cause passes by itself?
         passing: bool,
     },
+    /// The scheduler has no place for it yet and looks again at this moment.
+    NotYet(Timestamp),
     /// The submission may or may not have been accepted; what was seen.
     Unclear(String),
     /// A clean answer to the search for a token: the jobs that carry it.

@@ -59,7 +59,6 @@ mod observation;
 mod outcome;
 mod pace;
 mod refused;
-mod resume;
 mod retry;
 mod state;
 mod steer;

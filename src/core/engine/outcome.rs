@@ -140,6 +140,9 @@ pub enum Outcome {
         /// The rung whose configuration was refused; `None` for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rung: Option<String>,
+        /// True for a program of `oomctl run`, which no scheduler refuses: it could not be started.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        program: bool,
     },
     /// The attempt could not be configured or rendered.
     Configuration {
@@ -245,6 +248,7 @@ mod tests {
             reason: "Invalid account".to_owned(),
             hint: None,
             rung: None,
+            program: false,
         };
         let cancelled = Outcome::Cancelled { by: None };
         let mut all = [&Outcome::Succeeded, &cancelled, &failed, &refused];

@@ -48,6 +48,7 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
             reason: refused.reason.clone(),
             hint: refused.hint.clone(),
             rung: history.steps().last().map(|s| s.rung.clone()),
+            program: run.request.is_program(),
         });
     };
     if history.cancel.is_some() {

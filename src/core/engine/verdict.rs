@@ -71,6 +71,7 @@ fn stopped(run: &Run, attempt: &Attempt, status: Option<&JobStatus>) -> Option<O
             reason: format!("the job could never start: {reason}"),
             hint: Some(NEVER_STARTS.to_owned()),
             rung: run.history.steps().last().map(|s| s.rung.clone()),
+            program: false,
         });
     }
     // We cancel what is pruned only while it waits. Of such a task of a job array nothing may be left to be asked.

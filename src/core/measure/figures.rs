@@ -80,20 +80,21 @@ impl FigurePattern {
         let unit = &spec.unit;
         match spec.measure {
             Quantity::StepTime if unit != "s" && unit != "ms" => {
-                return Err(format!("`{unit}` is not a unit of time (s, ms)"));
+                return Err(format!("measures: `{unit}` is not a unit of time (s, ms)"));
             }
             Quantity::StepTime => {}
             _ => {
-                Bytes::parse(&format!("1{unit}"))
-                    .map_err(|_| format!("`{unit}` is not a unit of memory (GiB, MiB, GB)"))?;
+                Bytes::parse(&format!("1{unit}")).map_err(|_| {
+                    format!("measures: `{unit}` is not a unit of memory (GiB, MiB, GB)")
+                })?;
             }
         }
         let regex = RegexBuilder::new(&spec.pattern)
             .size_limit(1 << 20)
             .build()
-            .map_err(|e| e.to_string())?;
+            .map_err(|e| format!("measures: {e}"))?;
         if !regex.capture_names().flatten().any(|name| name == "value") {
-            return Err(format!("`{}` has no group `value`", spec.pattern));
+            return Err(format!("measures: `{}` has no group `value`", spec.pattern));
         }
         Ok(Self {
             measure: spec.measure,

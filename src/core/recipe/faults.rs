@@ -11,12 +11,12 @@ use super::knob::{Knob, default_value};
 use super::placed;
 use super::rung::RungSpec;
 use super::stack::{AMBIENT, Preset};
-use crate::core::measure::FigurePattern;
 use oomctl_base::{Problem, nearest};
 
 impl Preset {
-    pub(super) fn faults(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+    /// All of them, and `broken`: what is wrong with patterns that could not be compiled.
+    pub(super) fn faults(&self, broken: &[String]) -> Vec<Problem> {
+        let mut problems: Vec<_> = broken.iter().map(|what| self.fault(what)).collect();
         let mut names: BTreeSet<String> = AMBIENT.iter().map(|s| (*s).to_owned()).collect();
         for knob in &self.knobs {
             if !names.insert(knob.name.clone()) {
@@ -57,11 +57,6 @@ impl Preset {
         for pattern in &self.progress {
             if let Err(e) = Regex::new(pattern) {
                 problems.push(self.fault(&format!("progress pattern: {e}")));
-            }
-        }
-        for spec in &self.measures {
-            if let Err(e) = FigurePattern::new(spec) {
-                problems.push(self.fault(&format!("measures: {e}")));
             }
         }
         problems

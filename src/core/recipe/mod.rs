@@ -15,7 +15,6 @@ mod faults;
 mod formulas;
 mod knob;
 mod layer;
-mod named;
 mod needs;
 mod placed;
 mod preset;
@@ -28,7 +27,6 @@ mod shape;
 mod stack;
 mod unknown;
 mod values;
-mod worlds;
 
 pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
@@ -38,7 +36,7 @@ pub use depends::{knobs_in, knobs_of};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
-pub use named::Binding;
+pub use needs::Binding;
 pub use preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
     RuleOfThumb, RuleStage,

@@ -14,7 +14,7 @@ use super::preset::{
     Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
 };
 use super::rung::{RungSpec, Tuning};
-use crate::core::measure::FigureSpec;
+use crate::core::measure::{FigurePattern, FigureSpec};
 use oomctl_base::{Problem, Refusal, Role, meant};
 use oomctl_scripts::Recognise;
 
@@ -49,7 +49,7 @@ pub struct Preset {
     /// Patterns that find training progress.
     pub progress: Vec<String>,
     /// Figures of memory that the framework prints.
-    pub measures: Vec<FigureSpec>,
+    pub measures: Vec<FigurePattern>,
     /// Checkpoints.
     pub checkpoint: Option<Checkpoint>,
     /// The bridge to the memory model.
@@ -61,6 +61,14 @@ pub struct Preset {
     /// The names that rules, derived values, computed defaults and the bridge use, by expression.
     names: BTreeMap<String, BTreeSet<String>>,
     env: Environment<'static>,
+}
+
+/// The patterns that can be compiled, and what is wrong with the others.
+fn patterns(figures: &[FigureSpec]) -> (Vec<FigurePattern>, Vec<String>) {
+    let mut broken = Vec::new();
+    let compiled = figures.iter().map(FigurePattern::new);
+    let sound = compiled.filter_map(|pattern| pattern.map_err(|what| broken.push(what)).ok());
+    (sound.collect(), broken)
 }
 
 /// Names that expressions know besides knobs and derived values.
@@ -117,6 +125,7 @@ impl Preset {
         let ladder = ladder.collect();
         let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
+        let (measures, broken) = patterns(&file.measures);
         let mut preset = Self {
             name: file.preset,
             summary: file.summary,
@@ -131,7 +140,7 @@ impl Preset {
             probe: file.probe,
             files: file.files,
             progress: file.progress,
-            measures: file.measures,
+            measures,
             checkpoint,
             memory: file.memory,
             formulas: file.formulas,
@@ -140,11 +149,10 @@ impl Preset {
             env,
         };
         preset.names = preset.all_names();
-        let problems = preset.faults();
-        if problems.is_empty() {
-            Ok(preset)
-        } else {
-            Err(Refusal(problems))
+        let problems = preset.faults(&broken);
+        match problems.is_empty() {
+            true => Ok(preset),
+            false => Err(Refusal(problems)),
         }
     }
 

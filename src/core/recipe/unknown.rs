@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use super::check::{World, worlds};
 use super::expr::Scope;
 use super::needs::Lens;
 use super::resolved::{Recipe, computed};
 use super::shape::Shaper;
-use super::worlds::{World, worlds};
 
 impl Shaper<'_> {
     /// A knob that is not known and on which one of some expressions depends.

@@ -13,7 +13,6 @@ mod environment;
 mod handed;
 mod inputs;
 mod limits;
-mod made;
 mod memory;
 mod notices;
 mod plan;

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
-use super::made::Made;
 use super::notices::Notices;
 use super::source::Source;
-use crate::core::config::{parse_data, parse_knob_set, parse_preset};
+use crate::core::config::{ConfigError, parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
 use crate::core::recipe::copies::copies;
@@ -30,6 +29,15 @@ pub struct Resources {
     pub nodes: u64,
     /// Wall-clock limit in seconds.
     pub time_limit_s: Option<u64>,
+}
+
+/// What is made of the texts of a request, once for all runs of a stack.
+#[derive(Debug)]
+struct Made {
+    preset: Preset,
+    profile: Option<Profile>,
+    /// A pattern that the preset's check refuses is left out.
+    progress: Vec<ProgressPattern>,
 }
 
 /// Inputs made ready: the preset assembled.
@@ -63,7 +71,7 @@ impl Request {
     /// # Errors
     /// Faults of preset, knob sets or version.
     pub fn new(inputs: Inputs) -> Result<Self, Refusal> {
-        let fault = |e: crate::core::config::ConfigError| Problem::new(e.to_string());
+        let fault = |e: ConfigError| Problem::new(e.to_string());
         let file = parse_preset(&inputs.preset.path, &inputs.preset.text).map_err(fault)?;
         let sets = inputs
             .knob_sets
@@ -72,7 +80,20 @@ impl Request {
             .collect::<Result<_, _>>()
             .map_err(fault)?;
         let (preset, source) = Source::new(&inputs, file, sets)?;
-        let mut inputs = inputs;
+        Self::of(inputs, preset, source)
+    }
+
+    /// The request of a program; its preset was assembled to read its command.
+    ///
+    /// # Errors
+    /// A file that the command does not name, faults of the ladder.
+    pub fn of_program(inputs: Inputs, preset: Preset) -> Result<Self, Refusal> {
+        let source = Source::command(&inputs, &preset)?;
+        Self::of(inputs, preset, source)
+    }
+
+    fn of(mut inputs: Inputs, preset: Preset, source: Source) -> Result<Self, Refusal> {
+        let fault = |e: ConfigError| Problem::new(e.to_string());
         name(&mut inputs.layers, &preset, &inputs.run);
         let mut problems = check_answers(&inputs.ladder);
         problems.extend(check_phases(&preset));
@@ -85,7 +106,13 @@ impl Request {
             .map(|s| parse_data(&s.path, &s.text))
             .transpose()
             .map_err(fault)?;
-        let made = Arc::new(Made::new(preset, profile));
+        let progress = preset.progress.iter();
+        let progress = progress.filter_map(|p| ProgressPattern::new(p).ok());
+        let made = Arc::new(Made {
+            progress: progress.collect(),
+            preset,
+            profile,
+        });
         let mut request = Self {
             inputs,
             made,
@@ -163,7 +190,7 @@ impl Request {
     /// How its program prints figures of memory.
     #[must_use]
     pub fn measures(&self) -> &[FigurePattern] {
-        &self.made.measures
+        &self.made.preset.measures
     }
 
     /// The same request for a run of another name, with a further layer: a cell of a sweep.

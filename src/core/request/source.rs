@@ -29,12 +29,8 @@ impl Source {
     ) -> Result<(Preset, Self), Refusal> {
         if let Some(program) = &inputs.program {
             let preset = program.assemble(file, sets)?;
-            let copied = Copied {
-                project: Path::new(&inputs.project),
-                workdir: Path::new(&inputs.workdir),
-            };
-            let command = Command::new(program, &preset, &inputs.originals, copied)?;
-            return Ok((preset, Self::Command(Box::new(command))));
+            let source = Self::command(inputs, &preset)?;
+            return Ok((preset, source));
         }
         let version = inputs.framework_version.as_deref();
         let Some(scripts) = &inputs.scripts else {
@@ -42,6 +38,19 @@ impl Source {
         };
         let (preset, scripts) = RequestScripts::new(inputs, scripts, file, sets)?;
         Ok((preset, Self::Scripts(Box::new(scripts))))
+    }
+
+    /// The command of a program, whose preset this is.
+    pub(super) fn command(inputs: &Inputs, preset: &Preset) -> Result<Self, Refusal> {
+        let Some(program) = &inputs.program else {
+            return Ok(Self::Templates);
+        };
+        let copied = Copied {
+            project: Path::new(&inputs.project),
+            workdir: Path::new(&inputs.workdir),
+        };
+        let command = Command::new(program, preset, &inputs.originals, copied)?;
+        Ok(Self::Command(Box::new(command)))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::span::DrawRange;
 use crate::core::config::ConfigError;
-use oomctl_base::Value;
+use crate::core::recipe::{Knob, bounds};
+use oomctl_base::{Value, ValueKind};
 
 /// How cells are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -203,5 +204,27 @@ pub(super) fn scalar(text: &str) -> Value {
     match plain.parse::<f64>() {
         Ok(x) if digits && x.is_finite() => Value::Float(x),
         _ => Value::Text(text.to_owned()),
+    }
+}
+
+/// Which values are within the bounds of a knob.
+pub(super) fn within(values: &[Value], knob: Option<&Knob>) -> Vec<bool> {
+    let inside = |v: &Value| knob.is_none_or(|k| bounds(k, v).is_none());
+    values.iter().map(inside).collect()
+}
+
+/// A sweep's value as a knob takes it.
+pub(super) fn of_kind(kind: ValueKind, value: &Value) -> Result<Value, String> {
+    match (kind, value) {
+        (_, Value::Null) => Ok(Value::Null),
+        // Python writes whole numbers as 8.0 now and then.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a whole number within the range of i64"
+        )]
+        (ValueKind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
+            Ok(Value::Int(*x as i64))
+        }
+        _ => kind.parse(&value.to_string()),
     }
 }

@@ -3,9 +3,9 @@
 use minijinja::Value as Jinja;
 
 use super::axis::Sweep;
+use super::axis::{of_kind, within};
 use super::model::MemorySource;
 use super::nodes::{Cell, Nodes};
-use super::values::{of_kind, within};
 use crate::core::recipe::expr::{Scope, to_jinja};
 use crate::core::recipe::{ClusterFacts, Knob, Preset, Recipe, Rule, add_ambient, bounds};
 use oomctl_base::{Problem, Refusal, Value};

@@ -19,7 +19,6 @@ mod select;
 mod span;
 #[cfg(test)]
 mod tests;
-mod values;
 mod wandb;
 
 pub use arrays::{arrays, indices, share};

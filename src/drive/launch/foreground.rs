@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::minder::{Minder, ProgramState};
-use super::place::{ClaimedGpu, LaunchPlace};
+use super::place::{ClaimedGpu, LaunchPlace, PlaceSearch};
 use super::{Launch, LaunchError, LaunchNews, ProgramResult, locked};
 use crate::core::launch::GpuWish;
 use crate::drive::sources::Wake;
@@ -39,7 +39,7 @@ struct ProgramStarter {
     launch: Launch,
     /// What was found for the first attempt, until it starts.
     first: Option<LaunchPlace>,
-    held: Option<ClaimedGpu>,
+    search: PlaceSearch,
     wake: Sender<Wake>,
     result: Arc<Mutex<ProgramResult>>,
     last: Option<StartedProgram>,
@@ -62,10 +62,13 @@ impl Foreground {
         result: Arc<Mutex<ProgramResult>>,
     ) -> Self {
         let first = std::mem::replace(&mut launch.first, LaunchPlace::Cpu);
+        // A signal, or a GPU that comes free, ends the pause of a search.
+        let woken = wake.clone();
+        launch.ears.add(move |_| woken.send(Wake::Jobs).is_ok());
         let here = ProgramStarter {
             launch,
             first: Some(first),
-            held: None,
+            search: PlaceSearch::default(),
             wake,
             result,
             last: None,
@@ -81,7 +84,7 @@ impl Foreground {
 }
 
 impl ProgramStarter {
-    /// Finds a place for the attempt, waits for it, and starts the program there.
+    /// Looks for a place for the attempt and starts the program there.
     fn submit(&mut self, submission: &JobSubmission, wish: &GpuWish) -> SubmitAnswer {
         if let Some(last) = self.last.take() {
             last.end_what_is_left();
@@ -89,32 +92,30 @@ impl ProgramStarter {
         let place = match self.first.take() {
             Some(place) => Ok(place),
             None => {
-                let mut listener = locked(&*self.launch.listener);
-                let (machine, held) = (&self.launch.machine, self.held.take());
-                machine.place(wish, held, &self.launch.ears, &mut *listener)
+                let (launch, mut listener) = (&self.launch, locked(&*self.launch.listener));
+                let machine = &launch.machine;
+                machine.look(&mut self.search, wish, &launch.ears, &mut *listener)
             }
         };
-        let (result, hint) = match place {
-            Ok(LaunchPlace::Signal(number)) => (ProgramResult::Signalled(number), None),
+        let (result, reason, hint) = match place {
+            Ok(LaunchPlace::Later(pause)) => return SubmitAnswer::NotYet { pause },
+            Ok(LaunchPlace::Signal(number)) => return self.withdrawn(number),
             Ok(LaunchPlace::Nowhere { why }) => {
                 locked(&*self.launch.listener).news(&LaunchNews::NoGpu { why: &why });
-                (ProgramResult::NoGpu(why), Some(NO_GPU.to_owned()))
+                let hint = Some(NO_GPU.to_owned());
+                (ProgramResult::NoGpu(why.clone()), why, hint)
             }
             Ok(LaunchPlace::Cpu) => match self.start(submission, None) {
-                Ok(id) => return accepted(id),
-                Err(result) => (result, None),
+                Ok(answer) => return answer,
+                Err(error) => not_started(error),
             },
             Ok(LaunchPlace::Gpu(gpu)) => match self.start(submission, Some(gpu)) {
-                Ok(id) => return accepted(id),
-                Err(result) => (result, None),
+                Ok(answer) => return answer,
+                Err(error) => not_started(error),
             },
-            Err(error) => (ProgramResult::NotStarted(error), None),
+            Err(error) => not_started(error),
         };
-        let reason = match &result {
-            ProgramResult::NoGpu(why) => why.clone(),
-            ProgramResult::NotStarted(error) => error.to_string(),
-            _ => "a signal came while a GPU was waited for".to_owned(),
-        };
+        self.search = PlaceSearch::default();
         let passing = matches!(result, ProgramResult::NoGpu(_));
         *locked(&self.result) = result;
         SubmitAnswer::Refused {
@@ -124,25 +125,31 @@ impl ProgramStarter {
         }
     }
 
+    /// A signal came while no program ran.
+    fn withdrawn(&self, signal: i32) -> SubmitAnswer {
+        *locked(&self.result) = ProgramResult::Signalled(signal);
+        SubmitAnswer::Withdrawn {
+            by: format!("signal {signal}"),
+        }
+    }
+
     fn start(
         &mut self,
         submission: &JobSubmission,
         gpu: Option<ClaimedGpu>,
-    ) -> Result<JobId, ProgramResult> {
+    ) -> Result<SubmitAnswer, LaunchError> {
         let command = &submission.arguments;
-        let failed = |source| {
-            ProgramResult::NotStarted(LaunchError::Start {
-                program: command.first().cloned().unwrap_or_default(),
-                source,
-            })
+        let failed = |source| LaunchError::Start {
+            program: command.first().cloned().unwrap_or_default(),
+            source,
         };
         let outputs = with_logs((self.launch.outputs)(), submission).map_err(failed)?;
         // A signal that came while a GPU was looked for must not be lost: `ending` is set before anybody is told, so
         // from here on it is seen or heard.
         let inbox = Inbox::default();
-        self.launch.ears.add(&inbox);
+        self.launch.ears.add(inbox.listener());
         if let Some(signal) = self.launch.ears.ending() {
-            return Err(ProgramResult::Signalled(signal));
+            return Ok(self.withdrawn(signal));
         }
         let number = submission.environment.get("OOMCTL_ATTEMPT");
         let used = gpu.as_ref().map(|held| &held.gpu);
@@ -184,7 +191,7 @@ impl ProgramStarter {
             let uuid = Some(uuid.as_str()).filter(|uuid| !uuid.is_empty());
             minder.stay(&gpus, uuid, &folder);
         });
-        self.held = gpu;
+        self.search = PlaceSearch::after(gpu);
         self.last = Some(StartedProgram {
             id: id.clone(),
             program,
@@ -193,15 +200,16 @@ impl ProgramStarter {
             state,
             cancelled: false,
         });
-        Ok(id)
+        Ok(SubmitAnswer::Accepted {
+            id,
+            cluster: Some(host_name()),
+        })
     }
 }
 
-fn accepted(id: JobId) -> SubmitAnswer {
-    SubmitAnswer::Accepted {
-        id,
-        cluster: Some(host_name()),
-    }
+fn not_started(error: LaunchError) -> (ProgramResult, String, Option<String>) {
+    let reason = error.to_string();
+    (ProgramResult::NotStarted(error), reason, None)
 }
 
 /// What the program is told by variables: its GPU by UUID, and to print at once what it prints.

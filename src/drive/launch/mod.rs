@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::notice::{Notice, Observer};
 use super::{Handle, Supervisor, Until, WakeSources, drive, monotonic_clock};
-use crate::core::engine::History;
+use crate::core::engine::{History, Outcome};
 use crate::core::exit::Exit;
 use crate::core::ladder::Step;
 use crate::io::files::FileError;
@@ -89,6 +89,8 @@ pub enum ProgramResult {
     NoGpu(String),
     /// A signal came while a GPU was waited for.
     Signalled(i32),
+    /// Somebody cancelled the run while a GPU was waited for.
+    Cancelled,
 }
 
 impl ProgramResult {
@@ -99,6 +101,7 @@ impl ProgramResult {
             Self::Runs => return Exit::Failed,
             Self::NoGpu(_) => return Exit::BudgetSpent,
             Self::NotStarted(error) => return error.exit(),
+            Self::Cancelled => return Exit::Cancelled,
             Self::Signalled(signal) => 128 + signal,
             Self::Exited(exit) if exit.signal != 0 => 128 + exit.signal,
             Self::Exited(exit) => exit.code,
@@ -217,6 +220,12 @@ pub fn launch(handle: Handle, launch: Launch) -> Launched {
     let mut launched = Launched::nothing(std::mem::take(&mut *locked(&result)));
     if let Some(handle) = handle {
         launched.history = handle.history().clone();
+        let history = &launched.history;
+        let waited = history.attempt().is_some_and(|a| a.job.is_none());
+        let cancelled = matches!(history.outcome, Some(Outcome::Cancelled { .. }));
+        if waited && cancelled && !matches!(launched.result, ProgramResult::Signalled(_)) {
+            launched.result = ProgramResult::Cancelled;
+        }
         handle.folder().dir().clone_into(&mut launched.folder);
     }
     launched

@@ -44,6 +44,8 @@ pub enum LaunchPlace {
     Gpu(ClaimedGpu),
     /// On the CPU, as was asked for.
     Cpu,
+    /// None yet: it is looked for again after this pause.
+    Later(Duration),
     /// No GPU is to be had.
     Nowhere {
         /// Why.
@@ -51,6 +53,15 @@ pub enum LaunchPlace {
     },
     /// A signal came while one was waited for.
     Signal(i32),
+}
+
+/// A search for a place, between two looks.
+#[derive(Default)]
+pub struct PlaceSearch {
+    /// The GPU of the attempt before, while the driver frees its memory.
+    held: Option<ClaimedGpu>,
+    settling: Option<Instant>,
+    waiting: Option<Instant>,
 }
 
 impl MachineGpus {
@@ -90,19 +101,39 @@ impl MachineGpus {
         self.capacities.get_or_init(looked).clone()
     }
 
-    /// Finds a place for an attempt, and waits for it. `held` is the GPU of the attempt before.
+    /// Finds a place for a first attempt, and waits for it.
     ///
     /// # Errors
     /// When claims cannot be written.
     pub fn place(
         &self,
         wish: &GpuWish,
-        held: Option<ClaimedGpu>,
         ears: &Ears,
         listener: &mut dyn LaunchListener,
     ) -> Result<LaunchPlace, LaunchError> {
         let inbox = Inbox::default();
-        ears.add(&inbox);
+        ears.add(inbox.listener());
+        let mut search = PlaceSearch::default();
+        loop {
+            let place = self.look(&mut search, wish, ears, listener)?;
+            let LaunchPlace::Later(pause) = place else {
+                return Ok(place);
+            };
+            pass_time(&inbox, Instant::now() + pause);
+        }
+    }
+
+    /// Looks once for a place for an attempt.
+    ///
+    /// # Errors
+    /// When claims cannot be written.
+    pub(super) fn look(
+        &self,
+        search: &mut PlaceSearch,
+        wish: &GpuWish,
+        ears: &Ears,
+        listener: &mut dyn LaunchListener,
+    ) -> Result<LaunchPlace, LaunchError> {
         if let Some(signal) = ears.ending() {
             return Ok(LaunchPlace::Signal(signal));
         }
@@ -115,24 +146,24 @@ impl MachineGpus {
                 why: why.unwrap_or_default(),
             });
         };
-        if let Some(held) = held
-            && !wish.excluded.contains(&held.claim.uuid)
-        {
-            if let Some(signal) = settle(&mut cards, &held, &inbox, listener) {
-                return Ok(LaunchPlace::Signal(signal));
+        let held = search.held.take();
+        if let Some(held) = held.filter(|held| !wish.excluded.contains(&held.claim.uuid)) {
+            if !search.settled(&mut cards, &held, listener) {
+                search.held = Some(held);
+                return Ok(LaunchPlace::Later(SETTLE_PAUSE));
             }
             if let Some(held) = again(&mut cards, held, wish.need) {
                 return Ok(LaunchPlace::Gpu(held));
             }
         }
-        self.search(&mut cards, wish, &inbox, listener)
+        self.search(&mut cards, search, wish, listener)
     }
 
     fn search(
         &self,
         cards: &mut Cards<'_>,
+        search: &mut PlaceSearch,
         wish: &GpuWish,
-        inbox: &Inbox,
         listener: &mut dyn LaunchListener,
     ) -> Result<LaunchPlace, LaunchError> {
         let wanted = GpuRequest {
@@ -140,47 +171,38 @@ impl MachineGpus {
             claim: wish.claim,
             excluded: &wish.excluded,
         };
-        let limit = Duration::from_secs(wish.wait_s);
-        let every = Duration::from_secs(wish.check_every_s);
-        let mut start = Instant::now();
-        loop {
-            let seen = cards.look(self.list.as_deref());
-            let best = match choose(
-                &seen.cards,
-                wanted.need,
-                wanted.excluded,
-                wanted.claim.is_none(),
-            ) {
-                GpuChoice::Never { largest } => {
-                    let why = self.never(&seen, wish, largest);
-                    return Ok(LaunchPlace::Nowhere { why });
-                }
-                GpuChoice::Wait { best } => best.1,
-                GpuChoice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
-                    Some(held) => return Ok(LaunchPlace::Gpu(held)),
-                    None => Bytes(0),
-                },
-            };
-            if self.others_run() {
-                start = Instant::now();
-            }
-            let (need, waited) = (wish.need, start.elapsed());
-            if waited >= limit {
-                let found = available(&seen.cards);
-                let why = format!("no GPU had {need} available within {}{found}", words(limit));
+        let seen = cards.look(self.list.as_deref());
+        let alone = wanted.claim.is_none();
+        let best = match choose(&seen.cards, wanted.need, wanted.excluded, alone) {
+            GpuChoice::Never { largest } => {
+                let why = self.never(&seen, wish, largest);
                 return Ok(LaunchPlace::Nowhere { why });
             }
-            listener.news(&LaunchNews::Waiting {
-                need,
-                best,
-                waited,
-                limit,
-            });
-            let pause = every.min(limit.saturating_sub(waited));
-            if let Some(signal) = pass_time(inbox, Instant::now() + pause) {
-                return Ok(LaunchPlace::Signal(signal));
-            }
+            GpuChoice::Wait { best } => best.1,
+            GpuChoice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
+                Some(held) => return Ok(LaunchPlace::Gpu(held)),
+                None => Bytes(0),
+            },
+        };
+        if self.others_run() {
+            search.waiting = None;
         }
+        let start = *search.waiting.get_or_insert_with(Instant::now);
+        let limit = Duration::from_secs(wish.wait_s);
+        let (need, waited) = (wish.need, start.elapsed());
+        if waited >= limit {
+            let found = available(&seen.cards);
+            let why = format!("no GPU had {need} available within {}{found}", words(limit));
+            return Ok(LaunchPlace::Nowhere { why });
+        }
+        listener.news(&LaunchNews::Waiting {
+            need,
+            best,
+            waited,
+            limit,
+        });
+        let every = Duration::from_secs(wish.check_every_s);
+        Ok(LaunchPlace::Later(every.min(limit.saturating_sub(waited))))
     }
 
     /// What a program has here that was given this place.
@@ -242,30 +264,35 @@ fn claim(
     Ok(None)
 }
 
-/// Waits until the memory of the attempt before is free again, for a while. A signal ends it.
-fn settle(
-    cards: &mut Cards<'_>,
-    held: &ClaimedGpu,
-    inbox: &Inbox,
-    listener: &mut dyn LaunchListener,
-) -> Option<i32> {
-    let before = held.gpu.total_bytes.0.saturating_sub(held.gpu.free_bytes.0);
-    let end = Instant::now() + SETTLE;
-    let mut told = false;
-    loop {
-        let reading = cards.reading(&held.gpu.uuid, |_| false)?;
-        let surplus = reading.used_bytes.0.saturating_sub(before);
-        if surplus <= SETTLE_SLACK || Instant::now() >= end {
-            return None;
+impl PlaceSearch {
+    /// The search after an attempt that had this GPU.
+    pub(super) fn after(gpu: Option<ClaimedGpu>) -> Self {
+        Self {
+            held: gpu,
+            ..Self::default()
         }
-        if !std::mem::replace(&mut told, true) {
+    }
+
+    /// Is the memory of the attempt before free again, or was it waited for long enough?
+    fn settled(
+        &mut self,
+        cards: &mut Cards<'_>,
+        held: &ClaimedGpu,
+        listener: &mut dyn LaunchListener,
+    ) -> bool {
+        let before = held.gpu.total_bytes.0.saturating_sub(held.gpu.free_bytes.0);
+        let Some(reading) = cards.reading(&held.gpu.uuid, |_| false) else {
+            return true;
+        };
+        let surplus = reading.used_bytes.0.saturating_sub(before);
+        if surplus <= SETTLE_SLACK {
+            return true;
+        }
+        if self.settling.is_none() {
             let held = Bytes(surplus);
             listener.news(&LaunchNews::Settling { held });
         }
-        let signal = pass_time(inbox, Instant::now() + SETTLE_PAUSE);
-        if signal.is_some() {
-            return signal;
-        }
+        self.settling.get_or_insert_with(Instant::now).elapsed() >= SETTLE
     }
 }
 
@@ -277,13 +304,13 @@ fn again(cards: &mut Cards<'_>, mut held: ClaimedGpu, need: Bytes) -> Option<Cla
     (free >= need).then_some(held)
 }
 
-/// Waits, or until a GPU may have come free. A signal that ends programs ends this too.
-fn pass_time(inbox: &Inbox, until: Instant) -> Option<i32> {
-    loop {
-        match inbox.next(until) {
-            Some(ProgramEvent::Signal(number)) if Ears::ends(number) => return Some(number),
-            Some(ProgramEvent::Freed) | None => return None,
-            Some(_) => {}
+/// Waits, or until a GPU may have come free or a signal has come that ends programs.
+fn pass_time(inbox: &Inbox, until: Instant) {
+    while let Some(event) = inbox.next(until) {
+        match event {
+            ProgramEvent::Signal(number) if !Ears::ends(number) => {}
+            ProgramEvent::Signal(_) | ProgramEvent::Freed => return,
+            _ => {}
         }
     }
 }

@@ -100,7 +100,7 @@ fn find<R>(
 ) -> Result<(MachineGpus, LaunchPlace), LaunchError> {
     let mut machine = MachineGpus::open(list.map(str::to_owned))?;
     machine.others = Some(Arc::clone(running));
-    let place = machine.place(&entry.wish, None, ears, &mut *locked(&*entry.listener))?;
+    let place = machine.place(&entry.wish, ears, &mut *locked(&*entry.listener))?;
     // From here on the program waits for itself: the queue has gone on to the next.
     machine.others = None;
     Ok((machine, place))

@@ -168,7 +168,7 @@ impl Ledger {
         self.claim.epoch()
     }
 
-    /// Appends one fact and makes it durable. When this returns an error the fact does not count, and
+    /// Appends one fact and makes it durable, unless it only repeats what others say. When this returns an error the fact does not count, and
     /// nothing more can be appended until the ledger is opened again.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Ledger {
         let mut line = seal.as_bytes().to_vec();
         serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;
         line.push(b'\n');
-        let written = self.add(&line);
+        let written = self.add(&line, !fact.is_repeated());
         if let Err(e) = written {
             self.poisoned = true;
             return Err(failed()(e).into());
@@ -226,14 +226,17 @@ impl Ledger {
         Ok(record)
     }
 
-    fn add(&self, line: &[u8]) -> std::io::Result<()> {
+    fn add(&self, line: &[u8], sync: bool) -> std::io::Result<()> {
         let file = opening().open(&self.path)?;
         let mut appending = Appending {
             file: &file,
             path: &self.path,
         };
         write_once(&mut appending, line)?;
-        disk::sync(&file, &self.path)
+        match sync {
+            true => disk::sync(&file, &self.path),
+            false => Ok(()),
+        }
     }
 
     /// Checks that no other process has become the writer.

@@ -82,6 +82,16 @@ pub enum SubmitAnswer {
         /// True where the cause is known to pass by itself: the same submission may be accepted later.
         passing: bool,
     },
+    /// It has no place for it yet. The same submission is to be made again after this pause. Slurm never answers so.
+    NotYet {
+        /// How long to wait.
+        pause: std::time::Duration,
+    },
+    /// The user withdrew it before it was accepted. Slurm never answers so.
+    Withdrawn {
+        /// Who.
+        by: String,
+    },
     /// It may or may not have been accepted: look the token up, never repeat.
     Unclear {
         /// What was seen (timeout, connection failure, unreadable answer).

@@ -113,6 +113,9 @@ fn submission(text: &str) {
                 assert!(reason.chars().count() <= MOST_REASON);
             }
             SubmitAnswer::Unclear { .. } => {}
+            never @ (SubmitAnswer::NotYet { .. } | SubmitAnswer::Withdrawn { .. }) => {
+                panic!("Slurm never answers so: {never:?}")
+            }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::call::{Arg, ArgumentsEnd, Call, CallTarget};
 use super::doc::Doc;
+use super::paths::folder_of_file;
 use super::reading::FileRole;
-use super::relative::folder_of_file;
 use super::scope::{ShellScope, VariableValue};
 use super::{MAX_CALLS, Walker};
 use crate::launchers::{Follows, Launcher, Starts};

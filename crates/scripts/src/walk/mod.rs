@@ -10,10 +10,8 @@ mod commands;
 mod doc;
 mod expand;
 mod launch;
-mod passed;
 mod paths;
 mod reading;
-mod relative;
 mod scope;
 mod set;
 mod settings;
@@ -33,12 +31,12 @@ use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
 pub use call::{Arg, ArgumentsEnd, Call, CallTarget};
-pub use passed::Passed;
+pub use paths::{folder_of_file, joined};
+pub use reading::Passed;
 pub(crate) use reading::SELF;
 pub use reading::{
     COMMAND_LINE, ENVIRONMENT, FileRole, NamedFile, Reading, SCRIPT, ScriptSource, Submission,
 };
-pub use relative::{folder_of_file, joined};
 pub use settings_file::{Folder, Reached, SettingsFile};
 
 /// Commands that are followed, of all scripts together.

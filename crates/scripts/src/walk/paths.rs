@@ -3,7 +3,6 @@
 use super::Walker;
 use super::doc::Doc;
 use super::reading::SELF;
-use super::relative::{joined, normal};
 use super::scope::VariableValue;
 use crate::traced::{PartOrigin, Traced};
 
@@ -97,5 +96,37 @@ fn or_here(folder: String) -> String {
     match folder.is_empty() {
         true => ".".to_owned(),
         false => folder,
+    }
+}
+
+/// A path in a folder; an absolute one stays.
+pub fn joined(folder: &str, name: &str) -> String {
+    match name.starts_with('/') || folder.is_empty() {
+        true => normal(name),
+        false => normal(&format!("{folder}/{name}")),
+    }
+}
+
+/// The folder of a file.
+pub fn folder_of_file(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A path without `.`, `..` and doubled slashes.
+pub(super) fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|p| *p != "..") => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    match path.starts_with('/') {
+        true => format!("/{joined}"),
+        false => joined,
     }
 }

@@ -47,6 +47,11 @@ impl Run {
         }
     }
 
+    /// Something may have come free: an attempt that waits for a place is submitted now.
+    pub fn look_again(&mut self) {
+        self.watch.submit_at = None;
+    }
+
     /// Where the run stands.
     #[must_use]
     pub fn phase(&self) -> RunPhase {

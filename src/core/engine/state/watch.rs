@@ -36,6 +36,8 @@ pub(in crate::core::engine) struct RunWatch {
     pub poll: Question,
     pub find: Question,
     pub cancel: Question,
+    /// When the scheduler looks again for a place for the attempt.
+    pub submit_at: Option<Timestamp>,
     /// The status of the last poll, which may be the same as in the facts.
     pub last_status: Option<JobStatus>,
     /// Since when every poll said this state.
@@ -96,6 +98,7 @@ impl RunWatch {
                     self.clean_answers = self.clean_answers.saturating_add(1);
                 }
             }
+            AttemptEvent::NotYet(at) => self.submit_at = Some(*at),
             AttemptEvent::FindUnanswered => {
                 self.find.failed(now);
                 self.clean_since = None;

@@ -117,7 +117,7 @@ impl Story {
         let text: Vec<String> = text.lines().map(|l| format!("{head}{l}")).collect();
         let text = text.join("\n");
         match &mut self.kept {
-            None => self.bar.suspend(|| super::print::talk(&text)),
+            None => self.bar.suspend(|| crate::view::print::talk(&text)),
             Some(kept) => kept.push(text),
         }
     }

@@ -70,10 +70,10 @@ impl Observer for Attended<'_> {
     }
 
     fn turn(&mut self, now: Timestamp, runs: &mut dyn Iterator<Item = &History>) {
-        let is_due = |h: &mut Heartbeat| h.is_due(super::print::said(), now);
+        let is_due = |h: &mut Heartbeat| h.is_due(crate::view::print::said(), now);
         if self.heartbeat.as_mut().is_some_and(is_due) {
             let views: Vec<RunView> = runs.map(|history| run_view(history, now)).collect();
-            super::print::talk(&line(&views, &self.progress, now));
+            crate::view::print::talk(&line(&views, &self.progress, now));
         }
     }
 }

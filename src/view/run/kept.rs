@@ -27,12 +27,12 @@ impl LastLines {
     pub fn tell(self) {
         if self.gone > 0 {
             let n = self.gone;
-            super::print::talk(&format!(
+            crate::view::print::talk(&format!(
                 "({n} earlier lines omitted; `oomctl status RUN` shows them)"
             ));
         }
         for line in self.lines {
-            super::print::talk(&line);
+            crate::view::print::talk(&line);
         }
     }
 }

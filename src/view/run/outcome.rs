@@ -17,9 +17,18 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
             Some(shortfall) => cannot_fit(shortfall),
             None => "no rung of the ladder is left".to_owned(),
         }),
-        Outcome::Refused { reason, rung, .. } => Some(match rung {
-            Some(rung) => format!("the scheduler refused the rung {rung}: {reason}"),
-            None => format!("the scheduler refused the submission: {reason}"),
+        Outcome::Refused {
+            reason,
+            rung,
+            program,
+            ..
+        } => Some(match (rung, program) {
+            (Some(rung), true) => {
+                format!("the program could not be started after the rung {rung}: {reason}")
+            }
+            (None, true) => format!("the program could not be started: {reason}"),
+            (Some(rung), false) => format!("the scheduler refused the rung {rung}: {reason}"),
+            (None, false) => format!("the scheduler refused the submission: {reason}"),
         }),
         Outcome::RetriesSpent { cause, retries, .. } => {
             Some(format!("{cause}, after {retries} unchanged retries"))

@@ -1,0 +1,19 @@
+//! Runs, as they stand and as they went.
+//!
+//! The room stands behind `view`, which names its modules as its own; `super::` finds what they share.
+
+pub mod heartbeat;
+pub mod history_metrics;
+pub mod history_view;
+mod kept;
+pub(crate) mod lines;
+pub mod outcome;
+pub mod prune_view;
+pub mod row;
+pub mod run_view;
+pub mod story;
+pub(crate) mod waiting;
+
+use super::{
+    estimate_view, explanation, figures, measured, rung_view, snapshot_view, style, table,
+};
