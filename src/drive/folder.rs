@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
@@ -20,7 +21,7 @@ const INPUTS_MAX: u64 = 16 * 1024 * 1024;
 const CLAIM_MAX: u64 = 64;
 
 /// The environment of a run's jobs: values, and the names of secrets whose values are never written.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Variables by name.
     pub variables: BTreeMap<String, String>,

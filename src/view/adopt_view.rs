@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::change_lines;
@@ -13,7 +14,7 @@ use oomctl_base::Value;
 use oomctl_scripts::{Adoption, KnobState, Reading, Span, directives};
 
 /// What is understood of a script.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct AdoptView {
     schema_version: u32,
     preset: Option<String>,
@@ -40,7 +41,7 @@ pub struct AdoptView {
 }
 
 /// A knob as a script gives it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AdoptedKnob {
     knob: String,
     /// None where it is not known.
@@ -53,7 +54,7 @@ struct AdoptedKnob {
 }
 
 /// An option of sbatch as a script gives it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ScriptOption {
     option: String,
     value: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
@@ -16,7 +17,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// Characters of a bar.
 const WIDTH: usize = 30;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TermView {
     name: &'static str,
     gib: f64,
@@ -31,7 +32,7 @@ fn terms(terms: &[Term]) -> Vec<TermView> {
 }
 
 /// One line of the answer to bare specifications.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct EstimateLine {
     id: Option<String>,
     predicted_peak_gib: f64,
@@ -62,7 +63,7 @@ impl EstimateLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PhaseView {
     phase: Phase,
     gib: f64,
@@ -71,7 +72,7 @@ struct PhaseView {
     terms: Vec<TermView>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SmallestChange {
     rungs: Vec<String>,
     peak_gib: f64,
@@ -89,7 +90,7 @@ impl SmallestChange {
 }
 
 /// The estimate of a configured job.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct EstimateView {
     schema_version: u32,
     preset: String,

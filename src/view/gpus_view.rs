@@ -1,5 +1,6 @@
 //! The GPUs of a machine, as text and as JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bars::{bar, fitted, sparkline};
@@ -23,7 +24,7 @@ pub const LOOKS: usize = 12;
 const NAME_MAX: usize = 18;
 
 /// One machine.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GpusView {
     /// Version of the document.
     pub schema_version: u32,
@@ -42,7 +43,7 @@ pub struct GpusView {
 }
 
 /// The nodes of a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct JobGpusView {
     /// Version of the document.
     pub schema_version: u32,

@@ -14,6 +14,7 @@ pub mod estimate_view;
 pub mod explanation;
 mod failure;
 mod figures;
+pub mod files_view;
 pub mod fix_view;
 mod fold;
 pub mod gpus_view;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::adopt_view::place;
@@ -12,7 +13,7 @@ use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan};
 use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
 
 /// The attempts that may come.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct ScriptView {
     schema_version: u32,
     run: String,
@@ -45,7 +46,7 @@ pub struct ScriptView {
 }
 
 /// A value that code computes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Computed {
     knob: String,
     why: String,

@@ -1,5 +1,6 @@
 //! A run in one line: of `status`, of the overview of a report.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::duration;
@@ -8,7 +9,7 @@ use super::table::{Side, Table};
 use crate::core::exit::Exit;
 
 /// What a line says of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     /// Name.
     pub run: String,

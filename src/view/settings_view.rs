@@ -1,5 +1,6 @@
 //! The values of a configuration that somebody chose.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{DIM, NAME};
@@ -8,13 +9,13 @@ use crate::core::recipe::{Recipe, Resolved};
 use oomctl_base::{Origin, Value};
 
 /// Every knob whose value is not the preset's own.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingsView<'a> {
     schema_version: u32,
     values: Vec<ChosenValue<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ChosenValue<'a> {
     knob: &'a str,
     value: &'a Value,

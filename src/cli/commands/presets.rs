@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::session::Session;
@@ -23,13 +24,13 @@ pub struct PresetsArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct PresetsView {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PresetsView {
     schema_version: u32,
     entries: Vec<PresetEntry>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PresetEntry {
     kind: &'static str,
     name: String,

@@ -73,7 +73,7 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
         request = checkpoint::resuming_from(&session.runs, request, folder)?;
     }
     if args.dry_run {
-        dry_run(&session, &request)?;
+        dry_run(&session, &request, args.json)?;
         print::talk("dry run: nothing was submitted");
         return Ok(Exit::Success);
     }
@@ -142,9 +142,9 @@ fn new_name(session: &Session, args: &SubmitArgs) -> Result<String, CommandFailu
     session.runs.new_name(&stem)
 }
 
-fn dry_run(session: &Session, request: &Request) -> Result<(), CommandFailure> {
+fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
         Some(_) => script::plan(session, request),
-        None => print::data(&preview::text(&preview::first(request)?)),
+        None => preview::show(&preview::first(request)?, json),
     }
 }

@@ -1,5 +1,6 @@
 //! The peaks of an attempt, as a fact of its run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figure, Quantity};
@@ -10,7 +11,7 @@ use oomctl_gpu::SampleLine;
 const GPUS_MAX: usize = 512;
 
 /// How full one GPU was at most.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuPeak {
     /// The node, as the scheduler calls it.
     pub node: String,
@@ -63,7 +64,7 @@ impl GpuPeak {
 }
 
 /// What an attempt was measured to need.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// The GPUs of the job, by node and index.
     #[serde(default)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
@@ -22,7 +23,7 @@ use oomctl_diagnose::ProgressPattern;
 use oomctl_memory::Profile;
 
 /// What a job takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// GPUs of the whole job.
     pub gpus: u64,

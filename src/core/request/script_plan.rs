@@ -1,5 +1,6 @@
 //! What a script of the user's own would be run as: the first attempt, and each rung, as a diff of the user's files.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
@@ -15,7 +16,7 @@ const MOST_ATTEMPTS: u32 = 64;
 const NO_TOKEN: &str = "????????";
 
 /// The attempts that may come.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ScriptPlan {
     /// In order.
     pub attempts: Vec<ScriptAttempt>,
@@ -26,7 +27,7 @@ pub struct ScriptPlan {
 }
 
 /// An attempt that may come.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ScriptAttempt {
     /// Its number.
     pub attempt: u32,

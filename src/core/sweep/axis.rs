@@ -5,7 +5,7 @@ use crate::core::config::ConfigError;
 use oomctl_base::Value;
 
 /// How cells are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Every combination.

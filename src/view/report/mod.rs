@@ -6,6 +6,7 @@ mod sentences;
 mod tests;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use page::{ReportFormat, render};
@@ -59,7 +60,7 @@ pub struct ReportedRun<'a> {
 }
 
 /// All that a report shows.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Report {
     schema_version: u32,
     title: String,
@@ -76,7 +77,7 @@ pub struct Report {
     left_out: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ReportLine {
     run: String,
     state: String,
@@ -88,7 +89,7 @@ struct ReportLine {
     in_full: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RunSection {
     #[serde(flatten)]
     view: RunView,
@@ -102,7 +103,7 @@ struct RunSection {
 }
 
 /// What a report shows of an attempt beside its view.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AttemptDetail {
     /// Which one.
     attempt: u32,
@@ -119,7 +120,7 @@ struct AttemptDetail {
     changes: Vec<Changed>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct GpuPeakRow {
     node: String,
     gpu: u32,
@@ -128,13 +129,13 @@ struct GpuPeakRow {
     percent: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EvidenceQuote {
     place: String,
     text: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Changed {
     knob: String,
     from: String,

@@ -11,6 +11,7 @@ mod owner;
 mod pickle;
 mod read;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
@@ -21,7 +22,7 @@ pub use owner::MemoryOwner;
 pub use pickle::PickleError;
 
 /// The memory of a GPU as PyTorch's allocator saw it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The file.
     pub file: String,
@@ -52,7 +53,7 @@ pub struct Snapshot {
 }
 
 /// What an owner held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The owner.
     pub owner: MemoryOwner,
@@ -61,7 +62,7 @@ pub struct Share {
 }
 
 /// What one line of the program held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocationSite {
     /// Its owner.
     pub owner: MemoryOwner,

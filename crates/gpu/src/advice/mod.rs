@@ -11,6 +11,7 @@ mod tests;
 
 pub use project::{fragmented, too_small};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::{Gpu, Machine, Process};
@@ -19,7 +20,7 @@ use super::gpu::{Gpu, Machine, Process};
 const MOST: usize = 12;
 
 /// One thing that is wrong, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuAdvice {
     /// What kind of trouble it is.
     pub kind: Trouble,
@@ -32,7 +33,7 @@ pub struct GpuAdvice {
 }
 
 /// Kinds of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
     /// A GPU that does not answer any more.
