@@ -224,7 +224,10 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
     let view = shown(request, job);
     let asks = !yes && std::io::stdin().is_terminal();
     // At a terminal the diffs are behind `d`: they are long.
-    print::talk(view.text(!asks).trim_end());
+    match asks {
+        true => print::say(view.text(false).trim_end()),
+        false => print::talk(view.text(true).trim_end()),
+    }
     if yes {
         return Ok(());
     }

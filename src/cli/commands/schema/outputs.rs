@@ -132,3 +132,28 @@ fn any(documents: &[Describe]) -> Json {
         "definitions": generator.take_definitions(true),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Command, CommandFactory as _, ValueEnum as _};
+
+    use super::Output;
+
+    fn prints_json(command: &Command) -> bool {
+        let own = command.get_arguments().any(|a| a.get_id() == "json");
+        own || command.get_subcommands().any(prints_json)
+    }
+
+    #[test]
+    fn every_command_with_json_has_a_schema_and_no_other() {
+        let all = crate::cli::Cli::command();
+        let printing = all.get_subcommands().filter(|c| prints_json(c));
+        let printing: BTreeSet<_> = printing.map(|c| c.get_name().to_owned()).collect();
+        let described = Output::value_variants().iter();
+        let described =
+            described.filter_map(|o| Some(o.to_possible_value()?.get_name().to_owned()));
+        assert_eq!(printing, described.collect());
+    }
+}
