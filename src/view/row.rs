@@ -137,7 +137,8 @@ impl RunField {
 
     fn column(self) -> (Side, usize) {
         match self {
-            Self::Attempts | Self::Elapsed | Self::ExitCode | Self::GpuHours => (Side::Right, 8),
+            Self::Elapsed => (Side::Right, 9),
+            Self::Attempts | Self::ExitCode | Self::GpuHours => (Side::Right, 8),
             Self::State => (Side::Left, 11),
             _ => (Side::Left, 3),
         }

@@ -1,8 +1,10 @@
-//! `oomctl init`: a project file to begin with, commented, or from answers.
+//! `oomctl init`: a project file to begin with, from what lies here or from answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::cli::init::{asking, cluster, draft};
+use crate::cli::init::answers::Answers;
+use crate::cli::init::surroundings::Surroundings;
+use crate::cli::init::{asking, cluster, draft, starter};
 use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
@@ -11,19 +13,16 @@ use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 use draft::Draft;
 
-/// The starter file; a test loads it.
-pub const STARTER: &str = include_str!("../../../templates/starter.yaml");
-
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
     /// Folder to write oomctl.yaml into
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Look at the GPUs of this machine, ask for preset, precision and batch, and write what was answered
+    /// Ask for what cannot be found out: preset, required values, precision and batch
     #[arg(long)]
     interactive: bool,
-    /// Write a file for this preset instead of the commented one
+    /// Write a file for this preset, with what --set gives and nothing else
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Give a knob a value in it (repeatable)
@@ -64,15 +63,33 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
             text
         }
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
-        None => STARTER.to_owned(),
+        None => looked_around(&args.folder)?,
     };
-    let text = format!("{}{text}", schema::FIRST_LINE);
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
-    write_to(&path, text.as_bytes(), Access::Shared)?;
+    let written = format!("{}{text}", schema::FIRST_LINE);
+    write_to(&path, written.as_bytes(), Access::Shared)?;
+    Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
-    print::talk(match args.preset.is_some() || args.interactive {
-        true => "next: `oomctl plan` and `oomctl submit`",
-        false => "next: edit it, then `oomctl plan` and `oomctl submit`",
+    let open = text.matches(draft::MARK).count();
+    print::talk(&match open {
+        0 => "next: `oomctl plan` and `oomctl submit`".to_owned(),
+        n => format!(
+            "next: replace each {} ({n} in all), then `oomctl plan` and `oomctl submit`",
+            draft::MARK
+        ),
     });
     Ok(Exit::Success)
+}
+
+/// A file from what lies here.
+fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
+    let found = Surroundings::of(folder);
+    print::talk("found:");
+    starter::tell(&found);
+    if let Some(script) = found.scripts.first() {
+        print::talk(&format!(
+            "{script} is a job script: `oomctl submit -w {script}` needs no project file"
+        ));
+    }
+    starter::text(folder, &found, &Library::new(Some(folder)))
 }
