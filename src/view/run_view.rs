@@ -317,6 +317,10 @@ impl AttemptView {
             let _ = write!(out, ": {headline}");
         }
         out.push('\n');
+        let measured = self.measured.as_ref().filter(|_| self.ended.is_some());
+        if let Some(used) = measured.and_then(measured::efficiency) {
+            let _ = writeln!(out, "      used {used}");
+        }
         let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
         if let Some(foreseen) = foreseen {
             let _ = writeln!(

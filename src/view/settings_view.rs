@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::report::WonValue;
 use super::style::{DIM, NAME};
 use super::table::{Side, Table, TableCell};
 use crate::core::recipe::{Recipe, Resolved};
@@ -43,6 +44,17 @@ impl<'a> SettingsView<'a> {
             schema_version: 1,
             values: values.map(value).collect(),
         }
+    }
+
+    /// The same as cells of a report's table.
+    #[must_use]
+    pub fn won(&self) -> Vec<WonValue> {
+        let values = self.values.iter().map(|value| WonValue {
+            knob: value.knob.to_owned(),
+            value: value.value.to_string(),
+            origin: value.origin.to_string(),
+        });
+        values.collect()
     }
 
     /// For people.

@@ -179,6 +179,8 @@ mod tests {
                 },
                 peak_bytes: used_bytes,
                 own_peak_bytes: None,
+                utilization_looks: 0,
+                utilization_sum_percent: 0,
             }
         };
         SampleLine {
