@@ -109,10 +109,11 @@ fn a_busy_node() -> (Gpus, Place, Sleeper) {
 }
 
 /// What a command prints on a terminal of 80 columns.
-fn on_a_terminal(place: &Place, arguments: &[&str]) -> String {
+pub fn on_a_terminal(place: &Place, arguments: &[&str]) -> String {
     let (ours, theirs) = terminal();
     let mut command = place.command(arguments);
-    command.env("NO_COLOR", "1").stdout(theirs);
+    command.env("NO_COLOR", "1");
+    command.stderr(theirs.try_clone().unwrap()).stdout(theirs);
     assert!(command.status().unwrap().success());
     drop(command);
     let mut shown = Vec::new();

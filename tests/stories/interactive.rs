@@ -132,6 +132,7 @@ fn the_answers_become_a_project_file_with_computed_defaults() {
         "{seen}"
     );
     let seen = asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
     assert!(seen.contains("  minibatch_size: 8\r\n"), "{seen}");
     asking.ends("next: ", 0);
     let text = place.read("oomctl.yaml");
@@ -207,6 +208,7 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
     let batch = found[1].to_owned();
     asking.answer("batch_size [", "");
     asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
     asking.ends("next: ", 0);
     assert!(
         place
@@ -288,6 +290,7 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     asking.answer("script (Enter: fill it in later): ", "");
     asking.answer("model.path: ", "");
     asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
     asking.ends("replace each FILL_IN (2 in all)", 0);
     let file = place.read("oomctl.yaml");
     for line in [

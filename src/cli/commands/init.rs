@@ -8,7 +8,7 @@ use crate::cli::init::{asking, cluster, draft, starter};
 use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
-use crate::io::files::{Access, write_to};
+use crate::io::files::{Access, share_with_group, write_to};
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 use draft::Draft;
@@ -31,6 +31,9 @@ pub struct InitArgs {
     /// Write a cluster profile instead, from what sinfo, scontrol and sacctmgr say [default name: the cluster's]
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["interactive", "preset"])]
     cluster: Option<String>,
+    /// Let your group read the project's runs: `status`, `logs` and `report` then work for lab mates
+    #[arg(long)]
+    group: bool,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -48,6 +51,9 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     let path = args.folder.join(PROJECT_FILE);
+    if args.group && path.exists() && !args.force && !args.interactive {
+        return share(&args.folder);
+    }
     if path.exists() && !args.force && !args.interactive {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
@@ -68,6 +74,9 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
     let written = format!("{}{text}", schema::FIRST_LINE);
     write_to(&path, written.as_bytes(), Access::Shared)?;
+    if args.group || args.interactive && asking::group_reads()? {
+        share(&args.folder)?;
+    }
     Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
     let open = text.matches(draft::MARK).count();
@@ -92,4 +101,15 @@ fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
         ));
     }
     starter::text(folder, &found, &Library::new(Some(folder)))
+}
+
+/// Lets the group read the runs.
+fn share(folder: &Path) -> Result<Exit, CommandFailure> {
+    share_with_group(folder)?;
+    let runs = folder.join(".oomctl/runs");
+    print::talk(&format!(
+        "the group of this folder may read new runs; for older ones: chmod -R g+rX {}",
+        runs.display()
+    ));
+    Ok(Exit::Success)
 }

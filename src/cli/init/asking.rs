@@ -96,11 +96,21 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFail
         false => ("write this?", "y"),
     };
     let question = format!("{}: {question} y or n", path.display());
-    until_taken(&question, default, |answer| match answer {
+    until_taken(&question, default, yes_or_no)
+}
+
+/// Asks whether lab mates may read the runs.
+pub fn group_reads() -> Result<bool, CommandFailure> {
+    let question = "Let your group read this project's runs (status, logs, report)? y or n";
+    until_taken(question, "n", yes_or_no)
+}
+
+fn yes_or_no(answer: &str) -> Result<bool, CommandFailure> {
+    match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
         _ => Err(CommandFailure::usage(format!("{answer:?}: answer y or n"))),
-    })
+    }
 }
 
 /// Asks until an answer is taken.
