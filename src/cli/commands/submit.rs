@@ -12,7 +12,7 @@ use crate::cli::watch::showing::Showing;
 use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
 use crate::core::exit::Exit;
-use crate::core::request::{Limits, Request};
+use crate::core::request::Request;
 use crate::drive::Until;
 use crate::view::CommandFailure;
 
@@ -97,14 +97,13 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     }
     checkpoint::tell(&request);
     yaml_lint::tell(&request);
-    let backend = request.inputs().backend.clone();
     let handle = session.runs.create(&name, request.clone())?;
     let config = args.configuration.config.as_deref();
     let watched = match args.supervise.filter(|_| !stays) {
         Some(_) => watch_chain::begin(&request, &folder, config)?,
         None => None,
     };
-    let mut supervisor = session.runs.supervisor(&backend);
+    let mut supervisor = session.runs.supervisor(&request.inputs().backend);
     supervisor.add(handle);
     let pipeline = Pipeline {
         flags: &args.pipeline,

@@ -174,10 +174,10 @@ impl Request {
         cell
     }
 
-    /// The same request with other bounds.
+    /// The same request with so many attempts in all.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.inputs.limits = limits;
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.inputs.limits.attempts = attempts;
         self
     }
 

@@ -41,6 +41,9 @@ const EVIDENCE_MAX: usize = 8;
 /// What the memory model expects of a run with some rungs, where it can be asked.
 type MemoryModel = dyn Fn(&[Layer]) -> Option<Estimate>;
 
+/// The values of a run with some rungs, where they can be resolved.
+type WonValues = dyn Fn(&[Layer]) -> Vec<WonValue>;
+
 /// What a run was asked to do.
 pub struct ReportedRequest {
     /// The words that it was submitted with.
@@ -48,7 +51,7 @@ pub struct ReportedRequest {
     /// What the memory model expects of it.
     pub memory: Box<MemoryModel>,
     /// The values that won with some rungs, with their origins; empty where they cannot be resolved.
-    pub settings: Box<dyn Fn(&[Layer]) -> Vec<WonValue>>,
+    pub settings: Box<WonValues>,
 }
 
 /// A value that is not the preset's default.
