@@ -419,3 +419,45 @@ fn in_a_project_the_log_is_of_its_configuration() {
     assert_eq!(view["diff"], serde_json::Value::Null);
     assert!(view["steps"][0]["changes"][0]["to"].is_number(), "{view:#}");
 }
+
+#[test]
+fn host_memory_of_a_program_that_nobody_knows_is_doubled_in_the_form_in_which_it_was_asked_for() {
+    let place = Place::bare();
+    let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=5.batch. Some of the step tasks have been OOM Killed.\n";
+    place.write("job.err", killed);
+    let cases: [(&[&str], Option<&str>); 8] = [
+        (&["--mem=16G"], Some("--mem=32768M")),
+        (
+            &["--mem-per-cpu=4G", "--cpus-per-task=8"],
+            Some("--mem-per-cpu=8192M"),
+        ),
+        (
+            &["--ntasks=4", "--nodes=2", "--mem-per-cpu=3001"],
+            Some("--mem-per-cpu=6002M"),
+        ),
+        (&["--mem-per-gpu=60G"], Some("--mem-per-gpu=122880M")),
+        (&["--mem-per-cpu=4G", "--exclusive"], None),
+        (&["--mem=16G", "--mem-per-gpu=8G"], None),
+        (&["--mem=0"], None),
+        (&["--time=1:00:00"], None),
+    ];
+    for (options, expected) in cases {
+        let lines: String = options.iter().map(|o| format!("#SBATCH {o}\n")).collect();
+        let script = format!("#!/bin/bash\n{lines}#SBATCH --gres=gpu:2\npython3 my_own.py\n");
+        place.write("job.sh", &script);
+        let done = place.run(&["fix", "job.err", "job.sh"]).ends(0);
+        let added: Vec<&str> = done
+            .out
+            .lines()
+            .filter_map(|line| line.strip_prefix("+#SBATCH "))
+            .collect();
+        assert_eq!(
+            added,
+            expected.into_iter().collect::<Vec<_>>(),
+            "{options:?}"
+        );
+        if expected.is_none() {
+            done.says(&["more-host-memory: ", "node_memory of the cluster profile"]);
+        }
+    }
+}

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ask::{Ask, ask};
 use super::change::{Means, PatchError};
 use super::configs::{add_inner, compose};
 use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
-use super::resources::{Ask, ask};
 use super::stack::{Stack, StackKnob, recognise};
 use super::submits::look_at;
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};

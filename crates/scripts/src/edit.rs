@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::append::append;
+use super::ask::{Ask, ask as ask_for};
 use super::change::{Means, PatchError, TextEdit, WantedValue};
 use super::knobs::{FoundKnob, KnobForm, KnobState, find, ways};
-use super::resources::{Ask, ask as ask_for};
 use super::stack::Stack;
 use super::traced::Span;
 use super::uses::serves_others;

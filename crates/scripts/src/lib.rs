@@ -6,11 +6,13 @@
 
 mod adopt;
 mod append;
+mod ask;
 mod change;
 mod configs;
 mod defaults;
 mod devices;
 mod edit;
+mod host_memory;
 pub mod hydra;
 mod knobs;
 mod launchers;
@@ -38,9 +40,11 @@ mod written;
 pub mod yaml;
 
 pub use adopt::{Adoption, SubmissionContext};
+pub use ask::Ask;
 pub use change::{Means, PatchError, TextEdit};
 pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
+pub use host_memory::host_memory;
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, Starts};
 pub use patched::Patch;
@@ -48,7 +52,7 @@ pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use preface::is_shell;
 pub use proposal::{Proposal, propose};
 pub use recognise::{Recognise, is_key_of};
-pub use resources::{Ask, asked, asked_in_all, gpu_type};
+pub use resources::{asked, asked_in_all, gpu_type};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
 pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
 pub use stack::{Stack, StackKnob, recognise};

@@ -2,52 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{PatchError, TextEdit};
+use super::change::TextEdit;
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
-use oomctl_base::{Role, Value};
+use oomctl_base::Role;
 
 /// Options of which the last one counts for GPUs; each with what its number counts.
 pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
-
-/// A resource and how much of it is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// GPUs of each node.
-    GpusPerNode(u32),
-    /// Nodes.
-    Nodes(u32),
-    /// Host memory of each node, as Slurm writes it (`128G`).
-    Memory(String),
-}
-
-impl Ask {
-    /// The resource that a value of this role is.
-    #[must_use]
-    pub fn of(role: Role, value: &Value) -> Option<Self> {
-        let count = match value {
-            Value::Int(count) => u32::try_from(*count).ok(),
-            _ => None,
-        };
-        match (role, value) {
-            (Role::GpusPerNode, _) => count.map(Self::GpusPerNode),
-            (Role::Nodes, _) => count.map(Self::Nodes),
-            (Role::HostMemory, Value::Text(amount)) => Some(Self::Memory(amount.clone())),
-            _ => None,
-        }
-    }
-
-    /// The resource in the words of a message.
-    #[must_use]
-    pub fn noun(&self) -> &'static str {
-        match self {
-            Self::GpusPerNode(_) => "GPUs per node",
-            Self::Nodes(_) => "nodes",
-            Self::Memory(_) => "memory",
-        }
-    }
-}
 
 /// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it. None where it asks for none, or
 /// not in a way that tells.
@@ -88,7 +50,7 @@ fn gpu_options(all: &[Directive]) -> Vec<&Directive> {
 }
 
 /// The number of an option that is not given stands for `none`.
-fn number(all: &[Directive], option: &str, none: u32) -> Option<u32> {
+pub(super) fn number(all: &[Directive], option: &str, none: u32) -> Option<u32> {
     wins(all, option).map_or(Some(none), counted)
 }
 
@@ -106,7 +68,7 @@ fn per_node(all: &[Directive], directive: &Directive) -> Option<u32> {
 }
 
 /// The number in `gpu:a100:4`, `a100:4` or `4`; 1 where none is said.
-fn counted(directive: &Directive) -> Option<u32> {
+pub(super) fn counted(directive: &Directive) -> Option<u32> {
     let text = directive.value.as_ref()?.known()?;
     let mut pieces = text.split(',');
     let mine = match directive.option.as_str() {
@@ -142,35 +104,11 @@ pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
     }
 }
 
-/// The edits that ask for it.
-pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<TextEdit>, PatchError> {
-    let all = directives(reading);
-    let edit = match wish {
-        Ask::Memory(amount) => memory(reading, &all, amount),
-        Ask::Nodes(count) => nodes(reading, &all, *count),
-        Ask::GpusPerNode(count) => gpus(reading, &all, *count),
-    };
-    edit.map_err(|why| PatchError {
-        knob: wish.noun().to_owned(),
-        why,
-    })
-}
-
-fn memory(reading: &Reading, all: &[Directive], amount: &str) -> Result<Vec<TextEdit>, String> {
-    for other in ["mem-per-cpu", "mem-per-gpu"] {
-        if wins(all, other).is_some() {
-            return Err(format!(
-                "the job requests memory with --{other}; change it by hand"
-            ));
-        }
-    }
-    match wins(all, "mem") {
-        Some(directive) => Ok(vec![value(directive, amount)?]),
-        None => added(reading, &format!("--mem={amount}")),
-    }
-}
-
-fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdit>, String> {
+pub(super) fn nodes(
+    reading: &Reading,
+    all: &[Directive],
+    count: u32,
+) -> Result<Vec<TextEdit>, String> {
     if let Some(tasks) = wins(all, "ntasks") {
         let text = tasks.value.as_ref().map(Traced::text).unwrap_or_default();
         return Err(format!(
@@ -188,7 +126,11 @@ fn nodes(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdi
     }
 }
 
-fn gpus(reading: &Reading, all: &[Directive], count: u32) -> Result<Vec<TextEdit>, String> {
+pub(super) fn gpus(
+    reading: &Reading,
+    all: &[Directive],
+    count: u32,
+) -> Result<Vec<TextEdit>, String> {
     let given = gpu_options(all);
     if given.is_empty() {
         return added(reading, &format!("--gres=gpu:{count}"));
@@ -330,7 +272,7 @@ fn recounted(directive: &Directive, count: u32) -> Result<Vec<TextEdit>, String>
 }
 
 /// The value of an option, changed where it stands.
-fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
+pub(super) fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
     let old = directive.value.as_ref();
     let stretch = old.and_then(Traced::stretch);
     match stretch {
@@ -343,7 +285,7 @@ fn value(directive: &Directive, new: &str) -> Result<TextEdit, String> {
 }
 
 /// A directive behind the last one, or behind the first line.
-fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
+pub(super) fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, String> {
     let script = reading.sources.get(SCRIPT).ok_or("the script is unknown")?;
     let inside = directives(reading).into_iter().map(|d| d.span);
     let last = inside.filter(|s| s.file == SCRIPT).map(|s| s.end).max();

@@ -3,7 +3,8 @@
 use oomctl_base::Role;
 use oomctl_base::units::parse_duration_s;
 use oomctl_scripts::{
-    Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type, wins,
+    Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type,
+    host_memory, wins,
 };
 
 /// Options that make of one submission something else than one job that is answered by its id.
@@ -216,7 +217,6 @@ pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
     let all = directives(reading);
     let mut asked_for = Vec::new();
     let options = [
-        ("mem", Role::HostMemory),
         ("nodes", Role::Nodes),
         ("time", Role::TimeLimit),
         ("exclude", Role::ExcludedNodes),
@@ -224,6 +224,7 @@ pub(super) fn asked_for(reading: &Reading) -> Vec<(Role, String, Span)> {
     for (option, role) in options {
         asked_for.extend(wins(&all, option).map(|d| (role, text(d), d.span)));
     }
+    asked_for.extend(host_memory(reading).map(|(amount, span)| (Role::HostMemory, amount, span)));
     if let Some((count, value)) = asked(reading, Role::GpusPerNode) {
         asked_for.extend(
             value

@@ -16,12 +16,6 @@ files: []
 knobs: []
 ladder:
   - rung: more-host-memory
-    title: more host memory
-    answers: [host_oom]
-    when: cluster.node_memory is not none
-    when_text: the cluster profile does not say how much memory a node has (node_memory)
-    moves:
-      - { knob: mem, to_expr: mib(cluster.node_memory) }
 ";
 
 /// How the user submits, and the texts of the scripts as they were then.

@@ -51,7 +51,9 @@ impl Ascent<'_> {
         };
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
         let whole = of_host && !self.context.whole_rungs;
-        if !whole && self.remedy(failure, &steps[0], failed) != RemedyMatch::Ample {
+        let alone = whole || self.remedy(failure, &steps[0], failed) == RemedyMatch::Ample;
+        // What answers the failure is no answer alone where the model is sure that the GPU runs out next.
+        if !alone || !self.has_chance(&steps, posterior) {
             let enough = self.enough(steps, posterior, failure, failed)?;
             steps = enough.steps;
             if let Some(p) = enough.probability {

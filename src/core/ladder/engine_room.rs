@@ -4,7 +4,6 @@
 use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::Spec;
-use oomctl_memory::logistic::{SCALE, curve};
 
 /// Bytes per logit of these.
 const LOGIT: f64 = 10.0;
@@ -56,10 +55,21 @@ impl EngineRoom {
     /// Probability that the share of a job is enough for its engine.
     pub fn fits(self, spec: &Spec) -> f64 {
         let Some(room) = room(spec) else { return 1.0 };
-        let below = |room: f64| curve(room / SCALE);
-        let (low, high) = (below(self.too_little), below(self.enough));
-        ((below(room) - low) / (high - low).max(f64::EPSILON)).clamp(0.0, 1.0)
+        let (low, high) = (above(self.too_little), above(self.enough));
+        ((low - above(room)) / (low - high).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
     }
+}
+
+/// Probability that an engine needs more than so much room, in standard deviations: Student's distribution with three degrees of
+/// freedom, as wide as a normal one where nine in ten lie below. Its tail is heavy: what was far too little once is not
+/// enough for a little more.
+fn above(room: f64) -> f64 {
+    const NARROWER: f64 = 1.638 / 1.282;
+    let t = room * NARROWER / 3.0_f64.sqrt();
+    if t.is_infinite() {
+        return if t > 0.0 { 0.0 } else { 1.0 };
+    }
+    0.5 - (t / (1.0 + t * t) + t.atan()) / std::f64::consts::PI
 }
 
 /// What the room of an engine depends on while one job is looked at, and how many of its shares are.
@@ -134,5 +144,21 @@ impl EngineNeed {
             cache,
             spread: SPREAD.hypot(activations * ACTIVATION_SPREAD),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_far_too_little_once_is_not_enough_for_a_little_more() {
+        // Nine in ten of a normal distribution.
+        assert!((above(1.282) - 0.1).abs() < 0.001, "{}", above(1.282));
+        assert_eq!((above(f64::NEG_INFINITY), above(f64::INFINITY)), (1.0, 0.0));
+        let after = |too_little: f64, room: f64| 1.0 - above(room) / above(too_little);
+        assert!(after(0.0, 3.0) > 0.9);
+        assert!(after(6.0, 9.0) < 0.75);
+        assert!(after(6.0, 15.0) > 0.9);
     }
 }

@@ -135,6 +135,12 @@ impl Ascent<'_> {
         })
     }
 
+    /// Whether the model leaves an attempt with these steps a chance, or does not know.
+    pub(super) fn has_chance(&self, steps: &[Step], posterior: &Posterior) -> bool {
+        let fits = self.fits(steps, posterior);
+        fits.is_none_or(|fits| fits >= NO_CHANCE)
+    }
+
     /// Whether the failure names what a step does as its remedy.
     fn named(&self, failure: &FailureContext, step: &Step) -> bool {
         let preset = self.context.preset;
@@ -188,7 +194,8 @@ impl Ascent<'_> {
             if fits >= self.outlook.risk {
                 break;
             }
-            let next = failure.and_then(|failure| self.foreseen(failure, &steps, posterior));
+            let next =
+                failure.and_then(|failure| self.foreseen(failure, &steps, posterior, failed));
             let next = next.as_ref().or(failure);
             match self.next_or_any(&self.with(&steps), next, failed, policy)? {
                 Decision::Climb { steps: more, .. } => steps.extend(more),
@@ -259,10 +266,16 @@ impl Ascent<'_> {
         failure: &Incident,
         steps: &[Step],
         posterior: &Posterior,
+        failed: &[FailedAttempt<'_>],
     ) -> Option<Incident> {
-        let spec = self.spec(&self.with(steps))?;
+        let rungs = self.with(steps);
+        let spec = self.spec(&rungs)?;
         let (phase, bytes) = posterior.expected(&spec, self.outlook.profile)?;
-        let of_gpu = matches!(failure.class, Class::GpuOom | Class::EngineMemory);
+        let of_gpu = match failure.class {
+            Class::GpuOom | Class::EngineMemory => true,
+            Class::HostOom => self.host_holds(&rungs, failed),
+            _ => false,
+        };
         let (phase, expected) =
             match bytes <= spec.gpu_bytes? && posterior.engine.fits(&spec) < self.outlook.risk {
                 true => (

@@ -12,8 +12,9 @@ use oomctl_diagnose::{Class, Incident};
 
 /// The ladder's decision, where the failure names its first rung.
 pub(super) struct NamedRemedy {
-    /// How much of what that does is known.
-    pub remedy: RemedyMatch,
+    /// It should be enough alone.
+    pub alone: bool,
+    remedy: RemedyMatch,
     remedies: Remedies,
     of_gpu: bool,
     /// The remedy with what else is needed.
@@ -32,13 +33,15 @@ impl NamedRemedy {
         failed: &[FailedAttempt<'_>],
         posterior: &Posterior,
     ) -> Result<Option<Self>, Refusal> {
-        let remedy = first
-            .first()
-            .map_or(RemedyMatch::None, |step| view.remedy(failure, step, failed));
+        let Decision::Climb { steps, .. } = &first else {
+            return Ok(None);
+        };
+        let remedy = view.remedy(failure, &steps[0], failed);
         if remedy == RemedyMatch::None {
             return Ok(None);
         }
         Ok(Some(Self {
+            alone: remedy == RemedyMatch::Ample && view.has_chance(steps, posterior),
             remedy,
             remedies: FailureContext::of(failure).remedies,
             of_gpu: failure.is_none_or(|f| f.class != Class::HostOom),

@@ -12,7 +12,6 @@ use super::ascent::{Ascent, FAIR, FailedAttempt};
 use super::bounds::{self, SearchBounds};
 use super::context::ClimbContext;
 use super::decision::{Change, Decision, Expectation, Shortfall, Skipped, Step};
-use super::enough::RemedyMatch;
 use super::evaluations::Evaluation;
 use super::host::NodeResources;
 use super::incident::{self, FailureContext};
@@ -52,7 +51,7 @@ pub fn predict(
     };
     let first = view.first(failure, &failed)?;
     let named = NamedRemedy::of(&view, failure, first, &failed, &posterior)?;
-    if let Some(named) = named.as_ref().filter(|n| n.remedy == RemedyMatch::Ample) {
+    if let Some(named) = named.as_ref().filter(|n| n.alone) {
         return Ok(Some(named.climb.clone()));
     }
     let tried = bounds::tried(context);

@@ -5,7 +5,7 @@ use crate::core::ladder::{Decision, Step, climb};
 use oomctl_base::Value;
 use oomctl_diagnose::{Incident, Scanner};
 
-fn died(message: &str) -> Incident {
+pub(super) fn died(message: &str) -> Incident {
     let mut scanner = Scanner::new(&[]);
     let source = scanner.source("job.err");
     scanner.feed(source, 0, format!("ValueError: {message}\n").as_bytes());
@@ -98,7 +98,7 @@ fn both(first: &str, second: &str) -> Incident {
 
 const OOM: &str = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.18 GiB of which 0.20 GiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";
 const NO_BLOCKS: &str = "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.";
-const STARTUP: &str = "Free memory on device cuda:1 (10.50/79.25 GiB) on startup is less than desired GPU memory utilization (0.5, 39.63 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
+pub(super) const STARTUP: &str = "Free memory on device cuda:1 (10.50/79.25 GiB) on startup is less than desired GPU memory utilization (0.5, 39.63 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
 
 #[test]
 fn what_makes_another_failure_of_the_log_worse_is_not_done() {

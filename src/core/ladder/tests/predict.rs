@@ -485,3 +485,44 @@ fn a_share_that_moves_by_next_to_nothing_is_no_attempt() {
         assert_eq!(little, !taken, "{skipped:?}");
     }
 }
+
+#[test]
+fn a_named_share_is_tried_alone_unless_the_trainer_is_sure_to_run_out_next() {
+    let free = super::engine::STARTUP.replace("10.50/", "64.00/");
+    let startup = super::engine::died(&free.replace("(0.5, 39.63", "(0.9, 71.33"));
+    let moved = |stack: &Stack, decide: &dyn Fn(&Stack) -> Decision| {
+        let Decision::Climb { steps, .. } = decide(stack) else {
+            panic!("nothing is left");
+        };
+        let changes = steps.into_iter().flat_map(|step| step.changes);
+        changes.map(|change| change.knob).collect::<Vec<String>>()
+    };
+    let predicted = |stack: &Stack| ask(stack, &startup, 0.9);
+    let climbed = |stack: &Stack| {
+        let outlook = Priors {
+            profile: &stack.profile,
+            risk: 0.9,
+            past: Past::default(),
+        };
+        ascend(&stack.context(), &outlook, Some(&startup)).unwrap()
+    };
+    let small = job(&[
+        "gpu_memory_utilization=0.9",
+        "param_offload=true",
+        "optimizer_offload=true",
+        "ppo_micro_batch_size_per_gpu=1",
+        "rollout.log_prob_micro_batch_size_per_gpu=1",
+        "ref.log_prob_micro_batch_size_per_gpu=1",
+    ]);
+    let large = job(&[
+        "gpu_memory_utilization=0.9",
+        "ppo_micro_batch_size_per_gpu=128",
+    ]);
+    for decide in [&predicted as &dyn Fn(&Stack) -> Decision, &climbed] {
+        assert_eq!(moved(&small, decide), ["gpu_memory_utilization"]);
+        let knobs = moved(&large, decide);
+        let has = |knob: &str| knobs.iter().any(|k| k == knob);
+        assert!(has("gpu_memory_utilization"), "{knobs:?}");
+        assert!(has("ppo_micro_batch_size_per_gpu"), "{knobs:?}");
+    }
+}
