@@ -153,7 +153,11 @@ pub fn beside(path: &Path, mode: u32) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     const GROUP_READS: u32 = 0o050;
     // The folder `.oomctl` itself is its owner's until that is changed, whatever the project's folder is.
-    let ours = |folder: &&Path| folder.components().any(|part| part.as_os_str() == ".oomctl");
+    let ours = |folder: &&Path| {
+        folder
+            .components()
+            .any(|part| part.as_os_str() == ".oomctl")
+    };
     let folder = path.parent().filter(|_| mode & 0o077 == 0).filter(ours);
     let folder = folder.and_then(|folder| fs::metadata(folder).ok());
     match folder.is_some_and(|meta| meta.permissions().mode() & GROUP_READS == GROUP_READS) {

@@ -94,13 +94,14 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
 fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
     let found = Surroundings::of(folder);
     print::talk("found:");
-    starter::tell(&found);
+    let library = Library::new(Some(folder));
+    starter::tell(&found, &library)?;
     if let Some(script) = found.scripts.first() {
         print::talk(&format!(
             "{script} is a job script: `oomctl submit -w {script}` needs no project file"
         ));
     }
-    starter::text(folder, &found, &Library::new(Some(folder)))
+    starter::text(folder, &found, &library)
 }
 
 /// Lets the group read the runs.

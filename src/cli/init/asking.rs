@@ -33,8 +33,8 @@ pub fn answered(
         return Err(CommandFailure::usage(what).hint(hint));
     }
     let found = Surroundings::of(folder);
-    starter::tell(&found);
     let library = Session::empty(folder)?.library;
+    starter::tell(&found, &library)?;
     let kept = Answers::read(folder).filter(|kept| preset.is_none_or(|p| p == kept.preset));
     let mut draft = match (preset, kept) {
         (_, Some(kept)) => {

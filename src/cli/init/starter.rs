@@ -1,5 +1,6 @@
 //! A project file from what was found: values with their origins, and marks where only the user knows.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::cluster::usual;
@@ -28,15 +29,20 @@ pub fn text(
     Ok(format!("{}\n{SECTIONS}", draft.text()?))
 }
 
-/// The presets that render a job, by their names.
+/// The presets that render a job.
 pub fn rendering(library: &Library) -> Result<Vec<PresetFile>, CommandFailure> {
+    let mut files = presets(library)?;
+    files.retain(|file| !file.files.is_empty());
+    Ok(files)
+}
+
+fn presets(library: &Library) -> Result<Vec<PresetFile>, CommandFailure> {
     let names = library.names(LibraryFolder::Presets).into_iter();
     let files = names.map(|name| {
         let source = library.get(LibraryFolder::Presets, &name)?;
         Ok(parse_preset(&source.path, &source.text)?)
     });
-    let files: Result<Vec<PresetFile>, CommandFailure> = files.collect();
-    Ok(files?.into_iter().filter(|f| !f.files.is_empty()).collect())
+    files.collect()
 }
 
 /// The preset that fits what lies here, and why.
@@ -189,7 +195,7 @@ fn of_kind(kind: &str, data: &[String]) -> Vec<String> {
 }
 
 /// Says what was found, and what not.
-pub fn tell(found: &Surroundings) {
+pub fn tell(found: &Surroundings, library: &Library) -> Result<(), CommandFailure> {
     let list = |paths: &[String]| match paths.len() {
         0..=4 => paths.join(", "),
         n => format!("{} and {} more", paths[..3].join(", "), n - 3),
@@ -213,19 +219,7 @@ pub fn tell(found: &Surroundings) {
         }
         Err(why) => why.clone(),
     };
-    let packages = ["verl", "trl", "transformers", "torch"];
-    let installed = packages
-        .iter()
-        .filter_map(|name| match found.versions.of(name) {
-            Telling::One(version) => Some(format!("{name} {version}")),
-            _ => None,
-        });
-    let installed = installed.collect::<Vec<_>>().join(", ");
-    let python = match &found.environment {
-        Some(folder) if installed.is_empty() => format!("{folder}: no known framework"),
-        Some(folder) => format!("{folder}: {installed}"),
-        None => "no environment is active".to_owned(),
-    };
+    let python = python(found, library)?;
     for (what, is) in [("GPUs", gpus), ("Slurm", slurm), ("Python", python)] {
         print::talk(&format!("  {what:<8} {is}"));
     }
@@ -239,6 +233,26 @@ pub fn tell(found: &Surroundings) {
             print::talk(&format!("  {what:<8} {}", list(paths)));
         }
     }
+    Ok(())
+}
+
+/// The active environment, with the frameworks in it that a preset knows.
+fn python(found: &Surroundings, library: &Library) -> Result<String, CommandFailure> {
+    let frameworks = presets(library)?
+        .into_iter()
+        .filter_map(|file| file.framework);
+    let packages = frameworks.flat_map(|framework| framework.packages);
+    let packages: BTreeSet<String> = packages.chain(["torch".to_owned()]).collect();
+    let version = |name: &String| match found.versions.of(name) {
+        Telling::One(version) => Some(format!("{name} {version}")),
+        _ => None,
+    };
+    let installed: Vec<String> = packages.iter().filter_map(version).collect();
+    Ok(match &found.environment {
+        Some(folder) if installed.is_empty() => format!("{folder}: no known framework"),
+        Some(folder) => format!("{folder}: {}", installed.join(", ")),
+        None => "no environment is active".to_owned(),
+    })
 }
 
 fn gpu(gpu: &oomctl_gpu::Gpu) -> String {

@@ -22,7 +22,7 @@ use oomctl_diagnose::{Incident, ProgressPattern, ProjectFailures, Scanner, Versi
 
 use around::around;
 pub use shown::{exit, view};
-pub use targets::{meant, of_run, paired};
+pub use targets::{meant, paired};
 pub use why::why;
 
 /// Bytes read at once.

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::{Runs, Stored};
-use crate::cli::logs::{LogGroup, of_run};
 use crate::core::report::GpuTrack;
+use crate::drive::attempt_logs;
 use crate::io::files::read_end;
 use crate::io::sampler;
 use crate::view::report::{
@@ -85,9 +85,8 @@ fn asked(run: &Stored) -> impl Fn() -> Option<ReportedRequest> + use<> {
 fn tail(run: &Stored) -> impl Fn(u32) -> Vec<String> + use<> {
     let run = run.clone();
     move |attempt| {
-        let mut groups = of_run(&run, &run.history.run).into_iter();
-        let of_it = |group: &LogGroup| matches!(&group.attempt, Some((_, n)) if *n == attempt);
-        let files = groups.find(of_it).map(|group| group.files);
+        let attempt = run.history.attempts.iter().find(|a| a.number == attempt);
+        let files = attempt.map(|attempt| attempt_logs(&run.folder, attempt));
         let mut ends = files.into_iter().flatten().filter_map(|file| {
             let (_, end) = read_end(&file, TAIL_BYTES).ok()?;
             let lines: Vec<String> = end
