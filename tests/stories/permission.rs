@@ -123,7 +123,7 @@ fn runs_of_a_shared_project_can_be_read_by_the_group_alone() {
         .says(&["after succeeded"]);
     as_one_of(ours, &["report", "after", "--format", "text"]).ends(0);
     as_one_of(ours, &["status", "before"])
-        .ends(5)
+        .ends(7)
         .says(&["Permission denied"]);
     let stranger = as_one_of(NOBODY, &["status", "after"]).ends(5);
     stranger.says(&["Permission denied", "`oomctl init --group`"]);
