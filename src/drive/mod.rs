@@ -46,6 +46,7 @@ pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
 pub use monotonic_clock::{TimeSource, monotonic_clock};
 pub use notice::{Notice, Observer, Silent};
+pub use prepare::sha256;
 pub use record::{ArrayRecord, SweepRecord};
 pub use sources::{Asker, Wake, WakeSources};
 pub use steer::SteerRequest;

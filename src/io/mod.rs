@@ -27,6 +27,7 @@ pub mod owners;
 pub mod phantom;
 pub mod program;
 pub mod sampler;
+mod sandbox;
 pub mod scheduler;
 pub mod snapshots;
 pub mod uptime;

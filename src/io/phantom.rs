@@ -1,17 +1,16 @@
-//! Runs a program on phantom GPUs: in a folder of its own for what we add, without a network where the kernel allows it,
-//! for a bounded time, with bounded memory of this machine, and out of the way of others.
+//! Runs a program on phantom GPUs: in a folder of its own for what we add, in a sandbox where the kernel allows it, for a bounded time, with bounded memory of this machine, and out of the way of others.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
+use super::sandbox::{Sandbox, Sandboxed};
 use crate::core::measure::{PhantomEnd, PhantomRecord};
 use oomctl_base::job::ExitStatus;
-use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER, RECORDER_NAME};
+use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER};
 
 /// Time between two looks at clock and memory.
 const LOOK: Duration = Duration::from_millis(250);
@@ -29,12 +28,24 @@ const MOST_NAMES: usize = 64;
 pub struct PhantomRun {
     /// The program and its words.
     pub command: Vec<String>,
+    /// Variables that it gets beside those of this process.
+    pub variables: Vec<(String, String)>,
+    /// The folder in which it runs.
+    pub folder: PathBuf,
+    /// Files that it finds, and that are gone after it.
+    pub files: Vec<(PathBuf, String)>,
+    /// What it writes must not stay.
+    pub scratch: bool,
+    /// What differs from the command that was asked for.
+    pub replaced: Vec<String>,
     /// The GPUs.
     pub phantom: Phantom,
     /// End after this many optimizer steps.
     pub steps: u32,
-    /// Play one rank of this many; 0 or 1 for a program of one process.
+    /// Play one rank of this many; 0 where the program or its launcher says how many.
     pub world: u32,
+    /// The ranks that a launcher starts, where it is not to say so itself; 0 where it is.
+    pub ranks: u32,
     /// The longest time that it may run.
     pub time_limit: Duration,
     /// The most memory of this machine that it may take.
@@ -67,18 +78,35 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
         .prefix("oomctl-measure-")
         .tempdir()?;
     prepare(folder.path())?;
-    let (before, mut replaced) = wrapping();
-    let environment = environment(asked, folder.path(), before.contains(&"--net"));
-    let mut command: Vec<String> = before.into_iter().map(str::to_owned).collect();
+    let wish = Sandboxed {
+        command: &asked.command,
+        folder: &asked.folder,
+        files: &asked.files,
+        host_bytes: asked.host_bytes,
+    };
+    let sandbox = Sandbox::new(&wish, folder.path())?;
+    if asked.scratch && !sandbox.scratch {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            sandbox.said.join("; "),
+        ));
+    }
+    let environment = environment(asked, folder.path(), sandbox.network_off);
     // A program that is not there is found out by us, not by what stands before it.
-    find(&asked.command)?;
-    command.extend(asked.command.iter().cloned());
+    program(asked)?;
+    let command: Vec<String> = sandbox
+        .words
+        .iter()
+        .chain(&asked.command)
+        .cloned()
+        .collect();
+    let mut replaced = [asked.replaced.clone(), sandbox.said].concat();
     let inbox = Inbox::default();
     ears.add(&inbox);
     let start = Instant::now();
-    let program = RunningProgram::start(&command, &environment, outputs, &inbox)?;
-    let (end, host_peak_bytes) = follow(asked, program, &inbox, start);
-    program.kill();
+    let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
+    let (end, host_peak_bytes) = follow(asked, running, &inbox, start);
+    running.kill();
     replaced.extend(settings());
     Ok(PhantomRan {
         end,
@@ -100,44 +128,10 @@ fn prepare(folder: &Path) -> io::Result<()> {
     for name in &LIBRARY_NAMES[1..] {
         symlink(LIBRARY_NAMES[0], library.join(name))?;
     }
-    fs::write(folder.join("python").join(RECORDER_NAME), RECORDER)
-}
-
-/// Words before the program, and what they change.
-fn wrapping() -> (Vec<&'static str>, Vec<String>) {
-    let works = |words: &[&str]| {
-        let tried = Command::new(words[0])
-            .args(&words[1..])
-            .arg("true")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        tried.is_ok_and(|status| status.success())
-    };
-    let mut words = Vec::new();
-    let mut said = Vec::new();
-    let as_root: &[&str] = &["unshare", "--net", "--"];
-    let as_user: &[&str] = &[
-        "unshare",
-        "--map-current-user",
-        "--keep-caps",
-        "--net",
-        "--",
-    ];
-    match [as_root, as_user].into_iter().find(|words| works(words)) {
-        Some(found) => {
-            words.extend(found);
-            said.push("network: off, but for the machine itself".to_owned());
-        }
-        None => {
-            said.push("network: left on, for this kernel does not let us turn it off".to_owned())
-        }
+    for (name, text) in RECORDER {
+        fs::write(folder.join("python").join(name), text)?;
     }
-    if works(&["nice", "-n", "10"]) {
-        words.extend(["nice", "-n", "10"]);
-    }
-    (words, said)
+    Ok(())
 }
 
 /// What is set for programs that would ask a service.
@@ -150,17 +144,13 @@ const SETTINGS: [(&str, &str); 4] = [
 
 fn settings() -> Vec<String> {
     let set = SETTINGS.map(|(name, value)| format!("{name}={value}"));
-    vec![
-        format!("variables: {}", set.join(" ")),
-        "temporary files: a folder that is removed; the program's own paths are as they are"
-            .to_owned(),
-    ]
+    vec![format!("variables: {}", set.join(" "))]
 }
 
 fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(String, String)> {
     let path = |part: &str| folder.join(part).display().to_string();
-    let now = |name: &str| std::env::var(name).ok();
-    let mut all = asked.phantom.variables(
+    let now = |name: &str| value_of(asked, name);
+    let phantom = asked.phantom.variables(
         &path("lib"),
         &path("calls"),
         now("LD_PRELOAD").as_deref(),
@@ -170,21 +160,27 @@ fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(Str
         Some(rest) => format!("{}:{rest}", path("python")),
         None => path("python"),
     };
+    let mut all: Vec<(String, String)> = asked.variables.clone();
+    all.extend(phantom);
     let mut add = |name: &str, value: String| all.push((name.to_owned(), value));
     add("PYTHONPATH", python);
     add("TMPDIR", path("tmp"));
     add("OOMCTL_PHANTOM_RECORDS", path("records"));
     add("OOMCTL_PHANTOM_STEPS", asked.steps.to_string());
     add("OOMCTL_PHANTOM_WORLD", asked.world.to_string());
+    add("OOMCTL_PHANTOM_RANKS", asked.ranks.to_string());
     let devices: Vec<String> = (0..asked.phantom.devices).map(|n| n.to_string()).collect();
     add("CUDA_VISIBLE_DEVICES", devices.join(","));
     if network_off {
         add("OOMCTL_PHANTOM_NETWORK", "off".to_owned());
     }
-    if asked.world > 1 {
+    if asked.world > 0 {
         for (name, value) in [
             ("RANK", "0".to_owned()),
             ("LOCAL_RANK", "0".to_owned()),
+            ("SLURM_PROCID", "0".to_owned()),
+            ("SLURM_LOCALID", "0".to_owned()),
+            ("SLURM_NTASKS", asked.world.to_string()),
             ("WORLD_SIZE", asked.world.to_string()),
             ("MASTER_ADDR", "127.0.0.1".to_owned()),
             ("MASTER_PORT", "29500".to_owned()),
@@ -198,14 +194,27 @@ fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(Str
     all
 }
 
-/// Is there such a program, and may it be executed?
-fn find(command: &[String]) -> io::Result<()> {
+/// A variable as the program has it.
+fn value_of(asked: &PhantomRun, name: &str) -> Option<String> {
+    let mut given = asked.variables.iter().rev();
+    let given = given.find(|(known, _)| known == name);
+    given.map_or_else(
+        || std::env::var(name).ok(),
+        |(_, value)| Some(value.clone()),
+    )
+}
+
+/// Where the program lies.
+///
+/// # Errors
+/// There is none, or it cannot be executed.
+pub fn program(asked: &PhantomRun) -> io::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
-    let name = command.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = asked.command.first().ok_or(io::ErrorKind::InvalidInput)?;
     let places: Vec<PathBuf> = match name.contains('/') {
-        true => vec![PathBuf::from(name)],
-        false => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-            .map(|folder| folder.join(name))
+        true => vec![asked.folder.join(name)],
+        false => std::env::split_paths(&value_of(asked, "PATH").unwrap_or_default())
+            .map(|folder| asked.folder.join(folder).join(name))
             .collect(),
     };
     let mut found = io::ErrorKind::NotFound;
@@ -214,7 +223,7 @@ fn find(command: &[String]) -> io::Result<()> {
             continue;
         };
         if about.is_file() && about.permissions().mode() & 0o111 != 0 {
-            return Ok(());
+            return Ok(place);
         }
         found = io::ErrorKind::PermissionDenied;
     }

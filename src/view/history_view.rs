@@ -108,19 +108,23 @@ impl std::fmt::Display for Column {
 /// One attempt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HistoryRow {
-    run: String,
-    attempt: u32,
+    /// The run.
+    pub run: String,
+    /// Number of the attempt.
+    pub attempt: u32,
     job: Option<String>,
     state: Option<String>,
-    outcome: Option<&'static str>,
+    /// How the run ended, on its last attempt.
+    pub outcome: Option<&'static str>,
     cause: Option<String>,
     class: Option<&'static str>,
     headline: Option<String>,
     elapsed_s: Option<i64>,
     gpus: u64,
     gpu_hours: f64,
+    /// GPUs times seconds.
     #[serde(skip)]
-    gpu_seconds: f64,
+    pub gpu_seconds: f64,
     peak_bytes: Option<u64>,
     capacity_bytes: Option<u64>,
     /// Share of the capacity that was used at the peak.
@@ -135,7 +139,8 @@ pub struct HistoryRow {
     pub dataset: Option<String>,
     /// The preset, where it was looked up.
     pub preset: Option<String>,
-    folder: String,
+    /// Folder of the project.
+    pub folder: String,
 }
 
 impl HistoryRow {
@@ -181,6 +186,16 @@ impl HistoryRow {
             preset: None,
             folder: folder.display().to_string(),
         }
+    }
+
+    /// State of the job, class and kind of the failure, as labels; empty where there is none.
+    pub fn ended_so(&self) -> Vec<(&'static str, String)> {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        vec![
+            ("state", text(self.state.as_deref())),
+            ("class", text(self.class)),
+            ("cause", text(self.cause.as_deref())),
+        ]
     }
 
     /// Did the job or the run end so? Everything does where nothing is asked.

@@ -1,5 +1,6 @@
 //! What `oomctl measure` shows: peaks by phase, who held most, what was read back, and how far to trust it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -45,6 +46,7 @@ pub struct PhantomView {
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
     reads: Vec<ReadView>,
+    attention: BTreeMap<String, u64>,
     failure: Option<PhantomFailure>,
     failed_in: Option<String>,
     torch: Option<String>,
@@ -122,6 +124,7 @@ impl PhantomView {
             largest: record.largest.clone(),
             history_complete: record.history_complete,
             reads: reads(&record),
+            attention: record.attention.clone(),
             torch_was_tried: record.tried(),
             failure: record.failure,
             failed_in: record.failed_in,
@@ -239,6 +242,14 @@ impl PhantomView {
             self.seconds,
             in_gib(gib(self.host_peak_bytes as f64, 1)),
         );
+        if !self.attention.is_empty() {
+            let kernels = self
+                .attention
+                .iter()
+                .map(|(kernel, times)| format!("{kernel} {times}"));
+            let kernels: Vec<String> = kernels.collect();
+            let _ = writeln!(text, "attention kernels: {}", clean(&kernels.join(", ")));
+        }
         if self.torch.is_some() && !self.torch_was_tried {
             text.push_str("This version was never tried with the phantom (docs/measure.md).\n");
         }

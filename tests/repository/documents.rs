@@ -152,7 +152,9 @@ fn every_command_line_parses_and_cheap_ones_run() {
             let sweep = words[0] == "sweep";
             let cheap = |c: &str| c.split(' ').all(|w| words.iter().any(|x| x == w));
             // Those of a run or a log that only the reader has.
-            let theirs = line.contains("--run ") || line.contains("--after ");
+            let theirs = ["--run ", "--after ", "--measure"]
+                .iter()
+                .any(|o| line.contains(o));
             if !own_example && !theirs && !sweep && RUN.iter().any(|c| cheap(c)) {
                 said(
                     &oomctl(folder.path(), &words),
@@ -162,7 +164,8 @@ fn every_command_line_parses_and_cheap_ones_run() {
                 run += 1;
             }
             // Behind a `--` it would be the program's, and behind a script the script's.
-            let takes_script = ["adopt", "fix", "plan", "submit"].contains(&words[0].as_str());
+            let takes_script =
+                ["adopt", "fix", "measure", "plan", "submit"].contains(&words[0].as_str());
             let script = |w: &String| takes_script && w.contains(".s") && !w.starts_with('-');
             let end = words.iter().position(|w| w == "--" || script(w));
             words.truncate(end.unwrap_or(words.len()));

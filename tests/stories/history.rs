@@ -91,6 +91,18 @@ fn people_get_a_table_with_a_sum_and_programs_every_column() {
 }
 
 #[test]
+fn prometheus_gets_sums_by_state_and_cause() {
+    let place = two_runs();
+    let done = place.run(&["history", "--prometheus"]).ends(0);
+    let steady = |line: &str| match line.rsplit_once(' ') {
+        Some((sum, _)) if line.starts_with("oomctl_gpu_seconds") => format!("{sum} N\n"),
+        _ => format!("{line}\n"),
+    };
+    let out: String = done.out.lines().map(steady).collect();
+    insta::assert_snapshot!(out);
+}
+
+#[test]
 fn projects_below_a_folder_are_found() {
     let place = two_runs();
     let above = place.root.parent().unwrap().display().to_string();

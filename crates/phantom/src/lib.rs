@@ -7,4 +7,4 @@
 mod cuda;
 mod start;
 
-pub use start::{LIBRARY, LIBRARY_NAMES, Phantom, PhantomCard, RECORDER, RECORDER_NAME};
+pub use start::{LIBRARY, LIBRARY_NAMES, Phantom, PhantomCard, RECORDER};

@@ -3,11 +3,18 @@
 /// The shared library. It is empty where the program was built for another system than Linux.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libphantom.so"));
 
-/// The Python file that records phases, allocations and values that were read, as `RECORDER_NAME` in a folder on `PYTHONPATH`.
-pub const RECORDER: &str = include_str!("recorder/sitecustomize.py");
-
-/// The name by which Python runs the recorder when it starts.
-pub const RECORDER_NAME: &str = "sitecustomize.py";
+/// The Python files that record phases, allocations and values that were read, by their names in a folder on `PYTHONPATH`.
+/// Python runs the first when it starts.
+pub const RECORDER: [(&str, &str); 2] = [
+    (
+        "sitecustomize.py",
+        include_str!("recorder/sitecustomize.py"),
+    ),
+    (
+        "oomctl_phantom_drivers.py",
+        include_str!("recorder/oomctl_phantom_drivers.py"),
+    ),
+];
 
 /// The names under which a program looks for it: the library lies under the first, the others lead to it.
 pub const LIBRARY_NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"];

@@ -43,6 +43,24 @@ pub struct Launcher {
     /// `NAME=value` before what is started sets a variable.
     #[serde(default)]
     pub variables: bool,
+    /// What a measurement of the program does with it.
+    #[serde(default)]
+    pub measured: MeasuredLauncher,
+}
+
+/// What a measurement on phantom GPUs does with a launcher.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasuredLauncher {
+    /// Runs it.
+    #[default]
+    Kept,
+    /// Leaves it out: it changes nothing of what the program asks for.
+    LeftOut,
+    /// Leaves it out, and plays one of the processes that it would start.
+    OneProcess,
+    /// Cannot run it, nor do without.
+    Needed,
 }
 
 /// What a launcher starts.

@@ -340,3 +340,60 @@ proptest! {
         }
     }
 }
+
+/// The program of a script, as one process is started with it.
+fn program(script: &str) -> Result<super::JobProgram, String> {
+    let stacks = [stack()];
+    let submission = Submission {
+        script: "a.sh".to_owned(),
+        ..Submission::default()
+    };
+    let files = BTreeMap::from([("a.sh".to_owned(), script.to_owned())]);
+    let adoption = Adoption::read(SubmissionContext {
+        submission: &submission,
+        files: &files,
+        launchers: &LAUNCHERS,
+        stacks: &stacks,
+    });
+    adoption.program()
+}
+
+#[test]
+fn a_job_is_one_process_of_those_that_its_launchers_start() {
+    let start = |script: &str| program(script).unwrap();
+    let of_srun = start("export A=1\ncd sub\nsrun -n 8 nice -n 5 python3 -m m --batch_size 4\n");
+    assert_eq!(of_srun.words.join(" "), "python3 -m m --batch_size 4");
+    assert_eq!(of_srun.folder.as_deref(), Some("sub"));
+    assert_eq!(of_srun.variables["A"], "1");
+    assert!(of_srun.one_process && !of_srun.open_options);
+    let nodes = "srun torchrun --nnodes $N --rdzv_endpoint=$(hostname):1 train.py --out x/$(date)";
+    let of_torchrun = start(nodes);
+    let words = "torchrun --nnodes 1 --rdzv_endpoint=1:1 train.py --out x/oomctl-measure";
+    assert_eq!(of_torchrun.words.join(" "), words);
+    assert!(of_torchrun.open_options);
+    let program = start("srun ./train.sh.bin a\ntimeout 3h torchrun train.py\n");
+    assert_eq!(program.words.join(" "), "torchrun train.py");
+    assert_eq!(start("srun ./train 1\n").words.join(" "), "./train 1");
+    let written = start("cat >c.yaml <<E\na: 1\nE\npython3 -m m --batch_size 4 --config c.yaml\n");
+    assert_eq!(written.files["c.yaml"], "a: 1\n");
+}
+
+#[test]
+fn a_job_whose_command_is_not_known_has_no_program() {
+    for (script, part) in [
+        ("python3 -m m --batch_size $((4 * X))", "value of batch"),
+        ("docker run image python3 -m m", "with docker"),
+        (
+            "srun bash -c 'apptainer exec i python3 -m m'",
+            "with apptainer",
+        ),
+        (
+            "x=\nif test -e f; then x=--other; fi\npython3 -m m $x",
+            "depends on a condition",
+        ),
+        ("sleep 1", "starts no program"),
+    ] {
+        let refused = program(script).unwrap_err();
+        assert!(refused.contains(part), "{script}: {refused}");
+    }
+}

@@ -9,6 +9,7 @@ use crate::cli::runs::Stored;
 use crate::cli::runs::{asked, projects};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
+use crate::view::history_metrics::prometheus;
 use crate::view::history_view::{Column, HistoryRow, HistoryView};
 use crate::view::{CommandFailure, print};
 use oomctl_base::units::parse_duration_s;
@@ -37,6 +38,9 @@ pub struct HistoryArgs {
     /// Print fields with | between them, names first, nothing cut
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
+    /// Print sums by state and cause as Prometheus metrics, for node_exporter's textfile collector
+    #[arg(long, conflicts_with_all = ["json", "parsable"])]
+    prometheus: bool,
     /// Print one JSON document, of all columns
     #[arg(short, long)]
     json: bool,
@@ -85,10 +89,17 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
             }
         }
     }
-    if let (true, Some(failure)) = (rows.is_empty(), damaged.take_if(|_| !args.json)) {
+    if let (true, Some(failure)) = (
+        rows.is_empty(),
+        damaged.take_if(|_| !args.json && !args.prometheus),
+    ) {
         return Err(failure);
     }
     rows.sort_by_key(|row| row.submitted);
+    if args.prometheus {
+        print::data(&prometheus(&rows))?;
+        return damaged.map_or(Ok(Exit::Success), Err);
+    }
     let view = HistoryView::new(rows);
     if args.json {
         print::json(&view)?;

@@ -2,6 +2,7 @@
 
 use crate::cli::args::Configuration;
 use crate::cli::logs::plan_after;
+use crate::cli::measure;
 use crate::cli::request::yaml_lint;
 use crate::cli::script;
 use crate::cli::session::Session;
@@ -20,6 +21,9 @@ pub struct PlanArgs {
     /// Also show the memory of every phase, a column each (by itself where the terminal is wide enough)
     #[arg(long, conflicts_with = "after")]
     phases: bool,
+    /// Run the job's own program on phantom GPUs as it is and after each rung, until it fits (docs/measure.md)
+    #[arg(long, conflicts_with_all = ["after", "phases"])]
+    measure: bool,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
@@ -31,6 +35,9 @@ pub struct PlanArgs {
 /// Runs `oomctl plan`.
 pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    if args.measure {
+        return measure::plan(&session, &args.configuration, &args.script);
+    }
     if let Some(failure) = &args.after {
         plan_after::run(&session, &args.configuration, &args.script, failure)?;
         return Ok(Exit::Success);

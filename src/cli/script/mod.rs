@@ -13,5 +13,5 @@ pub use adopted::{JobArgs, open};
 pub use command::composed;
 pub use read::{LogHead, Read, Shelves, text_of};
 pub use request::over;
-pub use submit::{ScriptCommandLine, agreed, dry_run, plan, planned, submit};
+pub use submit::{ScriptCommandLine, agreed, describes, dry_run, plan, planned, submit};
 pub use version::known as version_of;

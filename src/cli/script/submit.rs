@@ -174,7 +174,7 @@ fn from_environment() -> Vec<String> {
 }
 
 /// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
-fn describes(set: &str) -> bool {
+pub fn describes(set: &str) -> bool {
     let name = set.split('=').next().unwrap_or(set).trim();
     DESCRIBING.contains(&name)
 }

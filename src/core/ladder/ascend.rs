@@ -8,13 +8,15 @@ use super::enough::RemedyMatch;
 use super::host::NodeResources;
 use super::past::Priors;
 use super::posterior::Posterior;
+use super::predict::predict;
 use crate::core::recipe::Layer;
-use oomctl_base::Refusal;
 use oomctl_base::units::GIB;
+use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
 
 /// The answer to `failure`: the rungs, in the declared order, after which the next attempt fits with the
-/// probability that is asked for. One rung alone where the memory model cannot tell.
+/// probability that is asked for. One rung alone where the memory model cannot tell. Where no rung is left, values between the
+/// rungs may still fit: what `predict` finds.
 ///
 /// # Errors
 /// As `climb`.
@@ -29,7 +31,31 @@ pub fn ascend(
         return climb_in(&view.evaluations, context, failure);
     };
     let first = view.first(failure, &failed)?;
-    view.ascended(first, &posterior, failure, &failed)
+    let decision = view.ascended(first, &posterior, failure, &failed)?;
+    let Decision::Exhausted { skipped, .. } = &decision else {
+        return Ok(decision);
+    };
+    if context.whole_rungs {
+        return Ok(decision);
+    }
+    let finer = predict(context, outlook, failure)?;
+    let finer = finer.filter(|finer| allows(context.policy, finer));
+    Ok(finer.map_or_else(
+        || decision.clone(),
+        |mut finer| {
+            finer.skipped_mut().clone_from(skipped);
+            finer
+        },
+    ))
+}
+
+/// Whether a decision keeps to a policy.
+fn allows(policy: Policy, decision: &Decision) -> bool {
+    let trains = |step: &Step| step.effect == Effect::ChangesTraining;
+    match decision {
+        Decision::Climb { steps, .. } => policy != Policy::SameMath || !steps.iter().any(trains),
+        Decision::Exhausted { .. } => true,
+    }
 }
 
 impl Ascent<'_> {

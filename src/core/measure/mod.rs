@@ -13,5 +13,5 @@ pub use figures::{AttemptFigures, Figure, FigurePattern, FigureSpec, Overlap, Qu
 pub use peaks::{GpuPeak, Measured};
 pub use phantom::{
     PhantomDevice, PhantomEnd, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord,
-    PhantomSite, phantom_outcome,
+    PhantomSite, PhantomSummary, phantom_outcome,
 };

@@ -11,6 +11,20 @@ pub const TRIED: [&str; 2] = ["2.9.1", "2.15.0"];
 /// The name of PyTorch's error for a device that is full; the second is that of versions before 2.5.
 const OUT_OF_MEMORY: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
 
+/// What errors say of a network that is not there.
+const NO_NETWORK: [&str; 10] = [
+    "ConnectionError",
+    "ConnectError",
+    "URLError",
+    "gaierror",
+    "OfflineModeIsEnabled",
+    "LocalEntryNotFoundError",
+    "Network is unreachable",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "couldn't connect to",
+];
+
 /// What one process recorded. Fields that the recorder has not written yet are absent.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct PhantomRecord {
@@ -26,6 +40,9 @@ pub struct PhantomRecord {
     /// How often values were read back, by the line of Python that did.
     #[serde(default)]
     pub reads: BTreeMap<String, u64>,
+    /// How often each kernel of attention was chosen.
+    #[serde(default)]
+    pub attention: BTreeMap<String, u64>,
     /// What the program died of.
     #[serde(default)]
     pub failure: Option<PhantomFailure>,
@@ -152,6 +169,47 @@ impl PhantomRecord {
     }
 }
 
+/// What of a measurement is kept, so that it is not made again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhantomSummary {
+    /// Whether the card was large enough; none where that was not found out.
+    pub fits: Option<bool>,
+    /// Why it was not, or where memory ran out.
+    pub reason: Option<String>,
+    /// The peak over all phases.
+    pub peak: PhantomPeak,
+    /// Peaks by phase.
+    pub phases: BTreeMap<String, PhantomPeak>,
+    /// How often each kernel of attention was chosen.
+    pub attention: BTreeMap<String, u64>,
+    /// Lines that read values back, which are not real.
+    pub reads: usize,
+    /// PyTorch's version.
+    pub torch: Option<String>,
+}
+
+impl PhantomSummary {
+    /// Of a record and what it amounts to.
+    #[must_use]
+    pub fn new(record: Option<&PhantomRecord>, outcome: &PhantomOutcome) -> Self {
+        let record = record.cloned().unwrap_or_default();
+        let (fits, reason) = match outcome {
+            PhantomOutcome::Measured => (Some(true), None),
+            PhantomOutcome::DoesNotFit => (Some(false), record.failed_in.clone()),
+            PhantomOutcome::Unmeasured(why) => (None, Some(why.clone())),
+        };
+        Self {
+            fits,
+            reason,
+            peak: record.peak(),
+            reads: record.reads.len(),
+            phases: record.phases,
+            attention: record.attention,
+            torch: record.torch,
+        }
+    }
+}
+
 /// What a record and the end of the program come to.
 #[must_use]
 pub fn phantom_outcome(record: Option<&PhantomRecord>, end: PhantomEnd) -> PhantomOutcome {
@@ -190,11 +248,7 @@ fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> St
         None => ", and PyTorch was never imported by a Python that reads PYTHONPATH",
     };
     match (&record.failure, stopped, end) {
-        (Some(failure), _, _) => format!(
-            "the program failed {done}: {}: {}",
-            failure.kind,
-            failure.text.lines().next().unwrap_or_default()
-        ),
+        (Some(failure), _, _) => failed(failure, &done),
         (None, Some(stopped), _) => format!("{stopped} {done}{imported}"),
         (None, None, PhantomEnd::Exited(code)) if code > 128 => format!(
             "signal {} ended the program {done}; a program that reads a device's memory from the host does so{imported}",
@@ -205,6 +259,17 @@ fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> St
         }
         _ => format!("the program ended {done}{imported}"),
     }
+}
+
+fn failed(failure: &PhantomFailure, done: &str) -> String {
+    let PhantomFailure { kind, text } = failure;
+    let asks = |sign: &&str| kind.contains(*sign) || text.contains(*sign);
+    let hint = match NO_NETWORK.iter().any(asks) {
+        true => "; a measurement has no network: download what the program needs before",
+        false => "",
+    };
+    let first = text.lines().next().unwrap_or_default();
+    format!("the program failed {done}: {kind}: {first}{hint}")
 }
 
 #[cfg(test)]
@@ -252,6 +317,11 @@ mod tests {
                 r#"{"torch": "2.9.1", "cuda": "12.8", "failure": {"type": "builtins.OSError", "text": "no such file\nmore"}}"#,
                 PhantomEnd::Exited(1),
                 "the program failed before the first optimizer step ended: builtins.OSError: no such file",
+            ),
+            (
+                r#"{"failure": {"type": "socket.gaierror", "text": "[Errno -3] Temporary failure in name resolution"}}"#,
+                PhantomEnd::Exited(1),
+                "the program failed before the first optimizer step ended: socket.gaierror: [Errno -3] Temporary failure in name resolution; a measurement has no network: download what the program needs before",
             ),
             (
                 r#"{"torch": "2.9.1", "cuda": "12.8"}"#,

@@ -13,25 +13,27 @@ import threading
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 RECORDS = os.environ.get("OOMCTL_PHANTOM_RECORDS", "")
 STEPS = int(os.environ.get("OOMCTL_PHANTOM_STEPS", "0"))
-WORLD = int(os.environ.get("OOMCTL_PHANTOM_WORLD", "0"))
 MOST_ENTRIES = 200_000
 MOST_SITES = 12
 
-record = {"pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "failure": None, "largest": []}
+record = {
+    "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": []
+}
 now = {"phase": "init", "backward": 0}
 lock = threading.RLock()
 kept = []
 
 
-def line_of(frames):
-    """The program's own line: the innermost that lies in no package, else the innermost of all."""
+def line_of(frames, inner=False):
+    """The program's own line: the innermost that lies in no package, else the innermost of all. `inner` adds the latter to the former."""
     first = None
     for name, number in frames:
         if name.startswith(FOLDER) or name.startswith("<") or "??" in name:
             continue
         first = first or (name, number)
         if "-packages" + os.sep not in name and os.sep + "lib" + os.sep + "python3" not in name:
-            return "%s:%d" % (name, number)
+            within = " (in %s:%d)" % (first[0].split("-packages" + os.sep)[-1], first[1]) if inner and first[0] != name else ""
+            return "%s:%d%s" % (name, number, within)
     return "%s:%d" % first if first else None
 
 
@@ -118,7 +120,7 @@ def watch_reads():
     """Each copy from the device to the host calls back, on the thread that asked for it."""
 
     def read(size):
-        line = line_of(stack()) or "no Python line"
+        line = line_of(stack(), inner=True) or "no Python line"
         with lock:
             record["reads"][line] = record["reads"].get(line, 0) + 1
 
@@ -146,6 +148,9 @@ def watch_steps(torch):
         now["backward"] += 1
         try:
             return backward(*args, **kwargs)
+        except BaseException:
+            now["raised"] = "backward"
+            raise
         finally:
             now["backward"] -= 1
             if now["backward"] == 0:
@@ -154,6 +159,7 @@ def watch_steps(torch):
     torch.autograd.backward = marked
 
     def before(optimizer, args, kwargs):
+        now.pop("raised", None)
         mark(torch, "optimizer step")
 
     def after(optimizer, args, kwargs):
@@ -172,21 +178,6 @@ def watch_steps(torch):
     optimizer.register_optimizer_step_post_hook(after)
 
 
-def one_of_many(torch):
-    """This process plays rank 0 of WORLD: collectives do nothing, so that no other process is needed."""
-    import torch.distributed as dist
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    real = dist.init_process_group
-
-    def fake(*args, **kwargs):
-        return real("fake", store=FakeStore(), rank=0, world_size=WORLD)
-
-    dist.init_process_group = fake
-    dist.distributed_c10d.init_process_group = fake
-    record["replaced"].append("torch.distributed.init_process_group: this process is rank 0 of %d, collectives do nothing" % WORLD)
-
-
 def imported(torch):
     record["torch"] = torch.__version__
     record["cuda"] = torch.version.cuda
@@ -194,32 +185,31 @@ def imported(torch):
     write()
     if torch.version.cuda is None:
         return
-    if WORLD > 1:
-        one_of_many(torch)
+    drivers.one_of_many(torch)
+    drivers.attention(torch)
     watch_reads()
     watch_steps(torch)
     torch.cuda.memory._record_memory_history(max_entries=MOST_ENTRIES, stacks="python")
     atexit.register(finish, torch)
-    hook = sys.excepthook
-
-    def failed(kind, error, trace):
-        record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
-        record["failed_in"] = now["phase"]
-        hook(kind, error, trace)
-
-    sys.excepthook = failed
 
 
 class Waits:
-    """Finds torch as Python would, and calls `imported` once it is there."""
+    """Finds modules as Python would, and calls what waits for them once they are there. `importlib.util.find_spec` asks too, and loads nothing."""
+
+    def __init__(self, waiting):
+        self.waiting = waiting
+        self.asking = set()
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name not in self.waiting or name in self.asking:
             return None
-        sys.meta_path.remove(self)
         import importlib.util
 
-        spec = importlib.util.find_spec(name)
+        self.asking.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asking.discard(name)
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
@@ -227,7 +217,7 @@ class Waits:
         def exec_module(module):
             run(module)
             try:
-                imported(module)
+                self.waiting[name](module)
             except Exception as error:
                 record["not_recorded"] = "%s: %s" % (type(error).__name__, error)
                 write()
@@ -246,18 +236,35 @@ def loopback():
         fcntl.ioctl(end, 0x8914, struct.pack("16sh14x", b"lo", 1))
 
 
+def watch_end():
+    hook = sys.excepthook
+
+    def failed(kind, error, trace):
+        record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
+        record["failed_in"] = now.get("raised", now["phase"])
+        write()
+        hook(kind, error, trace)
+
+    sys.excepthook = failed
+
+
 def start():
     if not RECORDS:
         return
+    watch_end()
     if os.environ.get("OOMCTL_PHANTOM_NETWORK") == "off":
         try:
             loopback()
         except OSError:
             pass
-    sys.meta_path.insert(0, Waits())
+    sys.meta_path.insert(0, Waits({"torch": imported, **drivers.WAITING}))
+    drivers.launched()
     write()
 
 
+import oomctl_phantom_drivers as drivers  # noqa: E402
+
+drivers.record = record
 start()
 
 # The environment's own file of this name comes next, as it would without us.

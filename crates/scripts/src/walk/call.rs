@@ -16,6 +16,8 @@ pub struct Call {
     pub args: usize,
     /// Names of the launchers, outermost first.
     pub launchers: Vec<String>,
+    /// Number of the first word of each of them.
+    pub launched: Vec<usize>,
     /// Words of the launchers that start the script in which it stands, outermost first.
     pub around: Vec<Arg>,
     /// Variables of its environment that scripts set, or that they inherit and use.

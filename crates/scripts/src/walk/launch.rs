@@ -21,6 +21,7 @@ struct Chain {
     words: Vec<Arg>,
     at: usize,
     launchers: Vec<String>,
+    launched: Vec<usize>,
     scope: Option<ShellScope>,
 }
 
@@ -38,6 +39,7 @@ impl Walker<'_> {
             words: args,
             at: 0,
             launchers: Vec::new(),
+            launched: Vec::new(),
             scope: None,
         };
         // Each turn takes at least one word.
@@ -58,6 +60,7 @@ impl Walker<'_> {
             };
             let launcher = launcher.clone();
             chain.launchers.push(texts[..named].join(" "));
+            chain.launched.push(chain.at);
             chain.at += named;
             match self.options(&launcher, &mut chain) {
                 Follows::Value => return,
@@ -230,6 +233,7 @@ impl Walker<'_> {
             args: chain.at,
             words: chain.words,
             launchers: chain.launchers,
+            launched: chain.launched,
             around: self.around.clone(),
             variables,
             folder: self.scope.folder.clone(),

@@ -1,0 +1,267 @@
+//! The program of a job, from a script of the user's own or from a preset's templates, as it is measured.
+//!
+//! Rule: the script is read as `plan SCRIPT` reads it; nothing of it but its program is run.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::cli::args::Configuration;
+use crate::cli::script::{self, Read, Shelves};
+use crate::cli::session::Session;
+use crate::core::adopt::version::environments;
+use crate::core::config::from_flags;
+use crate::core::recipe::Layer;
+use crate::core::render::AttemptPlace;
+use crate::core::request::Request;
+use crate::io::environment::variables;
+use crate::io::files::{Access, write_atomic};
+use crate::view::CommandFailure;
+use oomctl_base::units::Bytes;
+use oomctl_base::{Role, Value};
+use oomctl_memory::GPU_MEMORY;
+use oomctl_scripts::{Adoption, JobProgram, SCRIPT, Submission, is_shell};
+
+/// The card of a command, where none is named.
+const OF_COMMAND: &str = "h100";
+
+/// What a job is measured as.
+#[derive(Default)]
+pub struct JobMeasure {
+    /// The program.
+    pub command: Vec<String>,
+    /// Variables of its environment.
+    pub variables: Vec<(String, String)>,
+    /// The folder in which it runs.
+    pub folder: PathBuf,
+    /// Files that its scripts would write, and those that are changed.
+    pub files: Vec<(PathBuf, String)>,
+    /// What it writes must not stay.
+    pub scratch: bool,
+    /// What differs from the job.
+    pub replaced: Vec<String>,
+    /// GPUs of a node; 0 where the job asks for none.
+    pub gpus: u64,
+    /// Processes of the job, where no launcher that is run says how many; 0 where one does.
+    pub world: u64,
+    /// Processes that a launcher which is run starts, where its own options are computed in the job; else 0.
+    pub ranks: u64,
+    /// The type of its GPUs.
+    pub gpu_type: Option<String>,
+    /// Their memory, where it is given.
+    pub gpu_memory: Option<Bytes>,
+    /// Rendered files lie here while it runs.
+    _rendered: Option<TempDir>,
+}
+
+impl JobMeasure {
+    /// A command, here.
+    fn of_command(command: &[String]) -> Result<Self, CommandFailure> {
+        let folder = std::env::current_dir().map_err(|e| {
+            CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
+        })?;
+        Ok(Self {
+            command: command.to_vec(),
+            folder,
+            gpus: 1,
+            gpu_type: Some(OF_COMMAND.to_owned()),
+            ..Self::default()
+        })
+    }
+}
+
+/// The job of a script, a command, or the job of the project where there are no words. A script of a shell is read; anything else is run.
+pub fn job(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+) -> Result<JobMeasure, CommandFailure> {
+    if words.first().is_some_and(|word| !is_script(word)) {
+        return JobMeasure::of_command(words);
+    }
+    let (request, rungs) = job_of(session, flags, words)?;
+    measured(session, &request, &rungs)
+}
+
+/// The request of a script, or of the project where there are no words, and what `--set` changes of the script.
+pub fn job_of(
+    session: &Session,
+    flags: &Configuration,
+    words: &[String],
+) -> Result<(Request, Vec<Layer>), CommandFailure> {
+    if words.is_empty() {
+        let (request, _) = session.request(flags, "measure", &[])?;
+        return Ok((request, Vec::new()));
+    }
+    let (told, set): (Vec<String>, Vec<String>) = flags
+        .set
+        .iter()
+        .cloned()
+        .partition(|set| script::describes(set));
+    let told = Configuration {
+        set: told,
+        ..flags.clone()
+    };
+    let request = script::planned(session, &told, words, &[])?;
+    let rungs = match set.is_empty() {
+        true => Vec::new(),
+        false => vec![from_flags(request.preset(), &set, &[])?],
+    };
+    Ok((request, rungs))
+}
+
+fn is_script(word: &str) -> bool {
+    let path = Path::new(word);
+    let python = path.extension().is_some_and(|e| e == "py");
+    !python && script::text_of(path).is_some_and(|text| is_shell(&text))
+}
+
+/// A request with these rungs.
+pub fn measured(
+    session: &Session,
+    request: &Request,
+    rungs: &[Layer],
+) -> Result<JobMeasure, CommandFailure> {
+    let shelves = Shelves::of(&session.library, None)?;
+    let (read, rendered, changed) = match (request.adoption(), request.patch(rungs)?) {
+        (Some(adoption), Some(patch)) => {
+            let (submission, files) = adoption.resubmitted(&patch);
+            let changed = patch.before.iter().zip(&patch.after).skip(SCRIPT);
+            let changed = changed.filter(|(before, after)| before.text != after.text);
+            let place = |path: &str| request.workdir().join(path);
+            let changed = changed.map(|(_, after)| (place(&after.path), after.text.clone()));
+            let changed: Vec<(PathBuf, String)> = changed.collect();
+            let read = Read {
+                submission,
+                files,
+                workdir: request.workdir().to_owned(),
+                logs: Vec::new(),
+            };
+            (read, None, changed)
+        }
+        _ => {
+            let (read, folder) = render(request, rungs, &shelves)?;
+            (read, Some(folder), Vec::new())
+        }
+    };
+    let adoption = read.adoption(&shelves);
+    let program = adoption.program().map_err(|why| {
+        CommandFailure::refused(why)
+            .hint("`oomctl measure -- COMMAND` measures a command that you give")
+    })?;
+    let resources = request.resources(rungs)?;
+    let mut made = JobMeasure {
+        gpus: resources.gpus / resources.nodes.max(1),
+        world: if program.one_process {
+            resources.gpus
+        } else {
+            0
+        },
+        ranks: if program.open_options {
+            resources.gpus
+        } else {
+            0
+        },
+        gpu_type: with_role(request, rungs, Role::GpuType),
+        gpu_memory: gpu_memory(request, rungs),
+        _rendered: rendered,
+        ..started(program, &read, &adoption)
+    };
+    made.files.extend(changed);
+    Ok(made)
+}
+
+/// What a preset's templates render, read like a script.
+fn render(
+    request: &Request,
+    rungs: &[Layer],
+    shelves: &Shelves,
+) -> Result<(Read, TempDir), CommandFailure> {
+    let unwritten = |e: &dyn std::fmt::Display| {
+        CommandFailure::refused(format!("cannot write the rendered files: {e}"))
+    };
+    let folder = tempfile::Builder::new()
+        .prefix("oomctl-rendered-")
+        .tempdir();
+    let folder = folder.map_err(|e| unwritten(&e))?;
+    let inputs = request.inputs();
+    let dir = folder.path().display().to_string();
+    let place = AttemptPlace {
+        dir: dir.clone(),
+        ..AttemptPlace::anywhere(&inputs.workdir, &inputs.backend)
+    };
+    let files = request.render(rungs, &place)?;
+    for file in &files {
+        let path = folder.path().join(&file.name);
+        write_atomic(&path, file.text.as_bytes(), Access::PrivateScript)
+            .map_err(|e| unwritten(&e))?;
+    }
+    let entry = files.into_iter().find(|f| f.entry);
+    let entry = entry.ok_or_else(|| unwritten(&"no rendered file is the script to submit"))?;
+    let submission = Submission {
+        script: format!("{dir}/{}", entry.name),
+        variables: variables(),
+        ..Submission::default()
+    };
+    let read = Read::new(
+        submission,
+        entry.text,
+        request.workdir().to_owned(),
+        shelves,
+    );
+    Ok((read, folder))
+}
+
+/// A program in the environment of its scripts.
+fn started(program: JobProgram, read: &Read, adoption: &Adoption<'_>) -> JobMeasure {
+    let mut variables: Vec<(String, String)> = program.variables.into_iter().collect();
+    let mut replaced = program.replaced;
+    let places = environments(&adoption.reading, &read.submission);
+    let python = |folder: &String| {
+        let folder = read.workdir.join(folder);
+        folder.join("bin/python").exists().then_some(folder)
+    };
+    if let Some(folder) = places.iter().find_map(python) {
+        let path = variables.iter().rev().find(|(name, _)| name == "PATH");
+        let path = path.map_or_else(
+            || std::env::var("PATH").unwrap_or_default(),
+            |(_, p)| p.clone(),
+        );
+        let shown = folder.display();
+        variables.push(("PATH".to_owned(), format!("{shown}/bin:{path}")));
+        variables.push(("VIRTUAL_ENV".to_owned(), shown.to_string()));
+        replaced.push(format!("Python of {shown}"));
+    }
+    let folder = match &program.folder {
+        Some(folder) => read.workdir.join(folder),
+        None => read.workdir.clone(),
+    };
+    let at = |path: &str| read.workdir.join(path);
+    let files = program
+        .files
+        .iter()
+        .map(|(path, text)| (at(path), text.clone()));
+    JobMeasure {
+        command: program.words,
+        variables,
+        files: files.collect(),
+        folder,
+        replaced,
+        scratch: true,
+        ..JobMeasure::default()
+    }
+}
+
+fn with_role(request: &Request, rungs: &[Layer], role: Role) -> Option<String> {
+    let knob = request.preset().with_role(role).next()?;
+    let recipe = request.recipe(rungs).ok()?;
+    match recipe.value(&knob.name) {
+        Value::Null => None,
+        value => Some(value.to_string()),
+    }
+}
+
+fn gpu_memory(request: &Request, rungs: &[Layer]) -> Option<Bytes> {
+    let recipe = request.recipe(rungs).ok()?;
+    Bytes::parse(&recipe.values.get(GPU_MEMORY)?.value.to_string()).ok()
+}

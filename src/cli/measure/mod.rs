@@ -1,0 +1,11 @@
+//! What is measured, and on which card: a command, or the program of a job, as it is or after each rung of a plan.
+
+mod cache;
+mod card;
+mod job;
+mod options;
+mod plan;
+
+pub use job::job;
+pub use options::MeasureOptions;
+pub use plan::plan;

@@ -1,0 +1,106 @@
+//! How something is measured: the card, the ranks, the limits.
+
+use std::time::Duration;
+
+use super::card::card;
+use super::job::JobMeasure;
+use crate::cli::request::known::LookupTables;
+use crate::cli::session::Session;
+use crate::io::phantom::PhantomRun;
+use crate::view::CommandFailure;
+use oomctl_base::units::{Bytes, parse_duration_s};
+use oomctl_phantom::Phantom;
+
+/// Steps that are measured: the second has the optimizer's states.
+const STEPS: u32 = 2;
+/// The longest time, in seconds.
+const TIME_S: u64 = 600;
+/// The most memory of this machine.
+const HOST: Bytes = Bytes(16 << 30);
+
+/// The card, the ranks, the limits.
+#[derive(Debug, clap::Args)]
+pub struct MeasureOptions {
+    /// The type of GPU that the phantom is, by its GRES type or product name [default: the job's; h100 for a command]
+    #[arg(long, value_name = "TYPE")]
+    pub gpu_type: Option<String>,
+    /// How much memory each has, instead of what the type has
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub gpu_memory: Option<Bytes>,
+    /// How many of them the program sees, and how many ranks its launcher starts [default: the job's; 1 for a command]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub gpus: Option<u16>,
+    /// Play one rank of this many, whatever the job or its launcher says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub world: Option<u32>,
+    /// End the program after this many optimizer steps; 0 lets it run to its end
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub steps: u32,
+    /// What CUDA's context takes of each GPU before the program asks for anything
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = Bytes::parse)]
+    pub context: Bytes,
+    /// Single values that the program reads back are one instead of zero
+    #[arg(long)]
+    pub ones: bool,
+    /// The longest time that the program may run
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration_s)]
+    pub time_limit: u64,
+    /// The most memory of this machine that the program may take
+    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = Bytes::parse)]
+    pub host_memory: Bytes,
+}
+
+impl Default for MeasureOptions {
+    fn default() -> Self {
+        Self {
+            gpu_type: None,
+            gpu_memory: None,
+            gpus: None,
+            world: None,
+            steps: STEPS,
+            context: Bytes(0),
+            ones: false,
+            time_limit: TIME_S,
+            host_memory: HOST,
+        }
+    }
+}
+
+impl MeasureOptions {
+    /// How a job is measured.
+    pub fn asked(&self, session: &Session, job: &JobMeasure) -> Result<PhantomRun, CommandFailure> {
+        let gpu_type = self.gpu_type.as_ref().or(job.gpu_type.as_ref());
+        let gpu_type = gpu_type.ok_or_else(|| {
+            CommandFailure::usage("the job does not say which type of GPU it runs on")
+                .hint("`--set gpu_type=h100`; a measurement also takes `--gpu-type h100`")
+        })?;
+        let known = LookupTables::new(&session.library, &session.folder);
+        let memory = self
+            .gpu_memory
+            .or(job.gpu_memory.filter(|_| self.gpu_type.is_none()));
+        let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let gpus = self.gpus.map_or(job.gpus, u64::from);
+        let given = |of_job: u64| match self.gpus {
+            Some(gpus) if of_job > 0 => u32::from(gpus),
+            _ => count(of_job),
+        };
+        Ok(PhantomRun {
+            command: job.command.clone(),
+            variables: job.variables.clone(),
+            folder: job.folder.clone(),
+            files: job.files.clone(),
+            scratch: job.scratch,
+            replaced: job.replaced.clone(),
+            phantom: Phantom {
+                card: card(&known, gpu_type, memory, self.context)?,
+                devices: u16::try_from(gpus.clamp(1, 64)).unwrap_or(1),
+                ones: self.ones,
+            },
+            steps: self.steps,
+            world: self.world.unwrap_or_else(|| given(job.world)),
+            ranks: self.gpus.map_or(count(job.ranks), u32::from),
+            time_limit: Duration::from_secs(self.time_limit),
+            host_bytes: self.host_memory.0,
+        })
+    }
+}
