@@ -52,6 +52,9 @@ use crate::view::{CommandFailure, print};
     after_help = AFTER_HELP
 )]
 struct Cli {
+    /// Print only results, warnings, errors and questions
+    #[arg(short, long, global = true, display_order = 900)]
+    quiet: bool,
     #[command(subcommand)]
     command: CliCommand,
 }
@@ -139,7 +142,12 @@ pub fn main() -> std::process::ExitCode {
     let done = match answered_at_once() {
         Some(done) => done,
         None => match parsed() {
-            Ok(cli) => run(cli.command),
+            Ok(cli) => {
+                if cli.quiet {
+                    print::be_quiet();
+                }
+                run(cli.command)
+            }
             Err(error) => Ok(print::usage(&error)),
         },
     };

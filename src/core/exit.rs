@@ -1,7 +1,9 @@
 //! The exit codes of the program; `docs/exit-codes.md` is their page.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How a command ends.
@@ -109,6 +111,16 @@ impl From<u8> for Exit {
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.code().fmt(f)
+    }
+}
+
+impl JsonSchema for Exit {
+    fn schema_name() -> Cow<'static, str> {
+        "Exit".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<u8>()
     }
 }
 

@@ -1,8 +1,11 @@
 //! The folder of a run: `.oomctl/runs/<run>/`, and what lies in it.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
@@ -20,7 +23,7 @@ const INPUTS_MAX: u64 = 16 * 1024 * 1024;
 const CLAIM_MAX: u64 = 64;
 
 /// The environment of a run's jobs: values, and the names of secrets whose values are never written.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Variables by name.
     pub variables: BTreeMap<String, String>,
@@ -82,15 +85,22 @@ impl RunFolder {
         Ok(check_ours(&self.dir)?)
     }
 
-    /// The same for who only reads: root may, whosever it is.
+    /// The same for who only reads: root may, whosever it is, and lab mates may who are let in. It must be the folder of
+    /// whoever owns the project's runs, and nobody else may write it.
     ///
     /// # Errors
     /// When it is not safe to read.
     pub fn check_read(&self) -> Result<(), DriveError> {
-        let is_folder = self.dir.symlink_metadata().is_ok_and(|m| m.is_dir());
-        match is_folder && rustix::process::geteuid().is_root() {
-            true => Ok(()),
-            false => self.check(),
+        let folder = |path: &Path| path.symlink_metadata().ok().filter(Metadata::is_dir);
+        let runs = self.dir.parent().and_then(folder);
+        let by_its_owner = |of: &Metadata| {
+            let owner = runs.is_some_and(|runs| runs.uid() == of.uid());
+            owner && of.mode() & 0o022 == 0
+        };
+        match folder(&self.dir) {
+            Some(_) if rustix::process::geteuid().is_root() => Ok(()),
+            Some(of) if by_its_owner(&of) => Ok(()),
+            _ => self.check(),
         }
     }
 

@@ -87,6 +87,7 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
 /// What the system says, without the name of the file, which means nothing to anybody.
 pub fn temporary(dir: &Path, prefix: &str, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::OpenOptionsExt;
+    let mode = beside(&dir.join(prefix), mode);
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(mode);
     tempfile::Builder::new()
@@ -135,14 +136,34 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Makes a folder that only its owner can enter.
+/// Makes a folder that only its owner can enter; below a project's `.oomctl` whose group may read, that group too.
 ///
 /// # Errors
 /// What the system says.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     before(DiskChange::MakeDir(path))?;
-    fs::DirBuilder::new().mode(0o700).create(path)
+    fs::DirBuilder::new().mode(beside(path, 0o700)).create(path)
+}
+
+/// The mode of a new file or folder: what is its owner's alone is its group's to read below a `.oomctl` in which the group may
+/// read. The umask still takes bits away, and a default ACL of the folder gives its users what the group gets.
+#[must_use]
+pub fn beside(path: &Path, mode: u32) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    const GROUP_READS: u32 = 0o050;
+    // The folder `.oomctl` itself is its owner's until that is changed, whatever the project's folder is.
+    let ours = |folder: &&Path| {
+        folder
+            .components()
+            .any(|part| part.as_os_str() == ".oomctl")
+    };
+    let folder = path.parent().filter(|_| mode & 0o077 == 0).filter(ours);
+    let folder = folder.and_then(|folder| fs::metadata(folder).ok());
+    match folder.is_some_and(|meta| meta.permissions().mode() & GROUP_READS == GROUP_READS) {
+        true => mode | mode >> 3 & GROUP_READS,
+        false => mode,
+    }
 }
 
 /// How long a file is. It is opened for that: a network file system answers for a file that is open from its

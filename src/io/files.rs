@@ -162,6 +162,25 @@ pub fn make_private_dir(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Lets the group of a project read its runs from now on: new folders and files below do as their folder does.
+///
+/// # Errors
+/// When a folder cannot be made, or changed.
+pub fn share_with_group(project: &Path) -> Result<(), FileError> {
+    let runs = project.join(".oomctl/runs");
+    make_private_dir(&runs)?;
+    for folder in [project.join(".oomctl"), runs] {
+        let failed = io_error("share", &folder);
+        let shared = fs::metadata(&folder).and_then(|meta| {
+            let mut permissions = meta.permissions();
+            permissions.set_mode(permissions.mode() | 0o050);
+            fs::set_permissions(&folder, permissions)
+        });
+        shared.map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Keeps git away from a project's `.oomctl`, as `target` of cargo does. Nothing depends on it.
 fn unversioned(folder: &Path) {
     let ignore = folder.join(".gitignore");

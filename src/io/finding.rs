@@ -1,9 +1,10 @@
 //! What somebody who looks after something has found, and what to do about it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How something was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckHealth {
     /// As it should be.
@@ -17,7 +18,7 @@ pub enum CheckHealth {
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckFinding {
     /// What was looked at, in a word or two.
     pub check: &'static str,

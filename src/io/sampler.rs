@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use super::disk::beside;
 use super::files::{no_follow, read_end};
 use super::scheduler::local::process::{carries, host_name};
 use crate::core::measure::GpuPeak;
@@ -189,7 +190,7 @@ impl SampleFile {
         let file = OpenOptions::new()
             .append(true)
             .create(true)
-            .mode(0o600)
+            .mode(beside(&self.path, 0o600))
             .custom_flags(no_follow())
             .open(&self.path);
         let written = file.and_then(|mut file| {

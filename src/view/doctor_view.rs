@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{BAD, DIM, GOOD, Paint, WARN};
 use crate::io::finding::{CheckFinding, CheckHealth};
 
 /// Everything that was looked at.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct DoctorView {
     schema_version: u32,
     findings: Vec<CheckFinding>,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
@@ -18,7 +19,7 @@ const WIDE: f64 = 1.5;
 /// Characters of a bar.
 const WIDTH: usize = 30;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TermView {
     name: &'static str,
     gib: f64,
@@ -33,7 +34,7 @@ fn terms(terms: &[Term]) -> Vec<TermView> {
 }
 
 /// One line of the answer to bare specifications.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct EstimateLine {
     id: Option<String>,
     predicted_peak_gib: f64,
@@ -64,7 +65,7 @@ impl EstimateLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PhaseView {
     phase: Phase,
     gib: f64,
@@ -73,7 +74,7 @@ struct PhaseView {
     terms: Vec<TermView>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SmallestChange {
     rungs: Vec<String>,
     peak_gib: f64,
@@ -91,7 +92,7 @@ impl SmallestChange {
 }
 
 /// The estimate of a configured job.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct EstimateView {
     schema_version: u32,
     preset: String,

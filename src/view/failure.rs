@@ -270,10 +270,17 @@ fn mend_file(e: &FileError) -> String {
                 "check the path; it is relative to the current folder".to_owned()
             }
             ErrorKind::PermissionDenied => {
-                format!(
-                    "`ls -ld {}` shows who may",
-                    refusing(action, path).display()
-                )
+                let refused = refusing(action, path);
+                let shown = format!("`ls -ld {}` shows who may", refused.display());
+                match refused
+                    .components()
+                    .any(|part| part.as_os_str() == ".oomctl")
+                {
+                    true => format!(
+                        "{shown}; the owner of the runs opens them to a group with `oomctl init --group`"
+                    ),
+                    false => shown,
+                }
             }
             ErrorKind::IsADirectory => "name a file in it".to_owned(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::incident::IncidentView;
@@ -15,7 +16,7 @@ use oomctl_diagnose::Incident;
 const MOST_SPELLINGS: usize = 2;
 
 /// A decision about a configuration, a script or a run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct FixDecision {
     /// As `plan --after` has it.
     #[serde(flatten)]
@@ -36,7 +37,7 @@ impl FixDecision {
 }
 
 /// What a log alone tells.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct LogAdvice {
     schema_version: u32,
     decision: &'static str,
@@ -47,7 +48,7 @@ pub struct LogAdvice {
 }
 
 /// Of what the log is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LogFramework {
     name: String,
     /// Presets that are as likely as each other; the advice is what they have in common.

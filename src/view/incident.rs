@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::explanation::with_patch;
@@ -24,7 +25,7 @@ const MOST_CONTEXT: usize = 160;
 
 /// What is said about one log, or about several that were judged together. All fields are always
 /// there; what is not known is null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct IncidentView {
     /// The log, or a name for all of them.
     pub file: String,

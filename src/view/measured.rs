@@ -17,6 +17,19 @@ pub fn peak(measured: &Measured) -> Option<String> {
     Some(format!("{} {what}", in_gib(peak)))
 }
 
+/// How much of its GPUs it used: `77% of GPU memory at the peak, GPU utilization 83%`. Nothing where no GPU was seen.
+pub fn efficiency(measured: &Measured) -> Option<String> {
+    let share = measured.fullest()?.share()?;
+    let busy = match measured.utilization_percent() {
+        Some(percent) => format!("{percent}%"),
+        None => "unknown".to_owned(),
+    };
+    Some(format!(
+        "{:.0}% of GPU memory at the peak, GPU utilization {busy}",
+        share * 100.0
+    ))
+}
+
 /// The same in GiB.
 pub fn peak_gib(measured: &Measured) -> Option<f64> {
     let said = [Quantity::GpuReserved, Quantity::GpuAllocated];

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, of_gib};
@@ -11,7 +12,7 @@ use crate::core::measure::PhantomSummary;
 use oomctl_diagnose::sanitize;
 
 /// Attempts that were measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct MeasuredPlanView {
     schema_version: u32,
     /// Where the figures come from: never a GPU.
@@ -21,7 +22,7 @@ pub struct MeasuredPlanView {
 }
 
 /// One of them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct MeasuredAttempt {
     /// Its number.
     pub attempt: usize,

@@ -13,6 +13,7 @@ pub mod estimate_view;
 pub mod explanation;
 mod failure;
 mod figures;
+pub mod files_view;
 pub mod fix_view;
 mod gpu;
 mod incident;

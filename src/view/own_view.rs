@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::{MemoryForecast, before};
@@ -22,7 +23,7 @@ use oomctl_scripts::Adoption;
 const MOST_REASONS: usize = 6;
 
 /// The attempts that may come.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct ScriptView {
     schema_version: u32,
     run: String,

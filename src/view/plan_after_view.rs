@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::explanation::with_patch;
@@ -20,7 +21,7 @@ use oomctl_memory::Estimate;
 const MOST_FOLLOWING: usize = 2;
 
 /// A failure, and what a supervisor would decide after it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct PlanAfterView {
     schema_version: u32,
     /// Run and attempt, where it is one of a run.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, table};
@@ -12,7 +13,7 @@ use crate::core::recipe::Preset;
 use crate::core::request::{Plan, Start};
 
 /// The ladder from here.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct PlanView {
     schema_version: u32,
     preset: String,

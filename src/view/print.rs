@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -79,6 +79,14 @@ pub fn json_line<T: Serialize>(document: &T) -> Result<(), CommandFailure> {
     data(&commands::defused_json(&text))
 }
 
+/// Whether only results, warnings, errors and questions are printed.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is printed that only tells what goes on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
 /// How often something was said on standard error.
 static SAID: AtomicU64 = AtomicU64::new(0);
 
@@ -90,13 +98,20 @@ pub fn said() -> u64 {
 impl CommandFailure {
     /// Prints the failure and gives how the command ends.
     pub fn report(&self) -> Exit {
-        self.lines().for_each(|line| talk(&line));
+        self.lines().for_each(|line| say(&line));
         self.exit()
     }
 }
 
-/// Says something to the person at the terminal, folded at its width. Nobody listening is no error.
+/// Tells the person at the terminal what goes on, unless they asked for quiet.
 pub fn talk(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        say(text);
+    }
+}
+
+/// Says what belongs to an error, a warning or a question, folded at the terminal's width. Nobody listening is no error.
+pub fn say(text: &str) {
     SAID.fetch_add(1, Ordering::Relaxed);
     let text = match columns_of(std::io::stderr()) {
         Some(columns) => folded(text, columns),
@@ -111,7 +126,7 @@ pub fn talk(text: &str) {
 
 /// Says what does not work, or may go wrong, and is no reason to stop.
 pub fn warn(what: &str) {
-    talk(&format!("{} {what}", Paint(style::WARN, "warning:")));
+    say(&format!("{} {what}", Paint(style::WARN, "warning:")));
 }
 
 /// Gives a workflow command to the CI system that reads standard error.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, odds, percent, rounded};
@@ -13,7 +14,7 @@ use crate::core::request::{Freed, PlannedStep};
 use oomctl_memory::{Estimate, Phase};
 
 /// A rung with what the memory model expects after it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct RungForecast {
     #[serde(flatten)]
     pub step: Step,
@@ -30,7 +31,7 @@ pub struct RungForecast {
 }
 
 /// What the memory model expects of one configuration, on the fullest GPU.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct MemoryForecast {
     peak_gib: f64,
     /// Memory of the GPU; absent where it is unknown.
@@ -44,7 +45,7 @@ pub struct MemoryForecast {
     phases: Vec<PhaseMemory>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PhaseMemory {
     phase: Phase,
     gib: f64,

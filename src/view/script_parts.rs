@@ -1,5 +1,6 @@
 //! What the view of a script of the user's own is made of.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::RungForecast;
@@ -9,7 +10,7 @@ use crate::core::request::{Inputs, ScriptAttempt};
 use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
 
 /// An attempt that may come.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct ScriptAttemptView {
     pub attempt: u32,
     pub rungs: Vec<RungForecast>,
@@ -22,14 +23,14 @@ pub struct ScriptAttemptView {
 }
 
 /// Another attempt with the same configuration.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct UnchangedRetry {
     pub cause: RetryCause,
     pub times: u32,
 }
 
 /// A value that code computes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Computed {
     pub knob: String,
     pub why: String,

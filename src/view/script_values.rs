@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Side, Table};
@@ -10,7 +11,7 @@ use oomctl_base::Value;
 use oomctl_scripts::{Adoption, FoundKnob, KnobState, Reading, Span, StackKnob, directives};
 
 /// What is understood of a script.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 pub struct ScriptValues {
     knobs: Vec<ReadKnob>,
     options: Vec<ScriptOption>,
@@ -21,7 +22,7 @@ pub struct ScriptValues {
 }
 
 /// A knob as a script gives it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ReadKnob {
     knob: String,
     /// None where it is not known.
@@ -34,7 +35,7 @@ struct ReadKnob {
 }
 
 /// An option of sbatch as a script gives it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ScriptOption {
     option: String,
     value: Option<String>,

@@ -1,5 +1,6 @@
 //! What people do with runs that they did not name: the newest one, its logs, another try, and an end to old folders.
 
+use super::gpus::on_a_terminal;
 use super::place::Place;
 use super::weaver;
 
@@ -193,4 +194,53 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         .ends(0)
         .says(&["removed 1 run"]);
     place.run(&["status"]).ends(0).says(&["no runs here"]);
+}
+
+/// `srun --output=logs/slurm-%j-%N.out` writes one log a node.
+#[test]
+fn each_nodes_log_is_printed_with_its_name() {
+    let place = weaver::project("knobs: { threads: 2 }");
+    place.run(&LOCAL).ends(0);
+    let job = place
+        .run(&["status", "-o", "job", "--noheader"])
+        .ends(0)
+        .out;
+    let job = job.trim();
+    let shown = place.run(&["status", "--json"]).ends(0).json();
+    let node = shown["runs"][0]["attempts"][0]["nodes"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let own = place.run(&["logs", "--paths"]).ends(0).out;
+    let folder = std::path::Path::new(own.lines().next().unwrap())
+        .parent()
+        .unwrap();
+    let missing = place.run(&["logs", "--node", "0"]).ends(2);
+    missing.says(&["has no log of its own", "srun --output="]);
+    std::fs::write(
+        folder.join(format!("step-{job}-{node}.out")),
+        "of this node\n",
+    )
+    .unwrap();
+    let one = place.run(&["logs", "--node", "0"]).ends(0);
+    assert_eq!(one.out, "of this node\n");
+    place
+        .run(&["logs", "--node", "gpu99"])
+        .ends(2)
+        .says(&["has no node gpu99", &node]);
+    let all = place.run(&["logs", "-f"]).ends(0);
+    all.says(&[&format!("{node}: of this node"), "out: woven"]);
+}
+
+#[test]
+fn a_project_can_ask_that_submit_stays_where_somebody_looks() {
+    let place = weaver::project("");
+    let file = "preset: weaver\nknobs: { threads: 2 }\nsupervision: { watch: true, poll: 1s, poll_max: 1s, drain: 0s, settle: 2s }\n";
+    place.write("oomctl.yaml", file);
+    let left = place.run(&["submit", "--backend", "local"]).ends(0);
+    left.says(&["Nobody resubmits it"]);
+    let words = ["submit", "--backend", "local", "--plain"];
+    assert!(on_a_terminal(&place, &words).contains("succeeded"));
+    let left = on_a_terminal(&place, &[&words[..], &["--no-watch"]].concat());
+    assert!(left.contains("Nobody resubmits it"), "{left}");
 }

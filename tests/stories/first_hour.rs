@@ -31,15 +31,18 @@ fn a_folder_without_a_project_says_how_to_begin() {
     }
 }
 
-#[test]
-fn a_cluster_profile_is_written_from_what_slurm_says() {
-    let mut place = Place::with("preset: torchrun\n");
-    let script = r#"mkdir bin
+/// Clients of a made-up cluster.
+const SLURM: &str = r#"mkdir bin
 printf '#!/bin/sh\necho "cpu|infinite|10|64|256000|(null)"\necho "gpu*|2-00:00:00|4|192|1900000+|gpu:h100:8(S:0-1)"\n' > bin/sinfo
 printf '#!/bin/sh\necho "ClusterName             = kestrel"\n' > bin/scontrol
 printf '#!/bin/sh\nprintf "lab\\nlab\\n"\n' > bin/sacctmgr
+printf '#!/bin/sh\n' > bin/sbatch
 chmod +x bin/*"#;
-    place.shell(script).ends(0);
+
+#[test]
+fn a_cluster_profile_is_written_from_what_slurm_says() {
+    let mut place = Place::with("preset: torchrun\n");
+    place.shell(SLURM).ends(0);
     let path = std::env::var("PATH").unwrap();
     place.set("PATH", &format!("{}:{path}", place.path("bin").display()));
     let done = place.run(&["init", "--cluster"]).ends(0);
@@ -113,4 +116,40 @@ fn wrong_input_is_told_what_to_write() {
     // What a truncated log looks like is a log, and so is one in Latin-1.
     place.shell("(head -c 4096 /dev/zero; printf 'caf\\351: CUDA out of memory\\n%.0s' 1 2 3 4 5) > holes.log").ends(0);
     place.run(&["diagnose", "holes.log"]).ends(0);
+}
+
+/// A stranger's folder: what is known is in the file with its origin, and what is not is marked.
+#[test]
+fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
+    let mut place = Place::bare();
+    place.shell(SLURM).ends(0);
+    let path = std::env::var("PATH").unwrap();
+    place.set("PATH", &format!("{}:{path}", place.path("bin").display()));
+    place.set("VIRTUAL_ENV", &place.path("venv").display().to_string());
+    place
+        .shell("mkdir -p data venv/lib/python3.12/site-packages/verl-0.8.0.dist-info venv/lib/python3.12/site-packages/torch-2.9.1.dist-info; touch data/train.parquet data/test.parquet; printf '#!/bin/bash\\n#SBATCH --gpus=1\\npython train.py\\n' > job.slurm")
+        .ends(0);
+    let done = place.run(&["init"]).ends(0);
+    let file = place.read("oomctl.yaml");
+    let (head, _) = file.split_once("# Named values").unwrap();
+    insta::assert_snapshot!(place.steady(&format!("{}{head}", done.told())));
+    place
+        .run(&["plan"])
+        .ends(5)
+        .says(&["model.path has no value"]);
+    let model = ["plan", "--set", "model.path=Qwen/Qwen2.5-7B-Instruct"];
+    place.run(&model).ends(0);
+    // A program of one's own and no framework.
+    place
+        .shell("rm -r oomctl.yaml venv; touch train.py")
+        .ends(0);
+    place.run(&["init"]).ends(0).says(&["programs train.py"]);
+    let file = place.read("oomctl.yaml");
+    for line in [
+        "preset: torchrun  #",
+        "  script: train.py  # found here",
+        "  # batch_size: FILL_IN  # required",
+    ] {
+        assert!(file.contains(line), "{line}\n{file}");
+    }
 }

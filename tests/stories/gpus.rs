@@ -108,14 +108,35 @@ fn a_busy_node() -> (Gpus, Place, Sleeper) {
     (gpus, place, sleeper)
 }
 
+/// What a command prints on a terminal of 80 columns.
+pub fn on_a_terminal(place: &Place, arguments: &[&str]) -> String {
+    let (ours, theirs) = terminal();
+    let mut command = place.command(arguments);
+    command.env("NO_COLOR", "1");
+    command.stderr(theirs.try_clone().unwrap()).stdout(theirs);
+    assert!(command.status().unwrap().success());
+    drop(command);
+    let mut shown = Vec::new();
+    // The end of a terminal that nobody holds is an error.
+    drop(std::fs::File::from(ours).read_to_end(&mut shown));
+    String::from_utf8(shown).unwrap()
+}
+
 #[test]
 fn a_node_is_shown_with_its_holders_its_faults_and_what_helps() {
     let (_gpus, mut place, sleeper) = a_busy_node();
     let told = place.run(&["gpus"]).ends(0);
-    for line in told.out.lines() {
+    let folded = on_a_terminal(&place, &["gpus"]);
+    for line in folded.lines() {
         let command = line.starts_with("  ") && !line.starts_with("   ");
-        assert!(command || line.chars().count() <= 80, "{line}");
+        assert!(command || line.trim_end().chars().count() <= 80, "{line}");
     }
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&folded), words(&told.out), "nothing is cut");
     // In a container nobody knows whether a process of the host exists.
     let here = std::fs::read_link("/proc/self/ns/pid").unwrap();
     if here.as_os_str() == "pid:[4026531836]" {
@@ -211,7 +232,7 @@ fn the_last_xid_of_each_gpu_is_shown_with_what_it_means() {
     );
     let told = place.run(&["gpus", "--kernel-log", "kernel.log"]).ends(0);
     told.says(&[
-        "GPU 0 had Xid 48 (2026-11-20 14:03 UTC): memory error that could not be\ncorrected",
+        "GPU 0 had Xid 48 (2026-11-20 14:03 UTC): memory error that could not be corrected",
         "nvidia-smi -q -i GPU-a",
         "GPU 1 had Xid 13 (2026-11-20 15:00 UTC): a kernel of a program failed",
         "the GPU at 0000:d8:00 had Xid 79 (2026-11-20 15:01 UTC): the GPU has fallen off",

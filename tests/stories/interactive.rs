@@ -132,6 +132,7 @@ fn the_answers_become_a_project_file_with_computed_defaults() {
         "{seen}"
     );
     let seen = asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
     assert!(seen.contains("  minibatch_size: 8\r\n"), "{seen}");
     asking.ends("next: ", 0);
     let text = place.read("oomctl.yaml");
@@ -194,12 +195,9 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
         ],
     );
     asking.answer("gpu_memory [81559MiB]: ", "");
-    asking.answer("script: ", "train.py");
+    asking.answer("script (Enter: fill it in later): ", "train.py");
     asking.answer("model.path: ", QWEN);
-    asking.answer(
-        "precision (fp32, amp, pure_bf16, fsdp_mp, hf_bf16) [fp32]: ",
-        "amp",
-    );
+    asking.answer("  hf_bf16\r\nprecision [fp32]: ", "amp");
     let told =
         regex::Regex::new(r"memory model: batch_size (\d+) at most[\s\S]*batch_size \[(\d+)\]: ")
             .unwrap();
@@ -210,6 +208,7 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
     let batch = found[1].to_owned();
     asking.answer("batch_size [", "");
     asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
     asking.ends("next: ", 0);
     assert!(
         place
@@ -260,21 +259,38 @@ fn without_a_terminal_the_answers_are_flags() {
     assert_eq!(place.read("oomctl.yaml"), text);
 }
 
+/// Ctrl-C at a question ends the program; what was answered before is not asked again.
 #[test]
-fn enter_where_an_answer_is_needed_asks_once_more_and_then_ends() {
+fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
     let place = seeing(&gpus);
-    let words = [
-        "init",
-        "--interactive",
-        "--preset",
-        "torchrun",
-        "--set",
-        "gpu_memory=24GiB",
-    ];
+    let words = ["init", "--interactive"];
     let mut asking = Asking::start(&place, &words);
-    asking.answer("script: ", "");
-    asking.answer("script: ", "");
-    asking.until("script has no default");
-    asking.ends("nothing was written", 2);
+    asking.answer("preset [", "torchrum");
+    let seen = asking.answer("preset [", "torchrun");
+    assert!(seen.contains("did you mean torchrun?"), "{seen}");
+    asking.answer("gpu_memory [81559MiB]: ", "24 parsecs");
+    asking.answer("gpu_memory [81559MiB]: ", "24GiB");
+    asking.answer("script (Enter: fill it in later): ", "");
+    asking.until("model.path: ");
+    let pid = rustix::process::Pid::from_child(&asking.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(!asking.child.wait().unwrap().success());
+    assert!(!place.has("oomctl.yaml"));
+    let mut asking = Asking::start(&place, &words);
+    asking.until("earlier answers: preset torchrun gpu_memory=24GiB");
+    asking.answer("script (Enter: fill it in later): ", "");
+    asking.answer("model.path: ", "");
+    asking.answer("write this? y or n [y]: ", "");
+    asking.answer("(status, logs, report)? y or n [n]: ", "");
+    asking.ends("replace each FILL_IN (2 in all)", 0);
+    let file = place.read("oomctl.yaml");
+    for line in [
+        "  gpu_memory: '24GiB'\n",
+        "  # script: FILL_IN  # required",
+        "  # batch_size: FILL_IN  # required",
+    ] {
+        assert!(file.contains(line), "{line}\n{file}");
+    }
+    assert!(!place.has(".oomctl/init-answers.json"));
 }

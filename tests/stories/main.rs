@@ -13,6 +13,7 @@ mod browser;
 mod cancelling;
 mod crash;
 mod data_parallel;
+mod described;
 mod diagnose;
 mod diagnosis;
 mod differential;

@@ -93,3 +93,41 @@ fn root_reads_the_runs_of_others_and_changes_none() {
         done.says(&["belongs to another user"]);
     }
 }
+
+/// A lab's folder: `init --group` opens new runs to the group, and to nobody else.
+#[test]
+fn runs_of_a_shared_project_can_be_read_by_the_group_alone() {
+    if !is_root() {
+        return;
+    }
+    let mut place = weaver::project("");
+    place.set("WEAVER", "fits 9");
+    let words = ["submit", "--backend", "local", "--watch", "--run"];
+    place.run(&[&words[..], &["before"]].concat()).ends(0);
+    place
+        .run(&["init", "--group"])
+        .ends(0)
+        .says(&["chmod -R g+rX"]);
+    place.run(&[&words[..], &["after"]].concat()).ends(0);
+    for folder in [place.root.parent().unwrap(), &place.root] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    let as_one_of = |group: u32, words: &[&str]| -> Done {
+        let mut command = place.command(words);
+        command.uid(NOBODY).gid(group);
+        command.output().unwrap().into()
+    };
+    let ours = rustix::process::getegid().as_raw();
+    as_one_of(ours, &["status", "after"])
+        .ends(0)
+        .says(&["after succeeded"]);
+    as_one_of(ours, &["report", "after", "--format", "text"]).ends(0);
+    as_one_of(ours, &["status", "before"])
+        .ends(7)
+        .says(&["Permission denied"]);
+    let stranger = as_one_of(NOBODY, &["status", "after"]).ends(5);
+    stranger.says(&["Permission denied", "`oomctl init --group`"]);
+    let mode = |path: &str| fs::metadata(place.path(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(".oomctl/runs/after"), 0o750);
+    assert_eq!(mode(".oomctl/runs/after/ledger.jsonl"), 0o640);
+}

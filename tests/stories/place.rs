@@ -191,7 +191,9 @@ impl Place {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Done {
-        self.command(arguments).output().unwrap().into()
+        let done = self.command(arguments).output().unwrap().into();
+        super::described::check(arguments, &done);
+        done
     }
 
     /// What a shell makes of a line, in this folder and environment; `$OOMCTL` is the binary.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::place::Place;
 
-const KINDS: [&str; 8] = [
+pub const KINDS: [&str; 8] = [
     "project",
     "preset",
     "knob-set",

@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
 /// A scheduler's job id, as text: `4711`, or an array task `4711_3`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct JobId(pub String);
 
@@ -70,7 +73,7 @@ pub struct JobRef {
 }
 
 /// State of a job: Slurm's 12 base states, the flags that change what we do, and the unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobState {
     /// Waits for resources, a dependency, a begin time, or is held.
@@ -199,7 +202,7 @@ impl JobState {
 }
 
 /// How a process ended: exit code and signal, as Slurm's `code:signal`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExitStatus {
     /// Exit code, 0 to 255. sacct up to 25.05 subtracts 128 from codes of 128 and more, so 9 can
     /// mean 137.
@@ -215,7 +218,7 @@ impl std::fmt::Display for ExitStatus {
 }
 
 /// A GPU that a program was started on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuUsed {
     /// NVML's index; of a MIG device that of its GPU.
     pub index: u32,
@@ -230,7 +233,7 @@ pub struct GpuUsed {
 }
 
 /// The GPUs that a program could be given when it was started.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunMachine {
     /// The one that it got; none on the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,7 +255,7 @@ impl RunMachine {
 }
 
 /// What a scheduler says about one job at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobStatus {
     /// The job's id.
     pub id: JobId,

@@ -1,9 +1,10 @@
 //! Where a value was given.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a value was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The preset's default.

@@ -3,11 +3,23 @@
 //! Binary and decimal are decided here once: a bare suffix (`40G`, as Slurm writes `--mem`), `GiB`
 //! and PyTorch's `GiB` are 2^30; `GB` is 10^9.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An amount of memory in bytes.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(transparent)]
 pub struct Bytes(pub u64);

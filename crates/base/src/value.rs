@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::units::{Bytes, parse_duration_s, slurm_mem, slurm_time, with_mib};
 
 /// A value. Its kind is fixed by the knob's declaration, never guessed from the text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
     /// Not set: the framework's own default applies and nothing is rendered.

@@ -1,6 +1,8 @@
 //! Which family of remedies a failure asks for, and answers that may be unknown.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The class of a failure: which family of remedies applies.
@@ -52,6 +54,16 @@ impl Tri {
     /// Yes or no.
     pub(super) fn of(yes: bool) -> Self {
         if yes { Self::True } else { Self::False }
+    }
+}
+
+impl JsonSchema for Tri {
+    fn schema_name() -> Cow<'static, str> {
+        "Tri".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [true, false, "ambiguous"] })
     }
 }
 

@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
 use oomctl_base::units::Bytes;
 
 /// What an engine says of its cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineCache {
     /// Tokens of the longest sequence that it plans for.
     pub wanted_tokens: u64,

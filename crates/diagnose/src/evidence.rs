@@ -1,9 +1,10 @@
 //! Lines of a log that prove something.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a line of evidence is to the failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceRole {
     /// The first fatal failure in time: the cause.
@@ -19,7 +20,7 @@ pub enum EvidenceRole {
 }
 
 /// One line that proves something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Signature that matched (`torch_cuda_oom`), or `scheduler` for a fact that is not in a log.
     pub signature: String,

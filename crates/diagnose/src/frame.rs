@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
 
 /// A place in the program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// File, as printed.
     pub file: String,

@@ -1,5 +1,6 @@
 //! Why an attempt ended: the incident.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
@@ -17,7 +18,7 @@ use oomctl_base::units::Bytes;
 /// Field meanings are those of the labelled corpus; bytes are as printed by the first root failure,
 /// `None` where the text has none. Figures may contradict each other (allocated larger than total);
 /// they are reported as printed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
     /// `cuda_oom`, `cuda_driver_oom`, `hip_oom`, `cublas_alloc`, `nccl_oom`, `vllm_kv_cache`,
     /// `vllm_startup_memory`, `host_oom`, `nccl_timeout`, `node_failure`, `time_limit`, `preempted`,

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::clean::sanitize;
@@ -15,7 +16,7 @@ const LINE_MAX: usize = 1_024;
 static SCHEME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("://"));
 
 /// Who prints links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tracker {
     /// Weights & Biases.
@@ -39,7 +40,7 @@ impl Tracker {
 }
 
 /// A page of the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// Whose.
     pub tracker: Tracker,

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
@@ -18,7 +19,7 @@ use super::phase::{self, PhaseMention};
 
 /// The printer of a line: lines of different printers are interleaved in one file, and a traceback
 /// belongs to one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Printer {
     /// Rank as printed.
     pub rank: Option<u32>,
@@ -37,7 +38,7 @@ pub(crate) enum Severity {
 }
 
 /// A time of day as printed, often without a year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PrintedTime {
     year: Option<u16>,
     /// Milliseconds since the start of a year whose months have 31 days each: enough to order.

@@ -1,9 +1,10 @@
 //! How far training has come.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How far training has come, as the log shows it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Last finished training step, as printed: a bar may begin anew in every epoch, or count what is left
     /// of a run that was resumed.

@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
@@ -23,7 +24,7 @@ const NUMBERS: usize = 4;
 const PARTS: f64 = 10_000.0;
 
 /// What a line counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Count {
     /// The words before the numbers, as `epoch batch`.
     words: String,

@@ -1,12 +1,13 @@
 //! What a look at a machine's GPUs tells.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::xid::{Pci, Xid};
 use oomctl_base::units::Bytes;
 
 /// The GPUs of one machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Version of the NVIDIA driver.
     #[serde(default)]
@@ -25,7 +26,7 @@ pub struct Machine {
 }
 
 /// A GPU that cannot be opened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unavailable {
     /// NVML's index.
     pub index: u32,
@@ -37,7 +38,7 @@ pub struct Unavailable {
 }
 
 /// A GPU, what it holds and who holds it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// NVML's index; a label, not an identity.
     pub index: u32,
@@ -69,7 +70,7 @@ pub struct Gpu {
 }
 
 /// A part of a GPU that is split (MIG).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MigDevice {
     /// UUID, which `CUDA_VISIBLE_DEVICES` takes.
     pub uuid: String,
@@ -84,7 +85,7 @@ pub struct MigDevice {
 
 /// Memory of a GPU or MIG device in bytes. Used, free and what the driver reserves make up the total; drivers
 /// before 510 count what they reserve as used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceMemory {
     /// Capacity.
     #[serde(rename = "total_bytes")]
@@ -98,7 +99,7 @@ pub struct DeviceMemory {
 }
 
 /// A process that holds memory of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id, in the namespace of the driver.
     pub pid: u32,
@@ -117,7 +118,7 @@ pub struct Process {
 }
 
 /// Whether a process that holds memory of a GPU still runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessLife {
     /// It runs or sleeps.
@@ -133,7 +134,7 @@ pub enum ProcessLife {
 }
 
 /// What the driver tells of errors. `None` where a GPU does not count them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// Uncorrectable memory errors (ECC) since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
@@ -150,7 +151,7 @@ pub struct Health {
 }
 
 /// A reason for low clocks that is worth a word; an idle GPU and the power limit at full load are not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Throttle {
     /// Too hot.

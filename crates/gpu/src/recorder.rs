@@ -59,6 +59,44 @@ pub struct GpuSample {
     /// Most bytes of the job's own processes so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_peak_bytes: Option<Bytes>,
+    /// Looks at which the driver told the utilization, and their sum in percent.
+    #[serde(default)]
+    pub utilization_looks: u64,
+    /// See `utilization_looks`.
+    #[serde(default)]
+    pub utilization_sum_percent: u64,
+}
+
+impl GpuSample {
+    /// The first look at a GPU.
+    #[must_use]
+    pub fn first(reading: GpuReading) -> Self {
+        let mut sample = Self {
+            peak_bytes: reading.used_bytes,
+            own_peak_bytes: reading.own_bytes,
+            utilization_looks: 0,
+            utilization_sum_percent: 0,
+            reading,
+        };
+        sample.count();
+        sample
+    }
+
+    fn count(&mut self) {
+        if let Some(percent) = self.reading.utilization_percent {
+            self.utilization_looks += 1;
+            self.utilization_sum_percent += u64::from(percent.min(100));
+        }
+    }
+
+    /// Its mean over all looks so far, which are equally far apart.
+    #[must_use]
+    pub fn mean_utilization_percent(&self) -> Option<u32> {
+        let mean = self
+            .utilization_sum_percent
+            .checked_div(self.utilization_looks)?;
+        u32::try_from(mean).ok()
+    }
 }
 
 /// A line.
@@ -127,11 +165,7 @@ impl Recorder {
             .iter_mut()
             .find(|g| g.reading.uuid == reading.uuid)
         else {
-            self.gpus.push(GpuSample {
-                reading: reading.clone(),
-                peak_bytes: reading.used_bytes,
-                own_peak_bytes: own,
-            });
+            self.gpus.push(GpuSample::first(reading.clone()));
             return;
         };
         gpu.peak_bytes = gpu.peak_bytes.max(reading.used_bytes);
@@ -142,6 +176,7 @@ impl Recorder {
         // What held the memory is still of interest when it has ended.
         gpu.reading.pid = reading.pid.or(gpu.reading.pid.filter(|_| own.is_none()));
         gpu.reading.utilization_percent = reading.utilization_percent;
+        gpu.count();
     }
 
     /// Seconds between two lines, as full as the file is.

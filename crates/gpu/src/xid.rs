@@ -8,6 +8,7 @@ use std::fmt;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::xid_table::{XidOrigin, about};
@@ -18,7 +19,9 @@ const MOST: usize = 64;
 const TEXT: usize = 200;
 
 /// Where a GPU is on the bus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pci {
     /// Domain.
@@ -74,7 +77,7 @@ impl TryFrom<String> for Pci {
 }
 
 /// An Xid of the kernel's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Xid {
     /// Where the GPU is.
     pub pci: Pci,

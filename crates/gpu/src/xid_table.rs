@@ -2,10 +2,11 @@
 //!
 //! Source: NVIDIA, "XID Errors" and its catalogue, releases 550 to 580. What is not in the table is not common.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whose fault an Xid mostly is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum XidOrigin {
     /// A program's; the GPU is as good as before.

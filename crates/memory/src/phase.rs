@@ -1,9 +1,12 @@
 //! The parts of a job that have a peak of memory each.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A part of a job with its own peak of memory, in the words of a diagnosis where there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Weights are read and placed.

@@ -1,6 +1,7 @@
 //! What an estimate needs to know of a training job. Counts are `f64` because they only meet
 //! arithmetic here; bytes, where they are meant, are `f64` too and named so.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::loss::Loss;
@@ -58,7 +59,7 @@ impl Model {
 }
 
 /// Bytes per parameter of what stays on the GPU between steps, and of what is computed with.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// A weight at rest.
     pub weight: f64,
@@ -133,7 +134,7 @@ pub enum Attention {
 }
 
 /// The optimizer, as far as memory goes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Optimizer {
     /// Moments relative to two numbers of the format of `Precision::moments` (1 for Adam, 0.25 for 8-bit Adam
     /// in fp32, 0 for none).

@@ -1,5 +1,6 @@
 //! Programs that start other programs, as data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is known of launchers (`presets/launchers/*.yaml`).
@@ -11,7 +12,7 @@ pub struct Launchers {
 }
 
 /// A program that starts another.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
     /// Its names; one that ends in `*` stands for all that begin so.
@@ -48,7 +49,7 @@ pub struct Launcher {
 }
 
 /// What a measurement on phantom GPUs does with a launcher.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredLauncher {
     /// Runs it.
@@ -63,7 +64,7 @@ pub enum MeasuredLauncher {
 }
 
 /// What a launcher starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Starts {
     /// Any program.

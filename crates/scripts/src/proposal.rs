@@ -3,7 +3,7 @@
 use super::devices::{DataParallel, DeviceScript, Literal};
 
 /// A change that could help.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Proposal {
     /// What it does, as a sentence.
     pub title: String,

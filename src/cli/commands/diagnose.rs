@@ -1,5 +1,6 @@
 //! `oomctl diagnose`: what killed this job, with the line that proves it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::logs::{self, LogGroup};
@@ -32,8 +33,8 @@ pub struct DiagnoseArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct DiagnosisView {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DiagnosisView {
     schema_version: u32,
     files: Vec<IncidentView>,
 }

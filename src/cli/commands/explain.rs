@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::args::Configuration;
@@ -29,8 +30,8 @@ pub struct ExplainArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct ExplainView {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExplainView {
     schema_version: u32,
     knob: String,
     doc: String,

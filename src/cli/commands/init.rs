@@ -1,18 +1,17 @@
-//! `oomctl init`: a project file to begin with, commented, or from answers.
+//! `oomctl init`: a project file to begin with, from what lies here or from answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::cli::init::{asking, cluster, draft};
+use crate::cli::init::answers::Answers;
+use crate::cli::init::surroundings::Surroundings;
+use crate::cli::init::{asking, cluster, draft, starter};
 use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
-use crate::io::files::{Access, write_to};
+use crate::io::files::{Access, share_with_group, write_to};
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 use draft::Draft;
-
-/// The starter file; a test loads it.
-pub const STARTER: &str = include_str!("../../../templates/starter.yaml");
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -20,10 +19,10 @@ pub struct InitArgs {
     /// Folder to write oomctl.yaml into
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Look at the GPUs of this machine, ask for preset, precision and batch, and write what was answered
+    /// Ask for what cannot be found out: preset, required values, precision and batch
     #[arg(long)]
     interactive: bool,
-    /// Write a file for this preset instead of the commented one
+    /// Write a file for this preset, with what --set gives and nothing else
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Give a knob a value in it (repeatable)
@@ -32,6 +31,9 @@ pub struct InitArgs {
     /// Write a cluster profile instead, from what sinfo, scontrol and sacctmgr say [default name: the cluster's]
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["interactive", "preset"])]
     cluster: Option<String>,
+    /// Let your group read the project's runs: `status`, `logs` and `report` then work for lab mates
+    #[arg(long)]
+    group: bool,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -49,6 +51,9 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     let path = args.folder.join(PROJECT_FILE);
+    if args.group && path.exists() && !args.force && !args.interactive {
+        return share(&args.folder);
+    }
     if path.exists() && !args.force && !args.interactive {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
@@ -64,15 +69,48 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
             text
         }
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
-        None => STARTER.to_owned(),
+        None => looked_around(&args.folder)?,
     };
-    let text = format!("{}{text}", schema::FIRST_LINE);
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
-    write_to(&path, text.as_bytes(), Access::Shared)?;
+    let written = format!("{}{text}", schema::FIRST_LINE);
+    write_to(&path, written.as_bytes(), Access::Shared)?;
+    if args.group || args.interactive && asking::group_reads()? {
+        share(&args.folder)?;
+    }
+    Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
-    print::talk(match args.preset.is_some() || args.interactive {
-        true => "next: `oomctl plan` and `oomctl submit`",
-        false => "next: edit it, then `oomctl plan` and `oomctl submit`",
+    let open = text.matches(draft::MARK).count();
+    print::talk(&match open {
+        0 => "next: `oomctl plan` and `oomctl submit`".to_owned(),
+        n => format!(
+            "next: replace each {} ({n} in all), then `oomctl plan` and `oomctl submit`",
+            draft::MARK
+        ),
     });
+    Ok(Exit::Success)
+}
+
+/// A file from what lies here.
+fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
+    let found = Surroundings::of(folder);
+    print::talk("found:");
+    let library = Library::new(Some(folder));
+    starter::tell(&found, &library)?;
+    if let Some(script) = found.scripts.first() {
+        print::talk(&format!(
+            "{script} is a job script: `oomctl submit -w {script}` needs no project file"
+        ));
+    }
+    starter::text(folder, &found, &library)
+}
+
+/// Lets the group read the runs.
+fn share(folder: &Path) -> Result<Exit, CommandFailure> {
+    share_with_group(folder)?;
+    let runs = folder.join(".oomctl/runs");
+    print::talk(&format!(
+        "the group of this folder may read new runs; for older ones: chmod -R g+rX {}",
+        runs.display()
+    ));
     Ok(Exit::Success)
 }

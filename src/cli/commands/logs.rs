@@ -23,6 +23,9 @@ pub struct LogsArgs {
     /// Standard output alone
     #[arg(long, conflicts_with = "err")]
     out: bool,
+    /// The logs of one node, by its name or its number from 0; without it all nodes' logs
+    #[arg(long, value_name = "N", conflicts_with_all = ["err", "out"])]
+    node: Option<String>,
     /// Print the paths of the files, and nothing of what they hold
     #[arg(long, conflicts_with = "follow")]
     paths: bool,
@@ -35,11 +38,13 @@ pub struct LogsArgs {
 pub fn run(args: &LogsArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
     let name = runs.one_or_newest(args.run.as_ref())?;
-    let stream = match (args.err, args.out) {
-        (true, _) => reading::Stream::Err,
-        (_, true) => reading::Stream::Out,
+    let stream = match (args.err, args.out, &args.node) {
+        (_, _, Some(node)) => reading::Stream::Node(node.clone()),
+        (true, _, _) => reading::Stream::Err,
+        (_, true, _) => reading::Stream::Out,
         _ => reading::Stream::Both,
     };
+    let stream = &stream;
     if args.follow {
         return reading::follow(runs, &name, stream).map(|()| Exit::Success);
     }

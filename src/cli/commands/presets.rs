@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::session::Session;
 use crate::cli::values::SHELVES;
-use crate::core::config::ConfigDocument;
+use crate::core::config::{ConfigDocument, parse_preset};
 use crate::core::exit::Exit;
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::{CommandFailure, DIM, NAME, Paint, print};
@@ -23,18 +24,33 @@ pub struct PresetsArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct PresetsView {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PresetsView {
     schema_version: u32,
     entries: Vec<PresetEntry>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PresetEntry {
     kind: &'static str,
     name: String,
     summary: String,
     path: String,
+    /// Does a preset render a job of its own? One that does not is for scripts that exist.
+    renders: Option<bool>,
+}
+
+impl PresetEntry {
+    fn group(&self) -> String {
+        match self.renders {
+            Some(true) => "presets that render a job (`oomctl init --preset NAME`)".to_owned(),
+            Some(false) => {
+                "presets for scripts and programs of your own (`oomctl submit SCRIPT`, `oomctl run`)"
+                    .to_owned()
+            }
+            None => format!("{}s", self.kind),
+        }
+    }
 }
 
 /// Runs `oomctl presets`.
@@ -49,6 +65,9 @@ pub fn run(args: &PresetsArgs) -> Result<Exit, CommandFailure> {
             entries.push(entry(&library, shelf, name)?);
         }
     }
+    // Those that render a job first.
+    entries.sort_by_key(|entry| entry.renders == Some(false));
+    entries.sort_by_key(|entry| entry.renders.is_none());
     let view = PresetsView {
         schema_version: 1,
         entries,
@@ -87,7 +106,12 @@ fn entry(
     let summary = ConfigDocument::parse(&source.path, &source.text)
         .and_then(|d| d.text("summary"))
         .map_or_else(|e| e.to_string(), |s| s.map_or(String::new(), |g| g.text));
+    let renders = matches!(shelf, LibraryFolder::Presets)
+        .then(|| parse_preset(&source.path, &source.text).ok())
+        .flatten()
+        .map(|file| !file.files.is_empty());
     Ok(PresetEntry {
+        renders,
         kind: shelf.noun(),
         name,
         summary,
@@ -98,11 +122,11 @@ fn entry(
 fn text(view: &PresetsView) -> String {
     let mut out = String::new();
     let width = view.entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    let mut kind = "";
+    let mut group = String::new();
     for entry in &view.entries {
-        if kind != entry.kind {
-            kind = entry.kind;
-            let _ = writeln!(out, "{kind}s:");
+        if group != entry.group() {
+            group = entry.group();
+            let _ = writeln!(out, "{group}:");
         }
         let own = if entry.path.starts_with("<built in>") {
             String::new()

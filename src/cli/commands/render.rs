@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use crate::cli::args::Configuration;
 use crate::cli::request::{learned, preview, yaml_lint};
 use crate::cli::session::Session;
@@ -25,19 +23,6 @@ pub struct RenderArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct RenderView {
-    schema_version: u32,
-    files: Vec<FileView>,
-}
-
-#[derive(Serialize)]
-struct FileView {
-    name: String,
-    entry: bool,
-    text: String,
-}
-
 /// Runs `oomctl render`.
 pub fn run(args: &RenderArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
@@ -47,24 +32,9 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CommandFailure> {
     let files = preview::first(&request)?;
     match &args.to {
         Some(folder) => write(folder, &files)?,
-        None if args.json => print::json(&view(files))?,
-        None => print::data(&preview::text(&files))?,
+        None => preview::show(&files, args.json)?,
     }
     Ok(Exit::Success)
-}
-
-fn view(files: Vec<RenderedFile>) -> RenderView {
-    RenderView {
-        schema_version: 1,
-        files: files
-            .into_iter()
-            .map(|f| FileView {
-                name: f.name,
-                entry: f.entry,
-                text: f.text,
-            })
-            .collect(),
-    }
 }
 
 fn write(folder: &std::path::Path, files: &[RenderedFile]) -> Result<(), CommandFailure> {

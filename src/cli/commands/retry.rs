@@ -6,6 +6,7 @@ use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
 use crate::cli::watch::{self, once};
+use crate::cli::watch_chain::{self, Supervise};
 use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
 use crate::drive::{Handle, Silent, Until};
@@ -21,6 +22,15 @@ pub struct RetryArgs {
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(short, long)]
     watch: bool,
+    /// Who resubmits: here (this process), job (small jobs)
+    #[arg(
+        long,
+        value_name = "WHO",
+        value_enum,
+        hide_possible_values = true,
+        conflicts_with = "watch"
+    )]
+    supervise: Option<Supervise>,
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
@@ -35,7 +45,8 @@ pub struct RetryArgs {
 
 /// Runs `oomctl retry`: the configuration and the files are those of the run's last attempt.
 pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
-    if !args.watch {
+    let stays = args.watch || args.supervise == Some(Supervise::Here);
+    if !stays {
         args.pipeline.without_watch()?;
     }
     let session = Session::open(args.config.as_deref())?;
@@ -52,7 +63,11 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
         let what = format!("{name} was a program of `oomctl run`, and not a job");
         return Err(CommandFailure::usage(what).hint("call `oomctl run` again"));
     }
+    if let Some(supervise) = args.supervise {
+        supervise.check_retry(&request)?;
+    }
     checkpoint::tell(&request);
+    let (folder, again) = (stored.folder.clone(), request.clone());
     let mut supervisor = session.runs.supervisor(&request.inputs().backend);
     let handle = Handle::open(stored.folder, request, Takeover::IfDead, session.now)?;
     supervisor.add(handle);
@@ -68,10 +83,16 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
         asked: name,
         showing: args.showing.plain_if(args.json),
     };
-    match args.watch {
-        true => watch::follow(supervisor, Until::Finished, args.json, &pipeline),
-        false => once::submit_once(supervisor, &pipeline, args.json, None),
+    if stays {
+        return watch::follow(supervisor, Until::Finished, args.json, &pipeline);
     }
+    // The run is open again: whatever happens to this process, the watch job goes on with it.
+    let watched = match args.supervise {
+        Some(_) => watch_chain::begin(&again, &folder, args.config.as_deref())?,
+        None => None,
+    };
+    let watched = watched.as_ref().zip(args.supervise);
+    once::submit_once(supervisor, &pipeline, args.json, watched)
 }
 
 fn not_over(name: &str, phase: RunPhase) -> CommandFailure {

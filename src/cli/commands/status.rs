@@ -1,21 +1,15 @@
 //! `oomctl status`: every run and attempt.
 
-use crate::core::engine::RunPhase;
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
-
 use crate::cli::logs::unwatched;
-use crate::cli::runs::Runs;
 use crate::cli::runs::Stored;
+use crate::cli::runs::present::ask;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::core::measure::Measured;
-use crate::io::sampler::peaks;
-use crate::view::row::list;
+use crate::view::row::{RunField, list};
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobRef, JobStatus};
+
+const NO_RUNS: &str = "no runs here; `oomctl submit` starts one";
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
@@ -27,6 +21,19 @@ pub struct StatusArgs {
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
+    /// One line a run with these fields, in this order
+    #[arg(
+        short = 'o',
+        long,
+        value_enum,
+        value_name = "FIELD,...",
+        value_delimiter = ',',
+        conflicts_with = "json"
+    )]
+    format: Vec<RunField>,
+    /// Leave out the line with the names of the fields
+    #[arg(long)]
+    noheader: bool,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
@@ -42,8 +49,8 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         false => runs.expand(&args.runs)?.0,
     };
     let at_a_glance = args.runs.is_empty() || names.len() > args.runs.len();
-    if at_a_glance && !args.json {
-        return glance(&session, &names, args.runs.is_empty());
+    if (at_a_glance || !args.format.is_empty()) && !args.json {
+        return glance(&session, &names, args);
     }
     let (mut stored, mut damaged) = (Vec::new(), None);
     for name in &names {
@@ -66,8 +73,9 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
-/// A line a run, and the newest in full.
-fn glance(session: &Session, names: &[String], newest: bool) -> Result<Exit, CommandFailure> {
+/// A line a run, and the newest in full where neither runs nor fields were named.
+fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit, CommandFailure> {
+    let newest = args.runs.is_empty() && args.format.is_empty();
     let (runs, now) = (&session.runs, session.now);
     let mut found = runs.overview(names, now);
     ask(runs, &mut found.open, now)?;
@@ -84,8 +92,14 @@ fn glance(session: &Session, names: &[String], newest: bool) -> Result<Exit, Com
         (open, _) => open,
     };
     let rows = found.rows(names, now);
-    if !rows.is_empty() || names.is_empty() {
-        print::data(&list(&rows))?;
+    let fields = match args.format.is_empty() {
+        true => &RunField::USUAL[..],
+        false => &args.format,
+    };
+    match (names.is_empty(), &args.format[..]) {
+        (true, []) => print::data(NO_RUNS)?,
+        _ if rows.is_empty() && !names.is_empty() => {}
+        _ => print::data(&list(&rows, fields, !args.noheader))?,
     }
     if let Some(text) = in_full {
         print::data(&format!("\n{text}"))?;
@@ -100,49 +114,4 @@ fn judge(session: &Session, stored: &mut [Stored]) {
     stored
         .iter_mut()
         .for_each(|run| unwatched::judge(run, &own));
-}
-
-/// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
-pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
-    let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
-    for run in stored
-        .iter()
-        .filter(|s| s.history.phase() == RunPhase::Live)
-    {
-        let backend = run.request()?.inputs().backend.clone();
-        let job = run.history.attempt().and_then(|a| a.job.clone());
-        by_backend.entry(backend).or_default().extend(job);
-    }
-    for (backend, jobs) in by_backend {
-        match runs.scheduler(&backend).poll(&jobs, now) {
-            Ok(poll) => poll.jobs.iter().for_each(|status| update(stored, status)),
-            Err(e) => print::talk(&format!(
-                "no answer from {e}; showing the last known states"
-            )),
-        }
-    }
-    stored.iter_mut().for_each(look);
-    Ok(())
-}
-
-/// Puts what the samplers of a job have seen so far into its history in memory.
-fn look(run: &mut Stored) {
-    if run.history.phase() != RunPhase::Live {
-        return;
-    }
-    if let Some(attempt) = run.history.attempts.last_mut() {
-        let gpus = peaks(&run.folder.attempt(attempt.number));
-        attempt.measured = Measured::new(gpus, Vec::new());
-    }
-}
-
-fn update(stored: &mut [Stored], status: &JobStatus) {
-    let attempts = stored
-        .iter_mut()
-        .filter_map(|s| s.history.attempts.last_mut());
-    for attempt in attempts {
-        if attempt.job.as_ref().is_some_and(|j| j.id == status.id) {
-            attempt.status = Some(status.clone());
-        }
-    }
 }

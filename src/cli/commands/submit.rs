@@ -1,9 +1,10 @@
 //! `oomctl submit`: render, write the intent down, submit.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use crate::cli::args::{Configuration, sbatch_option};
-use crate::cli::request::{checkpoint, learned, load, preview, yaml_lint};
+use crate::cli::request::{checkpoint, learned, load, yaml_lint};
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
@@ -11,9 +12,9 @@ use crate::cli::watch::showing::Showing;
 use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
 use crate::core::exit::Exit;
-use crate::core::request::{Limits, Request};
+use crate::core::request::Request;
 use crate::drive::Until;
-use crate::view::{CommandFailure, print};
+use crate::view::CommandFailure;
 
 /// Arguments of `submit`.
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,9 @@ pub struct SubmitArgs {
     watch: bool,
     #[command(flatten)]
     showing: Showing,
+    /// Submit and leave, where `supervision: watch` says to stay
+    #[arg(long, conflicts_with = "watch", hide_short_help = true)]
+    no_watch: bool,
     /// Who resubmits: here (this process), job (small jobs), script
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
@@ -56,25 +60,33 @@ pub struct SubmitArgs {
     pipeline: Flags,
 }
 
+impl SubmitArgs {
+    /// Does it watch? Only somebody at a terminal is there to see what the project file asks for.
+    fn stays(&self, request: &Request) -> bool {
+        let asked = request.inputs().supervision.watch && !self.no_watch && !self.json;
+        self.watch
+            || self.supervise == Some(Supervise::Here)
+            || asked && self.supervise.is_none() && std::io::stderr().is_terminal()
+    }
+}
+
 /// Runs `oomctl submit`.
 pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
-    let stays = args.watch || args.supervise == Some(Supervise::Here);
+    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
+    let (name, mut request) = wanted(&session, args)?;
+    let stays = args.stays(&request);
     if !stays {
         args.pipeline.without_watch()?;
     }
-    let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
-    let (name, mut request) = wanted(&session, args)?;
     let folder = session.runs.folder(&name)?;
     if let Some(attempts) = args.attempts {
-        let limits = request.inputs().limits.clone();
-        request = request.with_limits(Limits { attempts, ..limits });
+        request = request.with_attempts(attempts);
     }
     if let Some(folder) = &args.resume_from {
         request = checkpoint::resuming_from(&session.runs, request, folder)?;
     }
     if args.dry_run {
-        dry_run(&session, &request)?;
-        print::talk("dry run: nothing was submitted");
+        script::dry_run(&session, &request, args.json)?;
         return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
@@ -85,16 +97,13 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     }
     checkpoint::tell(&request);
     yaml_lint::tell(&request);
-    let backend = request.inputs().backend.clone();
     let handle = session.runs.create(&name, request.clone())?;
-    let watched = match args.supervise {
-        Some(Supervise::Job | Supervise::Script) => {
-            let config = args.configuration.config.as_deref();
-            watch_chain::begin(&request, &folder, config)?
-        }
-        _ => None,
+    let config = args.configuration.config.as_deref();
+    let watched = match args.supervise.filter(|_| !stays) {
+        Some(_) => watch_chain::begin(&request, &folder, config)?,
+        None => None,
     };
-    let mut supervisor = session.runs.supervisor(&backend);
+    let mut supervisor = session.runs.supervisor(&request.inputs().backend);
     supervisor.add(handle);
     let pipeline = Pipeline {
         flags: &args.pipeline,
@@ -127,7 +136,10 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
     }
     let name = match &args.run {
         Some(name) => name.clone(),
-        None => new_name(session, args)?,
+        None => {
+            let stem = load::stem(session, &args.configuration)?;
+            session.runs.new_name(&stem)?
+        }
     };
     let mut configuration = args.configuration.clone();
     let knobs = args.supervise.and_then(Supervise::knobs);
@@ -135,16 +147,4 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
     let (request, start) = session.request(&configuration, &name, &args.sbatch)?;
     learned::tell(start.as_ref());
     Ok((name, request))
-}
-
-fn new_name(session: &Session, args: &SubmitArgs) -> Result<String, CommandFailure> {
-    let stem = load::stem(session, &args.configuration)?;
-    session.runs.new_name(&stem)
-}
-
-fn dry_run(session: &Session, request: &Request) -> Result<(), CommandFailure> {
-    match request.inputs().scripts {
-        Some(_) => script::plan(session, request, true),
-        None => print::data(&preview::text(&preview::first(request)?)),
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::interrupt;
@@ -17,8 +18,8 @@ use oomctl_gpu::nvml::GpuError;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The GPU that is free.
-#[derive(Serialize)]
-struct FreeView<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct FreeView<'a> {
     schema_version: u32,
     gpu: u32,
     uuid: &'a str,

@@ -1,23 +1,26 @@
-//! The questions of `oomctl init --interactive`. Nothing is written here: who stops answering leaves nothing behind.
+//! The questions of `oomctl init --interactive`. No project file is written here; answers of somebody who stops are kept.
 
 use std::io::IsTerminal;
 use std::path::Path;
 
-use crate::cli::init::draft::Draft;
+use super::answers::Answers;
+use super::draft::Draft;
+use super::starter;
+use super::surroundings::Surroundings;
 use crate::cli::session::Session;
-use crate::core::config::parse_preset;
-use crate::core::recipe::{Knob, PresetFile, Scalar};
+use crate::core::recipe::{Knob, PresetFile};
 use crate::core::request::Request;
-use crate::io::library::{Library, LibraryFolder};
+use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
-use oomctl_base::{Role, Value};
-use oomctl_gpu::nvml::Driver;
+use oomctl_base::{Role, Value, meant};
 use oomctl_memory::{GPU_MEMORY, Unknown};
 
 /// Batches below the computed one that are tried for a legal one.
 const MOST_TRIED: i64 = 4_096;
+/// How often one question is asked.
+const MOST_ASKED: usize = 20;
 
-/// The text of a project file for `folder`, from what the user answers. `set` is settled already.
+/// The text of a project file for `folder`, from what was found and what the user answers. `set` is settled already.
 pub fn answered(
     folder: &Path,
     preset: Option<&str>,
@@ -29,72 +32,102 @@ pub fn answered(
             "drop --interactive, or give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    let memory = show_gpus();
-    let preset = match preset {
-        Some(name) => name.to_owned(),
-        None => ask_preset(&Session::empty(folder)?.library, folder)?,
+    let found = Surroundings::of(folder);
+    let library = Session::empty(folder)?.library;
+    starter::tell(&found, &library)?;
+    let kept = Answers::read(folder).filter(|kept| preset.is_none_or(|p| p == kept.preset));
+    let mut draft = match (preset, kept) {
+        (_, Some(kept)) => {
+            print::say(&format!(
+                "going on with your earlier answers: preset {} {}",
+                kept.preset,
+                kept.set.join(" ")
+            ));
+            Draft::new(folder, &kept.preset, &[set, &kept.set[..]].concat())?
+        }
+        (Some(name), None) => Draft::new(folder, name, set)?,
+        (None, None) => Draft::new(folder, &ask_preset(&library, folder, &found)?, set)?,
     };
-    let mut draft = Draft::new(folder, &preset, set)?;
+    ask_all(&mut draft, &found)?;
+    match draft.missing()?.is_empty() {
+        true => draft.checked(),
+        false => draft.text(),
+    }
+}
+
+/// What a preset needs, in its order, and what decides about memory.
+fn ask_all(draft: &mut Draft, found: &Surroundings) -> Result<(), CommandFailure> {
     let file = draft.preset()?;
-    ask_files(&mut draft, &file)?;
+    ask_files(draft, &file)?;
     let request = draft.request()?;
     let knobs = &request.preset().knobs;
     if let Some(knob) = knobs.iter().find(|k| k.name == GPU_MEMORY) {
         let question =
             "Memory of the GPU that the job will have, such as 24GiB; leave it empty if unknown.";
-        ask_once(&mut draft, knob, question, memory.as_deref().unwrap_or(""))?;
+        let here = found.gpu_memory().filter(|_| found.slurm.is_err());
+        ask_once(draft, knob, question, &here.unwrap_or_default())?;
     }
+    starter::fill(draft, found)?;
     for knob in knobs {
         match knob.role {
             // It is asked for when everything is known that it depends on.
             Some(Role::MicroBatch | Role::TrainBatch) if knob.required => {
                 draft.assume(&knob.name, "1")?
             }
-            Some(Role::ModelVariant) if is_known(&draft, knob) => {}
-            Some(Role::ModelVariant) => ask_once(&mut draft, knob, &knob.doc, "")?,
-            _ if knob.required => ask_once(&mut draft, knob, &knob.doc, "")?,
+            Some(Role::ModelVariant) if is_known(draft, knob) => {}
+            Some(Role::ModelVariant) => ask_once(draft, knob, &knob.doc, "")?,
+            _ if knob.required => ask_once(draft, knob, &knob.doc, "")?,
             _ => {}
         }
     }
-    ask_precision(&mut draft)?;
-    ask_batch(&mut draft)?;
-    draft.checked()
+    // Without a value that is left for later nothing can be computed.
+    if draft.request()?.recipe(&[]).is_err() {
+        return Ok(());
+    }
+    ask_precision(draft)?;
+    ask_batch(draft)
 }
 
 /// Shows the file, and asks whether it is to be written.
 pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFailure> {
-    print::talk(&format!("\n{text}"));
+    print::say(&format!("\n{text}"));
     let (question, default) = match exists {
         true => ("already exists; replace it with this?", "n"),
         false => ("write this?", "y"),
     };
     let question = format!("{}: {question} y or n", path.display());
-    until_taken(&question, default, |answer| match answer {
+    until_taken(&question, default, yes_or_no)
+}
+
+/// Asks whether lab mates may read the runs.
+pub fn group_reads() -> Result<bool, CommandFailure> {
+    let question = "Let your group read this project's runs (status, logs, report)? y or n";
+    until_taken(question, "n", yes_or_no)
+}
+
+fn yes_or_no(answer: &str) -> Result<bool, CommandFailure> {
+    match answer {
         "y" | "Y" | "yes" => Ok(true),
         "n" | "N" | "no" => Ok(false),
         _ => Err(CommandFailure::usage(format!("{answer:?}: answer y or n"))),
-    })
+    }
 }
 
-/// Asks until an answer is taken. Who gives the same answer again after it was refused has no other.
+/// Asks until an answer is taken.
 fn until_taken<T>(
     question: &str,
     default: &str,
     mut take: impl FnMut(&str) -> Result<T, CommandFailure>,
 ) -> Result<T, CommandFailure> {
-    let mut refused = None;
-    loop {
-        let answer = ask(question, default)?;
-        match take(&answer) {
+    for _ in 0..MOST_ASKED {
+        match take(&ask(question, default)?) {
             Ok(taken) => return Ok(taken),
             Err(failure) => drop(failure.report()),
         }
-        if refused.replace(answer.clone()) == Some(answer) {
-            let what = "the same answer was refused twice; nothing was written";
-            let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
-            return Err(CommandFailure::usage(what).hint(hint));
-        }
     }
+    let what = format!("{MOST_ASKED} answers were refused; nothing was written");
+    let hint = "give the answers: `oomctl init --preset NAME --set KNOB=VALUE`";
+    Err(CommandFailure::usage(what).hint(hint))
 }
 
 /// One line of answer; an empty one is the default.
@@ -119,70 +152,39 @@ fn ask(question: &str, default: &str) -> Result<String, CommandFailure> {
     Ok(if answer.is_empty() { default } else { answer }.to_owned())
 }
 
-/// Shows the GPUs of this machine; the memory of the smallest one, as a knob takes it.
-fn show_gpus() -> Option<String> {
-    let machine = match Driver::open().and_then(|d| d.look()) {
-        Ok(machine) if !machine.gpus.is_empty() => machine,
-        Ok(_) => {
-            print::talk("no GPU found on this machine");
-            return None;
-        }
-        Err(e) => {
-            print::talk(&format!("no GPU found: {e}"));
-            return None;
-        }
-    };
-    for gpu in &machine.gpus {
-        let (total, free) = (gpu.memory.total.gib(), gpu.memory.free.gib());
-        print::talk(&format!(
-            "GPU {}  {}  {free:.1} of {total:.1} GiB free",
-            gpu.index, gpu.name
-        ));
+/// The preset: by default one that fits what lies here.
+fn ask_preset(
+    library: &Library,
+    folder: &Path,
+    found: &Surroundings,
+) -> Result<String, CommandFailure> {
+    let (default, why) = starter::preset(folder, found, library)?;
+    let files = starter::rendering(library)?;
+    print::say("Presets that render a job (for a job script of your own: `oomctl submit SCRIPT`):");
+    for file in &files {
+        let here = match file.preset == default {
+            true => format!(" ({why})"),
+            false => String::new(),
+        };
+        print::say(&format!("  {:<14}  {}{here}", file.preset, file.summary));
     }
-    let smallest = machine.gpus.iter().map(|g| g.memory.total.0).min()?;
-    Some(format!("{}MiB", smallest >> 20))
-}
-
-/// The preset: by default one whose file lies here.
-fn ask_preset(library: &Library, folder: &Path) -> Result<String, CommandFailure> {
-    let mut default = library.default_preset().to_owned();
-    let mut names = Vec::new();
-    for name in library.names(LibraryFolder::Presets) {
-        let source = library.get(LibraryFolder::Presets, &name)?;
-        let file = parse_preset(&source.path, &source.text)?;
-        // One without files is there for scripts that exist already.
-        if file.files.is_empty() {
-            continue;
-        }
-        names.push(name.clone());
-        print::talk(&format!("preset {name:<10}  {}", file.summary));
-        let mut copied = file
-            .files
-            .iter()
-            .filter_map(|f| default_path(&file, f.copy.as_ref()?));
-        if copied.any(|path| folder.join(path).is_file()) {
-            default = name;
-        }
-    }
+    let names = files.iter().map(|file| file.preset.as_str());
     until_taken("preset", &default, |name| {
-        match names.iter().any(|known| known == name) {
-            true => Ok(name.to_owned()),
-            false => Err(CommandFailure::usage(format!("no preset named {name:?}"))),
+        if names.clone().any(|known| known == name) {
+            return Ok(name.to_owned());
         }
+        let failure = CommandFailure::usage(format!("no preset named {name:?}"));
+        Err(match meant(name, names.clone()) {
+            Some(question) => failure.hint(question),
+            None => failure,
+        })
     })
-}
-
-fn default_path(file: &PresetFile, knob: &str) -> Option<String> {
-    match &file.knobs.iter().find(|k| k.name == *knob)?.default {
-        Some(Scalar::Text(path)) => Some(path.clone()),
-        _ => None,
-    }
 }
 
 /// The files that the preset copies, where they are not where it expects them.
 fn ask_files(draft: &mut Draft, file: &PresetFile) -> Result<(), CommandFailure> {
     for knob in file.files.iter().filter_map(|f| f.copy.as_ref()) {
-        let path = default_path(file, knob).unwrap_or_default();
+        let path = starter::default_path(file, knob).unwrap_or_default();
         if draft.folder().join(&path).is_file() && !path.is_empty() || draft.has(knob) {
             continue;
         }
@@ -208,15 +210,19 @@ fn ask_once(
     if draft.has(&knob.name) {
         return Ok(());
     }
-    let question = format!("{question}\n{}", knob.name);
+    let later = match knob.required && default.is_empty() {
+        true => " (Enter: fill it in later)",
+        false => "",
+    };
+    let question = format!("{question}\n{}{later}", knob.name);
     until_taken(&question, default, |answer| match answer {
-        "" if knob.required => Err(CommandFailure::usage(format!(
-            "{} has no default",
-            knob.name
-        ))),
+        // A required one is marked in the file.
         "" => Ok(()),
         _ => draft.set(&knob.name, answer, |_| Ok(())),
-    })
+    })?;
+    // Ctrl-C at the next question ends the process.
+    Answers::keep(draft);
+    Ok(())
 }
 
 /// A knob that has a value; another one only where the whole is legal with it.
@@ -226,16 +232,18 @@ fn ask_legal(
     present: &str,
     default: &str,
 ) -> Result<(), CommandFailure> {
-    let choices = match knob.choices.join(", ") {
-        none if none.is_empty() => String::new(),
-        choices => format!(" ({choices})"),
-    };
-    let question = format!("{}\n{}{choices}", knob.doc, knob.name);
+    let choices = knob.choices.iter().map(|choice| format!("\n  {choice}"));
+    let question = format!("{}{}\n{}", knob.doc, choices.collect::<String>(), knob.name);
+    let assumed = draft.assumes(&knob.name);
     let legal = |request: &Request| Ok(request.shape(&[]).map(drop)?);
-    until_taken(&question, default, |answer| match answer == present {
-        true => Ok(()),
-        false => draft.set(&knob.name, answer, legal),
-    })
+    until_taken(&question, default, |answer| {
+        match answer == present && !assumed {
+            true => Ok(()),
+            false => draft.set(&knob.name, answer, legal),
+        }
+    })?;
+    Answers::keep(draft);
+    Ok(())
 }
 
 fn ask_precision(draft: &mut Draft) -> Result<(), CommandFailure> {
@@ -267,13 +275,13 @@ fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
     }
     let present = recipe.value(&knob.name).to_string();
     if let Some(thumb) = &thumb {
-        print::talk(&format!(
+        print::say(&format!(
             "rule of thumb: {} {} by {}",
             thumb.knob, thumb.by_rule, thumb.formula
         ));
     }
     let by_model = request.largest(&knob.name);
-    print::talk(&match (by_model, request.estimate(&[])) {
+    print::say(&match (by_model, request.estimate(&[])) {
         (Some(0), _) => format!(
             "memory model: no {} fits with probability {}",
             knob.name,

@@ -36,7 +36,7 @@ pub fn write(folder: &Path, name: &str, force: bool) -> Result<PathBuf, CommandF
 }
 
 /// The nodes that jobs get by default: the default partition where it has GPUs, else the first that has some.
-fn usual(facts: &SlurmCluster) -> Option<&ClusterPartition> {
+pub fn usual(facts: &SlurmCluster) -> Option<&ClusterPartition> {
     let gpus = || facts.partitions.iter().filter(|p| p.gpus > 0);
     let default = gpus().find(|p| p.is_default);
     default

@@ -1,5 +1,8 @@
 //! A starter file from answers.
 
+pub mod answers;
 pub mod asking;
 pub mod cluster;
 pub mod draft;
+pub mod starter;
+pub mod surroundings;

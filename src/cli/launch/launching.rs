@@ -189,6 +189,7 @@ const HERE: Supervision = Supervision {
     never_starts_s: 0,
     stall_s: 0,
     stall_cancel: false,
+    watch: false,
 };
 
 /// What is the same for all programs.

@@ -2,6 +2,7 @@
 
 mod around;
 pub mod died;
+mod nodes;
 pub mod plan_after;
 pub mod reading;
 mod shown;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::nodes;
 use super::{CHUNK, LogGroup, Unread, cannot, meant, whole_lines};
 use crate::cli::runs::Runs;
 use crate::view::pager::Pager;
@@ -16,35 +17,42 @@ use oomctl_follow::{FollowStart, Followed, Followers, Growth, LookMode};
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Which of the files of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stream {
+    /// Those that this node alone writes.
+    Node(String),
     /// Standard error.
     Err,
     /// Standard output.
     Out,
-    /// Both, or the one where both go to.
+    /// Both, or the one where both go to, and those of single nodes.
     Both,
 }
 
 /// The files of a group. A job of somebody else may write both streams into one.
-fn files(group: &LogGroup, stream: Stream) -> Vec<PathBuf> {
-    match (stream, group.files.as_slice()) {
+fn files(group: &LogGroup, stream: &Stream) -> Result<Vec<PathBuf>, CommandFailure> {
+    Ok(match (stream, group.files.as_slice()) {
+        (Stream::Node(node), _) => nodes::of_one(group, node)?,
         (Stream::Err, [err, _]) => vec![err.clone()],
         (Stream::Out, [_, out]) => vec![out.clone()],
+        (Stream::Both, all) => {
+            let own = nodes::files(group).into_iter().map(|(_, path)| path);
+            all.iter().cloned().chain(own).collect()
+        }
         (_, all) => all.to_vec(),
-    }
+    })
 }
 
 /// Prints where they are.
-pub fn paths(group: &LogGroup, stream: Stream) -> Result<(), CommandFailure> {
-    let paths = files(group, stream);
+pub fn paths(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
+    let paths = files(group, stream)?;
     let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
     print::data(&paths.join("\n"))
 }
 
 /// Prints what they hold, each below its name where there are several, as `tail` does.
-pub fn print(group: &LogGroup, stream: Stream) -> Result<(), CommandFailure> {
-    let files: Vec<PathBuf> = files(group, stream)
+pub fn print(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
+    let files: Vec<PathBuf> = files(group, stream)?
         .into_iter()
         .filter(|f| holds_text(f))
         .collect();
@@ -136,7 +144,7 @@ impl FollowedLog {
 
 /// Prints what they hold and what is written, of this attempt and of those that follow, until the run is over or the reader
 /// goes away. A job that is no run of this project is followed until then.
-pub fn follow(runs: &Runs, name: &str, stream: Stream) -> Result<(), CommandFailure> {
+pub fn follow(runs: &Runs, name: &str, stream: &Stream) -> Result<(), CommandFailure> {
     let mut followers = Followers::new();
     let waiter = followers.waiter();
     let (mut logs, mut shown): (Vec<FollowedLog>, Vec<PathBuf>) = (Vec::new(), Vec::new());
@@ -148,13 +156,13 @@ pub fn follow(runs: &Runs, name: &str, stream: Stream) -> Result<(), CommandFail
             false => LogGroup::default(),
         };
         let over = run.is_some_and(|run| run.history.outcome.is_some());
-        let files = files(&group, stream);
+        let files = files_so_far(&group, stream, &shown)?;
         if !files.is_empty() && files != shown {
             if !look(&mut followers, &mut logs, LookMode::Last)? {
                 return Ok(());
             }
             print::talk(&group.name());
-            logs = open(&mut followers, &files);
+            logs = open(&mut followers, &files, &group);
             shown = files;
         }
         let mode = if over { LookMode::Last } else { LookMode::Due };
@@ -194,9 +202,23 @@ fn look(
     Ok(true)
 }
 
-fn open(followers: &mut Followers, files: &[PathBuf]) -> Vec<FollowedLog> {
-    let label = |file: &Path| match files {
-        [_] => String::new(),
+/// What is followed: a node that has written nothing yet is waited for.
+fn files_so_far(
+    group: &LogGroup,
+    stream: &Stream,
+    shown: &[PathBuf],
+) -> Result<Vec<PathBuf>, CommandFailure> {
+    match files(group, stream) {
+        Err(_) if !shown.is_empty() || group.files.is_empty() => Ok(Vec::new()),
+        files => files,
+    }
+}
+
+fn open(followers: &mut Followers, files: &[PathBuf], group: &LogGroup) -> Vec<FollowedLog> {
+    let nodes = nodes::files(group);
+    let label = |file: &Path| match (files, nodes.iter().find(|(_, path)| path == file)) {
+        ([_], _) => String::new(),
+        (_, Some((node, _))) => format!("{node}: "),
         _ => {
             let ending = file.extension().unwrap_or(file.as_os_str());
             format!("{}: ", ending.to_string_lossy())

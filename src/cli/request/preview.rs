@@ -4,7 +4,8 @@ use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile};
 use crate::core::request::Request;
 use crate::io::sampler::program;
-use crate::view::CommandFailure;
+use crate::view::files_view::FilesView;
+use crate::view::{CommandFailure, print};
 
 /// The files of a run's first attempt.
 pub fn first(request: &Request) -> Result<Vec<RenderedFile>, CommandFailure> {
@@ -30,4 +31,12 @@ pub fn text(files: &[RenderedFile]) -> String {
         text.push_str(&format!("#### {}{role}\n{}\n", file.name, file.text));
     }
     text
+}
+
+/// Prints the files as text, whose lines stay whole, or as JSON.
+pub fn show(files: &[RenderedFile], json: bool) -> Result<(), CommandFailure> {
+    match json {
+        true => print::json(&FilesView::new(files)),
+        false => print::data(&text(files)),
+    }
 }

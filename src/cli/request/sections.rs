@@ -59,7 +59,7 @@ pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailur
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, CommandFailure> {
-    const PLAIN: [&str; 9] = [
+    const PLAIN: [&str; 10] = [
         "node_failure_retries",
         "preemption_retries",
         "time_limit_retries",
@@ -69,6 +69,7 @@ pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, C
         "resubmit",
         "move_dependents",
         "stall_cancel",
+        "watch",
     ];
     let mut supervision: Supervision =
         doc.section("supervision", &PLAIN, &SUPERVISION_DURATIONS)?;

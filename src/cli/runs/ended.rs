@@ -3,7 +3,7 @@
 use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, Handle, Supervisor};
-use crate::view::row::{RunRow, list};
+use crate::view::row::{RunField, RunRow, list};
 use crate::view::run_view::{RunView, document, run_view, summary};
 use crate::view::{CommandFailure, print};
 
@@ -18,7 +18,7 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 pub fn run_list(supervisor: &Supervisor) -> String {
     let rows: Vec<RunRow> = views(supervisor).iter().map(RunRow::of).collect();
     let states = rows.iter().map(|row| row.state.as_str());
-    format!("{}{}", list(&rows), summary(states))
+    format!("{}{}", list(&rows, &RunField::USUAL, true), summary(states))
 }
 
 /// Prints what has become of the runs, and gives the exit code.

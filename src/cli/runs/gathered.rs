@@ -4,12 +4,20 @@ use jiff::Timestamp;
 
 use super::{Runs, Stored};
 use crate::core::report::GpuTrack;
+use crate::drive::attempt_logs;
+use crate::io::files::read_end;
 use crate::io::sampler;
 use crate::view::report::{
     Report, ReportFormat, ReportedRequest, ReportedRun, in_full, render, report,
 };
 use crate::view::row::RunRow;
+use crate::view::settings_view::SettingsView;
 use crate::view::{CommandFailure, print};
+use oomctl_diagnose::sanitize;
+
+/// How much of a log a report shows.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: u64 = 8 << 10;
 
 /// A line for each run. Those that cannot be read are left out, and named.
 pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Vec<RunRow> {
@@ -33,13 +41,17 @@ pub fn gathered(
     let stored: Vec<Stored> = full
         .map(|row| runs.open(&row.run))
         .collect::<Result<_, _>>()?;
-    let readers: Vec<_> = stored.iter().map(|run| (asked(run), tracks(run))).collect();
+    let readers = stored
+        .iter()
+        .map(|run| (asked(run), tracks(run), tail(run)));
+    let readers: Vec<_> = readers.collect();
     let told = stored.iter().zip(&readers);
     let told: Vec<ReportedRun<'_>> = told
-        .map(|(run, (asked, tracks))| ReportedRun {
+        .map(|(run, (asked, tracks, tail))| ReportedRun {
             history: &run.history,
             asked,
             tracks,
+            tail,
         })
         .collect();
     Ok(report(title, rows, &told, now))
@@ -57,10 +69,34 @@ fn asked(run: &Stored) -> impl Fn() -> Option<ReportedRequest> + use<> {
     let run = run.clone();
     move || {
         let request = run.request().ok()?;
+        let other = request.clone();
         Some(ReportedRequest {
             command: request.inputs().command.clone(),
             memory: Box::new(move |rungs| request.memory(rungs)),
+            settings: Box::new(move |rungs| {
+                let recipe = other.recipe(rungs);
+                recipe.map_or_else(|_| Vec::new(), |recipe| SettingsView::of(&recipe).won())
+            }),
         })
+    }
+}
+
+/// The last lines of an attempt's log: of standard error, or of what else has text.
+fn tail(run: &Stored) -> impl Fn(u32) -> Vec<String> + use<> {
+    let run = run.clone();
+    move |attempt| {
+        let attempt = run.history.attempts.iter().find(|a| a.number == attempt);
+        let files = attempt.map(|attempt| attempt_logs(&run.folder, attempt));
+        let mut ends = files.into_iter().flatten().filter_map(|file| {
+            let (_, end) = read_end(&file, TAIL_BYTES).ok()?;
+            let lines: Vec<String> = end
+                .split(|b| matches!(b, b'\n' | b'\r'))
+                .map(|line| sanitize(line).trim_end().to_owned())
+                .filter(|line| !line.is_empty())
+                .collect();
+            (!lines.is_empty()).then(|| lines[lines.len().saturating_sub(TAIL_LINES)..].to_vec())
+        });
+        ends.next().unwrap_or_default()
     }
 }
 

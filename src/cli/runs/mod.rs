@@ -5,6 +5,7 @@ pub mod ended;
 pub mod gathered;
 mod newest;
 pub mod overview;
+pub mod present;
 pub mod projects;
 pub mod sweeps;
 

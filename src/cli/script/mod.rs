@@ -16,4 +16,4 @@ pub use described::describes;
 pub use estimated::estimated;
 pub use read::{LogHead, Read, Shelves, text_of};
 pub use request::over;
-pub use submit::{ScriptCommandLine, agreed, plan, planned, submit};
+pub use submit::{ScriptCommandLine, agreed, dry_run, plan, planned, submit};

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
-use crate::cli::request::learned;
+use crate::cli::request::{learned, preview};
 use crate::cli::script::read::{LogHead, Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
@@ -236,6 +236,16 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
             _ => return Err(CommandFailure::usage("nothing was submitted")),
         }
     }
+}
+
+/// Prints what would be submitted: a script with its rungs, or the files of a template.
+pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
+    match request.inputs().scripts {
+        Some(_) => plan(session, request, true)?,
+        None => preview::show(&preview::first(request)?, json)?,
+    }
+    print::talk("dry run: nothing was submitted");
+    Ok(())
 }
 
 /// Prints what an attempt and each rung would change: in a table, or with all that is known.

@@ -9,7 +9,7 @@ use crate::cli::runs::Runs;
 use crate::cli::sweep::sweep_source::Loaded;
 use crate::core::learn::LearnedEntries;
 use crate::core::render::{RenderedFile, directives, dispatcher};
-use crate::core::request::{Limits, Request};
+use crate::core::request::Request;
 use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
@@ -59,8 +59,7 @@ impl SweepPlan {
         check_count(cells)?;
         let mut base = loaded.request().clone();
         if let Some(attempts) = wish.attempts {
-            let limits = base.inputs().limits.clone();
-            base = base.with_limits(Limits { attempts, ..limits });
+            base = base.with_attempts(attempts);
         }
         let backend = base.inputs().backend.clone();
         let width = cells.to_string().len();

@@ -23,6 +23,16 @@ impl Supervise {
         (self == Self::Script).then_some("turn_at_end=true")
     }
 
+    /// The same for a run whose scripts exist: they take no turns at their end unless they were made to.
+    pub fn check_retry(self, request: &Request) -> Result<(), CommandFailure> {
+        if self == Self::Script {
+            let what =
+                "retry keeps the scripts of the run, and they decide about --supervise script";
+            return Err(CommandFailure::usage(what).hint("--supervise job, or --watch"));
+        }
+        self.check(request)
+    }
+
     /// Refuses what needs Slurm where there is none, before anything is written.
     pub fn check(self, request: &Request) -> Result<(), CommandFailure> {
         let how = match self {

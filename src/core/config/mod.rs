@@ -17,4 +17,4 @@ pub use edit::{knobs_yaml, set_knobs};
 pub use error::ConfigError;
 pub use node::{ConfigContent, ConfigKey, ConfigNode, MAX_FILE};
 pub use preset_text::{merge_ladder, parse_data, parse_knob_set, parse_preset};
-pub use schema::{Vocabulary, schema_of, with_durations};
+pub use schema::{Vocabulary, output_schemas, schema_of, with_durations};

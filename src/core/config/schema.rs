@@ -5,8 +5,8 @@
 //! knobs, of rungs, and what values they take. A schema never refuses what the program accepts, save numbers
 //! that somebody put in quotes.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
 use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
@@ -22,6 +22,12 @@ pub fn schema_of<T: JsonSchema>() -> Map<String, Json> {
         Json::Object(map) => map,
         _ => Map::new(),
     }
+}
+
+/// Describes what is printed: a field that is always there is required, and one that may be null says so.
+#[must_use]
+pub fn output_schemas() -> SchemaGenerator {
+    SchemaSettings::draft07().for_serialize().into_generator()
 }
 
 /// A section whose fields of seconds (`wall_time_s`) are written as durations (`wall_time: 3d`).

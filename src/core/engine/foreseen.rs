@@ -1,5 +1,6 @@
 //! An end of memory that is seen coming: what rises, and the step at which it is full at this rate.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
@@ -31,7 +32,7 @@ impl Rising {
 }
 
 /// Memory that is full before the work is done, if it goes on as it does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Foreseen {
     /// What rises, and how.
     pub course: MemoryCourse,

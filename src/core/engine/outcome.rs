@@ -1,5 +1,6 @@
 //! What follows from an attempt, and how a run ends.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::exit::Exit;
@@ -8,7 +9,7 @@ use crate::core::recipe::Layer;
 use oomctl_base::job::JobState;
 
 /// Why the same configuration is submitted once more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryCause {
     /// A node failed or did not boot.

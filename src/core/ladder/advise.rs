@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::incident::{FailureContext, answers};
@@ -20,7 +21,7 @@ use oomctl_diagnose::{Incident, Remedy};
 use oomctl_scripts::Stack;
 
 /// Where a knob should go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// To more.
@@ -36,7 +37,7 @@ pub enum Direction {
 }
 
 /// A knob, and where it should go.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct KnobMove {
     /// Its name.
     pub knob: String,
@@ -50,7 +51,7 @@ pub struct KnobMove {
 }
 
 /// Something that helps, or that makes it worse.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Recommendation {
     /// The rung that does it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +73,7 @@ pub struct Recommendation {
 }
 
 /// What is known of a failure for one framework.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Advices {
     /// What helps: first what leaves the mathematics as it is, and of that first what the failure names.
     pub helps: Vec<Recommendation>,

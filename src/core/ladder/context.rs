@@ -5,7 +5,17 @@ use std::collections::BTreeMap;
 use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec};
 
 /// How to climb.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The declared order, one rung at a time.

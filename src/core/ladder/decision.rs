@@ -1,5 +1,6 @@
 //! What the ladder answers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::Layer;
@@ -8,7 +9,7 @@ use oomctl_base::{Effect, Value};
 use oomctl_memory::Phase;
 
 /// One value that a rung changes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Knob name.
     pub knob: String,
@@ -29,7 +30,7 @@ impl Change {
 }
 
 /// A rung that was not taken.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     /// Its name.
     pub rung: String,
@@ -38,7 +39,7 @@ pub struct Skipped {
 }
 
 /// A rung that is taken.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Its name.
     pub rung: String,
@@ -57,7 +58,7 @@ pub struct Step {
 }
 
 /// What the memory model expects of a configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// Probability that every phase fits the GPU.
     pub fits_probability: f64,
@@ -74,7 +75,7 @@ pub struct Expectation {
 }
 
 /// What a phase is expected to need.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseNeed {
     /// The phase.
     pub phase: Phase,
@@ -83,7 +84,7 @@ pub struct PhaseNeed {
 }
 
 /// What is missing where nothing within reach fits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortfall {
     /// The least that is expected to be needed on a GPU within reach, in bytes.
     pub least_bytes: Bytes,

@@ -212,6 +212,7 @@ mod tests {
 
     fn seen(gib: f64) -> Measured {
         let gpu = GpuPeak {
+            utilization_percent: None,
             node: "n1".to_owned(),
             gpu: 0,
             uuid: "GPU-1".to_owned(),

@@ -2,6 +2,7 @@
 //!
 //! Pure: what may be tried and what came of what was tried in, the next one out.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::tune::TuneCandidate;
@@ -34,7 +35,7 @@ pub struct ProbeBounds {
 }
 
 /// Why nothing more is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// Nothing that is not unlikely to fit saves enough.

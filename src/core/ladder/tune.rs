@@ -1,5 +1,6 @@
 //! The ladder's other direction: from a configuration that fits to the fastest one that still does.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::climb::climb;
@@ -13,7 +14,7 @@ const LOOKS_MAX: u32 = 1_024;
 const LOOKS_ON_TOP: u32 = 64;
 
 /// What is expected of a configuration.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Judgement {
     /// Probability that every phase fits the GPU.
     pub fits_probability: f64,
@@ -28,7 +29,7 @@ pub struct Judgement {
 }
 
 /// A step that is taken.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
     /// The step.
     #[serde(flatten)]
@@ -43,7 +44,7 @@ pub struct Faster {
 }
 
 /// A step that is not taken, or not once more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Untaken {
     /// Its name.
     pub rung: String,

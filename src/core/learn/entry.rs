@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::job::JobFeatures;
@@ -15,7 +16,7 @@ use oomctl_base::{Origin, Value};
 pub const ENTRY_VERSION: u32 = 1;
 
 /// One value that a rung changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Value before.
     pub from: Value,
@@ -24,7 +25,7 @@ pub struct Moved {
 }
 
 /// A rung that a configuration was reached by.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LearnedRung {
     /// Its name.
     pub rung: String,
@@ -88,7 +89,7 @@ impl LearnedRung {
 }
 
 /// How an attempt ended, as far as memory goes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "ended", rename_all = "snake_case")]
 pub enum AttemptEnd {
     /// It did its work, or trained for long enough.
@@ -103,7 +104,7 @@ pub enum AttemptEnd {
 }
 
 /// What one attempt taught.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LearnedEntry {
     /// Token of the attempt; entries of one token are one.
     pub id: String,

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::{Knob, Preset, Shape, expr, knobs_in};
 use oomctl_base::{Effect, Origin, Role, Value};
 
 /// What decides about the memory of a job.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct JobFeatures {
     /// What must be equal for two jobs to be compared, by name: model, stack, GPUs, and knobs of which it is
     /// not known which way they go.

@@ -55,6 +55,7 @@ mod tests {
 
     fn measured(peaks: &[(u64, u32)]) -> Measured {
         let gpu = |(index, (peak, pid)): (usize, &(u64, u32))| GpuPeak {
+            utilization_percent: None,
             node: "n1".to_owned(),
             gpu: u32::try_from(index).unwrap(),
             uuid: format!("GPU-{index}"),

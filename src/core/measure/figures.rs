@@ -132,7 +132,7 @@ impl FigurePattern {
 }
 
 /// The largest figure of its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     /// What it is about.
     pub measure: Quantity,

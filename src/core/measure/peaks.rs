@@ -1,5 +1,6 @@
 //! The peaks of an attempt, as a fact of its run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figure, Quantity};
@@ -10,7 +11,7 @@ use oomctl_gpu::SampleLine;
 const GPUS_MAX: usize = 512;
 
 /// How full one GPU was at most.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuPeak {
     /// The node, as the scheduler calls it.
     pub node: String,
@@ -30,6 +31,9 @@ pub struct GpuPeak {
     pub pid: Option<u32>,
     /// Capacity in bytes, as the driver reports it.
     pub total_bytes: Bytes,
+    /// Mean share of time in which a kernel ran, in percent; `None` where the driver did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilization_percent: Option<u32>,
 }
 
 impl GpuPeak {
@@ -37,6 +41,7 @@ impl GpuPeak {
     pub fn of(node: &str, sample: SampleLine) -> impl Iterator<Item = Self> + use<> {
         let node = node.to_owned();
         sample.gpus.into_iter().map(move |gpu| Self {
+            utilization_percent: gpu.mean_utilization_percent(),
             node: node.clone(),
             gpu: gpu.reading.gpu,
             uuid: gpu.reading.uuid,
@@ -63,7 +68,7 @@ impl GpuPeak {
 }
 
 /// What an attempt was measured to need.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// The GPUs of the job, by node and index.
     #[serde(default)]
@@ -77,6 +82,16 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Mean utilization of its GPUs of which it is known.
+    #[must_use]
+    pub fn utilization_percent(&self) -> Option<u32> {
+        let known = self.gpus.iter().filter_map(|gpu| gpu.utilization_percent);
+        let (sum, n) = known.fold((0_u64, 0_u64), |(sum, n), one| {
+            (sum + u64::from(one), n + 1)
+        });
+        u32::try_from(sum.checked_div(n)?).ok()
+    }
+
     /// From the peaks of all GPUs that were seen. Where the driver tells whose memory it was, GPUs that no
     /// process of the job ever touched are somebody else's and do not count.
     #[must_use]
@@ -144,6 +159,7 @@ mod tests {
 
     fn peak(node: &str, gpu: u32, peak: u64, own: Option<u64>) -> GpuPeak {
         GpuPeak {
+            utilization_percent: None,
             node: node.to_owned(),
             gpu,
             uuid: format!("GPU-{node}-{gpu}"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// PyTorch's versions that were tried with the phantom, by their release (docs/measure.md).
@@ -72,7 +73,7 @@ pub struct PhantomRecord {
 }
 
 /// The most that was allocated and reserved, in bytes, of the device that had most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhantomPeak {
     /// By tensors.
     pub allocated: u64,
@@ -81,7 +82,7 @@ pub struct PhantomPeak {
 }
 
 /// An exception that nobody caught.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhantomFailure {
     /// Its type, with the module.
     #[serde(rename = "type")]
@@ -91,7 +92,7 @@ pub struct PhantomFailure {
 }
 
 /// Memory that one line of Python held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhantomSite {
     /// File and line.
     pub line: String,
@@ -102,7 +103,7 @@ pub struct PhantomSite {
 }
 
 /// What the phantom counted of the first device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhantomDevice {
     /// The most that was used, context included.
     pub peak_bytes: u64,
@@ -169,7 +170,7 @@ impl PhantomRecord {
 }
 
 /// What of a measurement is kept, so that it is not made again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhantomSummary {
     /// Whether the card was large enough; none where that was not found out.
     pub fits: Option<bool>,

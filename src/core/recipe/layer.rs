@@ -3,10 +3,13 @@
 use oomctl_base::{Origin, Value};
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which layer of the stack; the order is the order of precedence, lowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
     /// What follows from the run itself: its name.
@@ -38,7 +41,7 @@ pub enum LayerKind {
 }
 
 /// One value in a layer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// The value, of the knob's kind.
     pub value: Value,
@@ -47,7 +50,7 @@ pub struct Setting {
 }
 
 /// A layer: results (`16 → 8` is stored as 8, never as "halve"), by knob name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
     /// Place on the stack.
     pub kind: LayerKind,
@@ -62,7 +65,7 @@ pub struct Layer {
 }
 
 /// A free-form override that no knob describes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Override {
     /// Key as written, with `+`, `++` or `~` where given.
     pub key: String,

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::layer::{Override, Setting};
 use oomctl_base::{Origin, Value};
 
 /// A knob's value, its origin, and the values that it beat, nearest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Resolved {
     /// The value that wins.
     pub value: Value,

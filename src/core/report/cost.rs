@@ -1,13 +1,14 @@
 //! What a run cost, and what its supervision saved.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::course::{SpanKind, stretches};
 use crate::core::engine::{History, Outcome};
 
 /// What a run cost. Times in seconds, over all attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
 pub struct Cost {
     /// GPU-seconds of all attempts.
     pub gpu_seconds: f64,

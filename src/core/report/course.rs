@@ -1,6 +1,7 @@
 //! The attempts of a run on one line of time: how long each waited, and how long it ran.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scale::{Scale, Tick, tenth};
@@ -20,7 +21,7 @@ const BOTTOM: f64 = 24.0;
 const NARROWEST: f64 = 1.5;
 
 /// What happened in a stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKind {
     /// It waited for the scheduler.
@@ -47,7 +48,7 @@ impl SpanKind {
 }
 
 /// A stretch of time of an attempt.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TimeSpan {
     /// What happened.
     pub kind: SpanKind,
@@ -60,7 +61,7 @@ pub struct TimeSpan {
 }
 
 /// An attempt.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttemptRow {
     /// Its number.
     pub attempt: u32,
@@ -71,7 +72,7 @@ pub struct AttemptRow {
 }
 
 /// The time line, in user units of its own.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Timeline {
     /// Width.
     pub width: f64,

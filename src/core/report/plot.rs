@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scale::{Scale, Tick, tenth};
@@ -26,7 +27,7 @@ const BOTTOM: f64 = 24.0;
 const HEADROOM: f64 = 1.05;
 
 /// A GPU as a line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
     /// The node.
     pub node: String,
@@ -43,7 +44,7 @@ pub struct Curve {
 }
 
 /// A height that is marked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlotLevel {
     /// Coordinate.
     pub y: f64,
@@ -52,7 +53,7 @@ pub struct PlotLevel {
 }
 
 /// A picture, in user units of its own.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Plot {
     /// Width.
     pub width: f64,
@@ -178,6 +179,8 @@ mod tests {
                 },
                 peak_bytes: used_bytes,
                 own_peak_bytes: None,
+                utilization_looks: 0,
+                utilization_sum_percent: 0,
             }
         };
         SampleLine {

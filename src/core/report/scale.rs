@@ -1,9 +1,10 @@
 //! Scales of pictures: from values to coordinates, with ticks at round values.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A mark on an axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Tick {
     /// Coordinate in user units of the picture.
     pub at: f64,

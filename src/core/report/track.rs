@@ -139,6 +139,8 @@ mod tests {
             reading,
             peak_bytes: Bytes(peak),
             own_peak_bytes: None,
+            utilization_looks: 0,
+            utilization_sum_percent: 0,
         };
         SampleLine {
             v: 1,

@@ -22,7 +22,7 @@ pub struct ScriptText {
 }
 
 /// Why, and what could be changed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Explanation {
     /// Sentences for people.
     pub lines: Vec<String>,

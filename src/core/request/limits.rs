@@ -75,6 +75,8 @@ pub struct Supervision {
     pub stall_s: u64,
     /// Is such a job cancelled besides?
     pub stall_cancel: bool,
+    /// Does `submit` on a terminal stay and watch, as with --watch?
+    pub watch: bool,
 }
 
 impl Default for Supervision {
@@ -100,6 +102,7 @@ impl Default for Supervision {
             never_starts_s: 600,
             stall_s: 1_800,
             stall_cancel: false,
+            watch: false,
         }
     }
 }

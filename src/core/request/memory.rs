@@ -1,5 +1,6 @@
 //! What the configuration with some rungs needs of memory, has of it, and frees of it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
@@ -11,7 +12,7 @@ use oomctl_diagnose::Pool;
 use oomctl_memory::{Estimate, Phase, Spec, Unknown, estimate};
 
 /// What a rung frees of the GPU's memory, by the memory model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Freed {
     /// Whether the fullest phase needs less.
     pub fullest: bool,

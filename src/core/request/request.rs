@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
@@ -21,7 +22,7 @@ use oomctl_diagnose::ProgressPattern;
 use oomctl_memory::Profile;
 
 /// What a job takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// GPUs of the whole job.
     pub gpus: u64,
@@ -203,10 +204,10 @@ impl Request {
         cell
     }
 
-    /// The same request with other bounds.
+    /// The same request with so many attempts in all.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.inputs.limits = limits;
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.inputs.limits.attempts = attempts;
         self
     }
 

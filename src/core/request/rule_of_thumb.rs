@@ -1,5 +1,6 @@
 //! A rule of thumb of a preset beside the memory model's answer to the same question.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
@@ -10,7 +11,7 @@ use oomctl_base::{Origin, Role, Value, ValueKind};
 const MOST: i64 = 1 << 16;
 
 /// What a rule of thumb gives, and what the memory model does.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RuleComparison {
     /// The knob that both are about.
     pub knob: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
@@ -19,7 +20,7 @@ const WAYS_MAX: usize = 32;
 const RUNGS_MAX: u32 = 64;
 
 /// Why a run starts where it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ground {
     /// What was asked for is known to fit; nothing is changed.
@@ -34,7 +35,7 @@ pub enum Ground {
 }
 
 /// Where a run starts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Start {
     /// Why there.
     pub ground: Ground,

@@ -2,6 +2,7 @@
 //!
 //! Rule: no default stands in for it. It is asked for, and until it is given there is no estimate.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
@@ -11,7 +12,7 @@ use oomctl_base::{Role, ValueKind};
 use oomctl_memory::GPU_MEMORY;
 
 /// A knob that the memory model needs and of which the value is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnreadKnob {
     /// Its name.
     pub knob: String,

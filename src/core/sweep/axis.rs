@@ -6,7 +6,7 @@ use crate::core::recipe::{Knob, bounds};
 use oomctl_base::{Value, ValueKind};
 
 /// How cells are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Every combination.

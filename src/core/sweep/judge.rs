@@ -12,7 +12,9 @@ use oomctl_base::{Problem, Refusal, Value};
 use oomctl_memory::{Profile, Room};
 
 /// What becomes of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CellVerdict {
     /// It fits.

@@ -16,6 +16,7 @@ use super::place::{ClaimedGpu, LaunchPlace, PlaceSearch};
 use super::{Launch, LaunchError, LaunchNews, ProgramResult, locked};
 use crate::core::launch::GpuWish;
 use crate::drive::sources::Wake;
+use crate::io::disk::beside;
 use crate::io::program::{Inbox, Outputs, RunningProgram};
 use crate::io::scheduler::local::process::{Identity, ProcessState, host_name};
 use crate::io::scheduler::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
@@ -243,7 +244,8 @@ impl Write for Tee {
 fn with_logs(outputs: Outputs, submission: &JobSubmission) -> io::Result<Outputs> {
     let tee = |path: &Path, to| -> io::Result<Box<dyn Write + Send>> {
         let mut options = OpenOptions::new();
-        let log = options.append(true).create(true).mode(0o600).open(path)?;
+        options.append(true).create(true).mode(beside(path, 0o600));
+        let log = options.open(path)?;
         Ok(Box::new(Tee { log, to }))
     };
     Ok(Outputs {

@@ -107,7 +107,10 @@ impl Ledger {
     pub fn create(dir: &Path) -> Result<Self, LedgerError> {
         let claim = LedgerClaim::take(dir, Takeover::IfDead)?;
         let path = dir.join(LEDGER_FILE);
-        let made = opening().create(true).mode(0o600).open(&path);
+        let made = opening()
+            .create(true)
+            .mode(disk::beside(&path, 0o600))
+            .open(&path);
         made.map_err(io_error("create", &path))?;
         if disk::length(&path).map_err(io_error("look at", &path))? > 0 {
             return Err(LedgerError::Exists { path });

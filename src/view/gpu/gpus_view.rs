@@ -1,5 +1,6 @@
 //! The GPUs of a machine, as text and as JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bars::{bar, fitted, sparkline};
@@ -10,8 +11,6 @@ use oomctl_gpu::{
     Xid, XidOrigin,
 };
 
-/// Widest line.
-const WIDTH: usize = 80;
 /// Most processes of a GPU that are shown.
 const PROCESSES: usize = 12;
 /// Cells of a bar, and of one beside a sparkline.
@@ -23,7 +22,7 @@ pub const LOOKS: usize = 12;
 const NAME_MAX: usize = 18;
 
 /// One machine.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct GpusView {
     /// Version of the document.
     pub schema_version: u32,
@@ -42,7 +41,7 @@ pub struct GpusView {
 }
 
 /// The nodes of a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct JobGpusView {
     /// Version of the document.
     pub schema_version: u32,
@@ -64,7 +63,7 @@ pub struct GpusStyle<'a> {
 }
 
 impl GpusView {
-    /// The text, every line at most 80 columns wide, commands excepted.
+    /// The text; whoever prints it folds its lines.
     pub fn text(&self, look: GpusStyle<'_>) -> String {
         let machine = &self.machine;
         let mut out = Vec::new();
@@ -73,22 +72,22 @@ impl GpusView {
         let mut closed = machine.unavailable.iter().peekable();
         for gpu in &machine.gpus {
             while let Some(gone) = closed.next_if(|gone| gone.index < gpu.index) {
-                out.push(closed_line(gone, look));
+                out.push(closed_line(gone));
             }
             gpu_lines(gpu, width, look, &mut out);
         }
-        out.extend(closed.map(|gone| closed_line(gone, look)));
+        out.extend(closed.map(closed_line));
         if machine.gpus.is_empty() && machine.unavailable.is_empty() {
             let why = self.reason.as_deref().unwrap_or("the driver finds none");
             let said = format!(
                 "No GPUs: {why}. On a login node, `oomctl gpus --job JOBID` shows those of a job."
             );
-            out.extend(wrapped(&said));
+            out.push(said);
         }
         let programs = |xid: &&Xid| !matches!(xid.origin, XidOrigin::Hardware | XidOrigin::Driver);
         let xids = machine.xids.iter().filter(programs);
         for xid in xids {
-            out.extend(wrapped(&xid.to_string()));
+            out.push(xid.to_string());
         }
         if !self.advice.is_empty() {
             out.push(String::new());
@@ -149,19 +148,18 @@ fn gpu_lines(gpu: &Gpu, width: usize, look: GpusStyle<'_>, out: &mut Vec<String>
             let profile = fitted(&format!("MIG {profile}"), width, look.unicode);
             let meter = meter(part.memory, &part.uuid, look);
             out.push(format!("   {profile:width$} {meter}"));
-            process_lines(&part.processes, look, out);
+            process_lines(&part.processes, out);
         }
         return;
     }
     let meter = meter(gpu.memory, &gpu.uuid, look);
     let line = format!("{start} {meter} {busy:>4} {heat:>4}");
     out.push(line.trim_end().to_owned());
-    process_lines(&gpu.processes, look, out);
+    process_lines(&gpu.processes, out);
 }
 
-fn closed_line(gone: &Unavailable, look: GpusStyle<'_>) -> String {
-    let line = format!("{:>2} cannot be opened: {}", gone.index, gone.error);
-    fitted(&line, WIDTH, look.unicode)
+fn closed_line(gone: &Unavailable) -> String {
+    format!("{:>2} cannot be opened: {}", gone.index, gone.error)
 }
 
 /// Bar, figures, and the sparkline where there is a history.
@@ -193,7 +191,7 @@ fn short(name: &str) -> &str {
     name.strip_prefix("NVIDIA ").unwrap_or(name)
 }
 
-fn process_lines(processes: &[Process], look: GpusStyle<'_>, out: &mut Vec<String>) {
+fn process_lines(processes: &[Process], out: &mut Vec<String>) {
     let mut sorted: Vec<&Process> = processes.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.used_bytes), p.pid));
     for process in sorted.iter().take(PROCESSES) {
@@ -216,8 +214,7 @@ fn process_lines(processes: &[Process], look: GpusStyle<'_>, out: &mut Vec<Strin
             process.command.clone(),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
-        let line = format!("   {used:>9}  {}", words.join("  "));
-        out.push(fitted(&line, WIDTH, look.unicode));
+        out.push(format!("   {used:>9}  {}", words.join("  ")));
     }
     if sorted.len() > PROCESSES {
         out.push(format!(
@@ -232,14 +229,6 @@ fn advice_lines(advice: &GpuAdvice, out: &mut Vec<String>) {
         Trouble::Lost | Trouble::Ecc | Trouble::Zombie => BAD,
         _ => WARN,
     };
-    let lines = wrapped(&advice.text).into_iter();
-    out.extend(lines.map(|line| Paint(style, &line).to_string()));
+    out.push(Paint(style, &advice.text).to_string());
     out.push(format!("  {}", advice.command));
-}
-
-/// Lines of whole words; names with hyphens stay whole too.
-fn wrapped(text: &str) -> Vec<String> {
-    let whole = textwrap::Options::new(WIDTH).word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(text, whole).into_iter();
-    lines.map(std::borrow::Cow::into_owned).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, of_gib};
@@ -29,7 +30,7 @@ pub fn program_output() -> Outputs {
 }
 
 /// A measurement on phantom GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PhantomView {
     schema_version: u32,
     exit_code: Exit,
@@ -60,7 +61,7 @@ pub struct PhantomView {
     seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CardView {
     name: String,
     count: u16,
@@ -70,14 +71,14 @@ struct CardView {
     processors: u16,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct PhantomPhase {
     phase: String,
     #[serde(flatten)]
     peak: PhantomPeak,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ReadView {
     line: String,
     times: u64,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::launch_view::{is_success, lines, seconds};
@@ -18,7 +19,7 @@ use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 
 /// What came of a program.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Summary {
     /// The run that tells more; none where none was begun.
     run: Option<String>,
@@ -34,7 +35,7 @@ pub struct Summary {
 }
 
 /// How it went on to the end.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ProgramOutcome {
     /// The program ended in success.
@@ -61,7 +62,7 @@ enum ProgramOutcome {
 }
 
 /// One attempt.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 struct ProgramAttempt {
     number: u32,
     command: Vec<String>,
@@ -78,7 +79,7 @@ struct ProgramAttempt {
 }
 
 /// The GPU that an attempt had, and how full it was.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 struct MeasuredGpu {
     #[serde(flatten)]
     gpu: GpuUsed,
@@ -150,7 +151,7 @@ fn outcome(launched: &Launched) -> ProgramOutcome {
 }
 
 /// What came of one program, as a document.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct LaunchView<'a> {
     schema_version: u32,
     #[serde(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::launch_summary::Summary;
@@ -10,7 +11,7 @@ use super::style::{BAD, GOOD, Paint};
 use crate::core::exit::Exit;
 
 /// What came of a queue.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct QueueView {
     schema_version: u32,
     /// The largest of its programs'.
@@ -19,7 +20,7 @@ pub struct QueueView {
 }
 
 /// What came of one program of it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct QueuedProgram {
     /// Its place in the list, from 1.
     pub number: usize,

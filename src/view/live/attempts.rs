@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use ratatui::layout::Rect;
+use textwrap::core::display_width;
 
 use super::super::bars::bar;
 use super::super::figures::duration;
@@ -18,15 +19,29 @@ use oomctl_diagnose::{Class, Incident};
 
 /// Cells of the bar of progress.
 const BAR: usize = 20;
+/// Blanks before what stands below the attempts.
+const INDENT: u16 = 5;
 /// Characters of the names of an attempt's rungs.
 const RUNGS_MAX: usize = 24;
-/// Columns below which why an attempt failed may not fit beside what it was.
-const NARROW: u16 = 120;
+/// Lines below the attempts about the one that is shown, where it failed.
+const BELOW: usize = 2;
+/// The least rows for which a line of heads is given up none of the attempts.
+const WITH_HEADS: u16 = 4;
+const HEADS: [&str; 5] = ["  #  JOB", "STATE", "TIME", "RUNGS", "WHY, OR HOW FAR"];
+
+/// Rows for all that is there: a title, heads, the attempts, and what is below.
+pub fn rows(scene: Scene<'_>, card: Option<&RunCard>) -> usize {
+    let attempts = card.map_or(0, |card| card.history.attempts.len()).max(1);
+    let shown = card.and_then(|card| scene.state.attempt(card));
+    let failed = shown.is_some_and(|attempt| attempt.incident.as_ref().is_some_and(says_why));
+    2 + attempts + if failed { BELOW } else { 1 }
+}
 
 /// The attempts, the last ones where there are too many, and a line about the one that is shown.
 pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     let attempts = &card.history.attempts;
-    let rows = usize::from(area.height.saturating_sub(2));
+    let heads = u16::from(area.height >= WITH_HEADS);
+    let rows = usize::from(area.height.saturating_sub(2 + heads));
     let shown = scene.state.attempt(card);
     let at = shown.and_then(|s| attempts.iter().position(|a| a.number == s.number));
     let last = attempts.len().saturating_sub(rows);
@@ -44,26 +59,40 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     let seen = attempts.iter().skip(top).take(rows);
     let columns: Vec<Columns> = seen.map(|a| Columns::of(card, a, scene.now)).collect();
     let widths = columns.iter().map(Columns::widths);
-    let widths = widths.fold([0; 4], |all, one| {
+    let named = std::array::from_fn(|i| usize::from(heads) * HEADS[i].len());
+    let widths = widths.fold(named, |all, one| {
         std::array::from_fn(|i| all[i].max(one[i]))
     });
-    for ((place, attempt), columns) in attempts.iter().enumerate().skip(top).zip(&columns) {
-        let row = u16::try_from(place - top + 1).unwrap_or(u16::MAX);
-        let (told, ink) = told(card, attempt);
+    if heads > 0 {
+        let names = Columns::heads();
         one(
             pen,
             area,
-            row,
-            (columns, widths),
-            (word(attempt).1, &told, ink),
+            1,
+            (&names, widths),
+            [Ink::Dim; 4],
+            (HEADS[4], Ink::Dim),
         );
+    }
+    for ((place, attempt), columns) in attempts.iter().enumerate().skip(top).zip(&columns) {
+        let row = u16::try_from(place - top + 1).unwrap_or(u16::MAX) + heads;
+        let (told, ink) = told(card, attempt);
+        let inks = [Ink::Plain, word(attempt).1, Ink::Dim, Ink::Name];
+        one(pen, area, row, (columns, widths), inks, (&told, ink));
         if Some(place) == chosen {
             pen.mark(area, row, Ink::Chosen);
         }
     }
     if let Some(attempt) = shown {
-        let row = u16::try_from(attempts.len().min(rows) + 1).unwrap_or(u16::MAX);
-        below(pen, area, row, card, attempt);
+        let begins = u16::try_from(attempts.len().min(rows) + 1).unwrap_or(u16::MAX) + heads;
+        // Behind each column are two blanks.
+        let room = usize::from(area.width).saturating_sub(widths.iter().sum::<usize>() + 8);
+        let rest = Rect {
+            y: area.y + begins,
+            height: area.height.saturating_sub(begins),
+            ..area
+        };
+        below(pen, rest, room, card, attempt);
     }
 }
 
@@ -89,18 +118,29 @@ impl Columns {
         }
     }
 
+    fn heads() -> Self {
+        let [head, word, took, with, _] = HEADS.map(str::to_owned);
+        Self {
+            head,
+            word,
+            took,
+            with,
+        }
+    }
+
     fn widths(&self) -> [usize; 4] {
         [&self.head, &self.word, &self.took, &self.with].map(|text| text.chars().count())
     }
 }
 
-/// One attempt, in columns of these widths.
+/// One line, in columns of these widths.
 fn one(
     pen: &mut Pen<'_>,
     area: Rect,
     row: u16,
     (columns, [head, state, took, with]): (&Columns, [usize; 4]),
-    (word_ink, told, told_ink): (Ink, &str, Ink),
+    inks: [Ink; 4],
+    told: (&str, Ink),
 ) {
     let texts = [
         format!("{:<head$}  ", columns.head),
@@ -108,9 +148,8 @@ fn one(
         format!("{:>took$}  ", columns.took),
         format!("{:<with$}  ", columns.with),
     ];
-    let inks = [Ink::Plain, word_ink, Ink::Dim, Ink::Name];
     let mut pieces: Vec<(&str, Ink)> = texts.iter().map(String::as_str).zip(inks).collect();
-    pieces.push((told, told_ink));
+    pieces.push(told);
     pen.row(area, row, &pieces);
 }
 
@@ -248,7 +287,7 @@ fn says_why(incident: &Incident) -> bool {
 
 /// What does not fit into the line of the attempt that is shown: how far it is, what its rungs changed, what proves why
 /// it failed.
-fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Attempt) {
+fn below(pen: &mut Pen<'_>, area: Rect, room: usize, card: &RunCard, attempt: &Attempt) {
     let ended = attempt.ended_at.is_some();
     let progress = card.course.progress.as_ref().filter(|_| !ended);
     if let Some(total) = progress.and_then(|p| p.total.filter(|t| *t > 0)) {
@@ -256,13 +295,17 @@ fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Atte
         let percent = u8::try_from((step.saturating_mul(100) / total).min(100)).unwrap_or(100);
         let bar = format!("     {} {percent} %  ", bar(percent, BAR, pen.look.unicode));
         let (told, ink) = told(card, attempt);
-        pen.row(area, row, &[(&bar, Ink::Good), (&told, ink)]);
+        pen.row(area, 0, &[(&bar, Ink::Good), (&told, ink)]);
         return;
     }
     let incident = attempt.incident.as_ref().filter(|i| says_why(i));
-    if let Some(incident) = incident.filter(|_| area.width < NARROW) {
-        let text = format!("     {}", incident.headline());
-        pen.row(area, row, &[(&text, Ink::Bad)]);
+    let headline = incident.map(Incident::headline);
+    if let Some(headline) = headline.filter(|text| display_width(text) > room) {
+        let columns = usize::from(area.width.saturating_sub(INDENT));
+        for (row, line) in textwrap::wrap(&headline, columns).iter().enumerate() {
+            let row = u16::try_from(row).unwrap_or(u16::MAX);
+            pen.row(area, row, &[("     ", Ink::Plain), (line, Ink::Bad)]);
+        }
         return;
     }
     if let Some(evidence) = super::state::evidence(attempt) {
@@ -272,7 +315,7 @@ fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Atte
             evidence.line,
             evidence.text.trim()
         );
-        pen.row(area, row, &[(&text, Ink::Dim)]);
+        pen.row(area, 0, &[(&text, Ink::Dim)]);
         return;
     }
     let mut attempts = card.history.attempts.iter();
@@ -281,5 +324,5 @@ fn below(pen: &mut Pen<'_>, area: Rect, row: u16, card: &RunCard, attempt: &Atte
     let changes = changes.flat_map(|s| &s.changes);
     let changes = changes.map(|c| format!("{} {}", c.knob, c.values("→")));
     let text = format!("     {}", changes.collect::<Vec<_>>().join(", "));
-    pen.row(area, row, &[(&text, Ink::Dim)]);
+    pen.row(area, 0, &[(&text, Ink::Dim)]);
 }

@@ -78,9 +78,7 @@ fn areas(area: Rect, scene: Scene<'_>, card: Option<&RunCard>) -> Areas {
     };
     let runs = take(&mut rest, listed);
     let gpus = memory::rows(&scene.shown.tracks);
-    let tried = card.map_or(0, |c| c.history.attempts.len()).max(1);
-    // A title, the attempts, and a line about the one that is shown.
-    let tried = rows(tried).saturating_add(2);
+    let tried = rows(attempts::rows(scene, card));
     let quarter = (area.height / 4).max(4);
     if area.width >= WIDE && gpus > 0 {
         let mut both = take(
@@ -102,7 +100,7 @@ fn areas(area: Rect, scene: Scene<'_>, card: Option<&RunCard>) -> Areas {
             footer,
         };
     }
-    let attempts = take(&mut rest, tried.min(quarter.max(5)));
+    let attempts = take(&mut rest, tried.min(third.max(5)));
     let memory = match gpus {
         0 => 0,
         n => rows(n).saturating_add(1).min(quarter),

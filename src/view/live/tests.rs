@@ -201,6 +201,8 @@ fn tracks() -> Vec<crate::core::report::GpuTrack> {
             },
             peak_bytes: gib(used),
             own_peak_bytes: None,
+            utilization_looks: 0,
+            utilization_sum_percent: 0,
         };
         let sample = SampleLine {
             v: 1,

@@ -6,6 +6,7 @@ mod sentences;
 mod tests;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use page::{ReportFormat, render};
@@ -40,12 +41,25 @@ const EVIDENCE_MAX: usize = 8;
 /// What the memory model expects of a run with some rungs, where it can be asked.
 type MemoryModel = dyn Fn(&[Layer]) -> Option<Estimate>;
 
+/// The values of a run with some rungs, where they can be resolved.
+type WonValues = dyn Fn(&[Layer]) -> Vec<WonValue>;
+
 /// What a run was asked to do.
 pub struct ReportedRequest {
     /// The words that it was submitted with.
     pub command: Vec<String>,
     /// What the memory model expects of it.
     pub memory: Box<MemoryModel>,
+    /// The values that won with some rungs, with their origins; empty where they cannot be resolved.
+    pub settings: Box<WonValues>,
+}
+
+/// A value that is not the preset's default.
+#[derive(Serialize, JsonSchema)]
+pub struct WonValue {
+    pub knob: String,
+    pub value: String,
+    pub origin: String,
 }
 
 /// A run as it is read back: what happened, what was asked for, and what the samplers of an attempt saw.
@@ -56,10 +70,12 @@ pub struct ReportedRun<'a> {
     pub asked: &'a dyn Fn() -> Option<ReportedRequest>,
     /// The samples of an attempt, by its number; as what was asked for.
     pub tracks: &'a dyn Fn(u32) -> Vec<GpuTrack>,
+    /// The last lines of an attempt's log; as what was asked for.
+    pub tail: &'a dyn Fn(u32) -> Vec<String>,
 }
 
 /// All that a report shows.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Report {
     schema_version: u32,
     title: String,
@@ -76,7 +92,7 @@ pub struct Report {
     left_out: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ReportLine {
     run: String,
     state: String,
@@ -88,7 +104,7 @@ struct ReportLine {
     in_full: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RunSection {
     #[serde(flatten)]
     view: RunView,
@@ -97,12 +113,16 @@ struct RunSection {
     course: Option<Timeline>,
     details: Vec<AttemptDetail>,
     cost: Cost,
+    /// The values of the last attempt that are not the preset's defaults.
+    settings: Vec<WonValue>,
+    /// The last lines of its log.
+    tail: Vec<String>,
     asked: String,
     reproduce: Option<String>,
 }
 
 /// What a report shows of an attempt beside its view.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AttemptDetail {
     /// Which one.
     attempt: u32,
@@ -112,6 +132,8 @@ struct AttemptDetail {
     /// What was expected of it before it ran.
     expected: Option<String>,
     peak: Option<String>,
+    /// How much of its GPUs it used.
+    used: Option<String>,
     plot: Option<Plot>,
     gpus: Vec<GpuPeakRow>,
     more_gpus: usize,
@@ -119,7 +141,7 @@ struct AttemptDetail {
     changes: Vec<Changed>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct GpuPeakRow {
     node: String,
     gpu: u32,
@@ -128,13 +150,13 @@ struct GpuPeakRow {
     percent: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EvidenceQuote {
     place: String,
     text: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Changed {
     knob: String,
     from: String,
@@ -206,6 +228,7 @@ fn good(view: &RunView) -> Option<bool> {
 fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> RunSection {
     let (history, asked) = (told.history, (told.asked)());
     let mut rungs: Vec<Layer> = Vec::new();
+    let mut last_rungs = 0;
     let mut expects: Option<&Expectation> = None;
     let mut details = Vec::new();
     for attempt in &history.attempts {
@@ -213,12 +236,17 @@ fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> 
             .map(Expected::of)
             .or_else(|| expected(&(asked.as_ref()?.memory)(&rungs)?));
         details.push(detail(attempt, expected, told.tracks, curves, now));
+        last_rungs = rungs.len();
         rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
             Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
             _ => None,
         };
     }
+    // The rungs after the last attempt were decided and never submitted.
+    rungs.truncate(last_rungs);
+    let settings = asked.as_ref().map(|asked| (asked.settings)(&rungs));
+    let last = history.attempts.last().map(|attempt| attempt.number);
     let command = asked.map(|asked| asked.command).unwrap_or_default();
     let cost = cost(history, now);
     RunSection {
@@ -227,6 +255,8 @@ fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> 
         course: course(history, now),
         details,
         cost,
+        settings: settings.unwrap_or_default(),
+        tail: last.map(told.tail).unwrap_or_default(),
         asked: page::command_line(&command),
         reproduce: sentences::reproduce(&command, history),
         view,
@@ -280,6 +310,7 @@ fn detail(
         ran_s: attempt.ran_s(now),
         expected: expected.as_ref().map(in_words),
         peak: measured::peak(&attempt.measured),
+        used: measured::efficiency(&attempt.measured),
         plot: plot(
             tracks(attempt.number),
             expected.map(|e| e.peak_bytes),

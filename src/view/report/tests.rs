@@ -77,7 +77,7 @@ proptest! {
         let all = LEDGERS.iter().zip([one, other]).map(|(l, draws)| History::replay(&records(l, &draws)));
         let all: Vec<History> = all.skip(usize::from(!several)).collect();
         let rows: Vec<RunRow> = all.iter().map(|h| RunRow::of(&run_view(h, now))).collect();
-        let told = all.iter().map(|history| ReportedRun { history, asked: &|| None, tracks: &|_| Vec::new() });
+        let told = all.iter().map(|history| ReportedRun { history, asked: &|| None, tracks: &|_| Vec::new(), tail: &|_| vec!["`last` <line>".to_owned()] });
         let told: Vec<ReportedRun<'_>> = told.collect();
         prop_assert_eq!(in_full(&rows).len(), told.len());
         let report = report("all", &rows, &told, now);

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
@@ -105,7 +106,7 @@ impl std::fmt::Display for Column {
 }
 
 /// One attempt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct HistoryRow {
     /// The run.
     pub run: String,
@@ -268,7 +269,7 @@ impl HistoryRow {
 }
 
 /// The rows of a table.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct HistoryView {
     schema_version: u32,
     attempts: Vec<HistoryRow>,

@@ -1,13 +1,14 @@
 //! Runs whose folders are removed, or would be.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Side, Table};
 use oomctl_base::units::Bytes;
 
 /// What `prune` found.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PruneView {
     schema_version: u32,
     /// Those that go.
@@ -21,7 +22,7 @@ pub struct PruneView {
 }
 
 /// A run that goes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PrunedRun {
     /// Its name.
     pub run: String,

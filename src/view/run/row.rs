@@ -1,14 +1,16 @@
 //! A run in one line: of `status`, of the overview of a report.
 
+use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figures::duration;
+use super::figures::{duration, gpu_hours};
 use super::run_view::RunView;
 use super::table::{Side, Table};
 use crate::core::exit::Exit;
 
 /// What a line says of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     /// Name.
     pub run: String,
@@ -61,6 +63,26 @@ impl RunRow {
         self.exit_code.map(|exit| exit == Exit::Success)
     }
 
+    fn field(&self, field: RunField) -> String {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        match field {
+            RunField::Run => self.run.clone(),
+            RunField::State => self.state.clone(),
+            RunField::Attempts => self.attempts.to_string(),
+            RunField::Elapsed => duration(self.elapsed_s),
+            RunField::Last => self.last(),
+            RunField::Job => text(&self.job),
+            RunField::Failure => text(&self.failure),
+            RunField::Reason => text(&self.reason),
+            RunField::ExitCode => self.exit_code.map(|c| c.to_string()).unwrap_or_default(),
+            RunField::GpuHours => format!("{:.2}", gpu_hours(self.gpu_seconds)),
+            RunField::Created => self
+                .created
+                .map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+                .unwrap_or_default(),
+        }
+    }
+
     fn last(&self) -> String {
         let job = self.job.as_ref().map(|job| format!("job {job}"));
         let why = self.reason.clone().or_else(|| self.job_reason.clone());
@@ -71,27 +93,72 @@ impl RunRow {
     }
 }
 
-/// One line a run, as `status` has it.
-pub fn list(rows: &[RunRow]) -> String {
-    if rows.is_empty() {
-        return "no runs here; `oomctl submit` starts one\n".to_owned();
+/// What a line can show, as `--format` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunField {
+    /// Name of the run
+    Run,
+    /// Where it stands, or how it ended
+    State,
+    /// Attempts so far
+    Attempts,
+    /// Time since it was made, or until its end
+    Elapsed,
+    /// The last job, its cause and why the run ended
+    Last,
+    /// The id of the last job
+    Job,
+    /// The last failure, in words
+    Failure,
+    /// Why the run ended, or what it waits for
+    Reason,
+    /// Exit code, once it is over
+    ExitCode,
+    /// GPU-hours of all attempts
+    GpuHours,
+    /// When it was made
+    Created,
+}
+
+impl RunField {
+    /// Those that are shown unless others are asked for.
+    pub const USUAL: [Self; 5] = [
+        Self::Run,
+        Self::State,
+        Self::Attempts,
+        Self::Elapsed,
+        Self::Last,
+    ];
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |v| v.get_name().to_owned())
     }
-    let mut table = Table::new([
-        (Side::Left, 3),
-        (Side::Left, 11),
-        (Side::Right, 8),
-        (Side::Right, 9),
-        (Side::Left, 0),
-    ]);
-    table.row(["RUN", "STATE", "ATTEMPTS", "ELAPSED", "LAST"]);
+
+    fn column(self) -> (Side, usize) {
+        match self {
+            Self::Elapsed => (Side::Right, 9),
+            Self::Attempts | Self::ExitCode | Self::GpuHours => (Side::Right, 8),
+            Self::State => (Side::Left, 11),
+            _ => (Side::Left, 3),
+        }
+    }
+}
+
+impl std::fmt::Display for RunField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// One line a run, below the names of its fields.
+pub fn list(rows: &[RunRow], fields: &[RunField], header: bool) -> String {
+    let mut table = Table::new(fields.iter().map(|field| field.column()));
+    if header {
+        table.row(fields.iter().map(|field| field.name().to_uppercase()));
+    }
     for row in rows {
-        table.row([
-            row.run.clone(),
-            row.state.clone(),
-            row.attempts.to_string(),
-            duration(row.elapsed_s),
-            row.last(),
-        ]);
+        table.row(fields.iter().map(|field| row.field(*field)));
     }
     table.text("")
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
@@ -29,7 +30,7 @@ const MOST_EVIDENCE: usize = 200;
 const SCHEMA_VERSION: u32 = 1;
 
 /// A run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RunView {
     /// Name.
     pub run: String,
@@ -57,7 +58,7 @@ pub struct RunView {
 }
 
 /// An attempt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct AttemptView {
     /// Number, from 1.
     pub attempt: u32,
@@ -102,7 +103,8 @@ pub struct AttemptView {
     pub notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+/// Runs, and the exit code of the command that waited for them.
+#[derive(Serialize, JsonSchema)]
 pub struct RunsDocument<'a> {
     schema_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -315,6 +317,10 @@ impl AttemptView {
             let _ = write!(out, ": {headline}");
         }
         out.push('\n');
+        let measured = self.measured.as_ref().filter(|_| self.ended.is_some());
+        if let Some(used) = measured.and_then(measured::efficiency) {
+            let _ = writeln!(out, "      used {used}");
+        }
         let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
         if let Some(foreseen) = foreseen {
             let _ = writeln!(

@@ -1,20 +1,22 @@
 //! The values of a configuration that somebody chose.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::style::{DIM, NAME};
 use super::table::{Side, Table, TableCell};
 use crate::core::recipe::{Recipe, Resolved};
+use crate::view::report::WonValue;
 use oomctl_base::{Origin, Value};
 
 /// Every knob whose value is not the preset's own.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingsView<'a> {
     schema_version: u32,
     values: Vec<ChosenValue<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ChosenValue<'a> {
     knob: &'a str,
     value: &'a Value,
@@ -42,6 +44,17 @@ impl<'a> SettingsView<'a> {
             schema_version: 1,
             values: values.map(value).collect(),
         }
+    }
+
+    /// The same as cells of a report's table.
+    #[must_use]
+    pub fn won(&self) -> Vec<WonValue> {
+        let values = self.values.iter().map(|value| WonValue {
+            knob: value.knob.to_owned(),
+            value: value.value.to_string(),
+            origin: value.origin.to_string(),
+        });
+        values.collect()
     }
 
     /// For people.

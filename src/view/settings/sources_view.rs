@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{DIM, Paint};
@@ -37,7 +38,7 @@ pub struct SourceKnobs<'a> {
 }
 
 /// Where model and GPU are known from; nothing for what is unknown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct EstimateSources {
     model: Option<ModelSource>,
     gpu: Option<GpuSource>,
@@ -45,7 +46,7 @@ pub struct EstimateSources {
     gpu_unknown: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ModelSource {
     name: Option<String>,
     dimensions: BTreeMap<&'static str, Value>,
@@ -53,7 +54,7 @@ struct ModelSource {
     remarks: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct GpuSource {
     memory: String,
     from: String,

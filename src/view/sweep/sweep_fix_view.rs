@@ -1,5 +1,6 @@
 //! What `oomctl sweep fix` shows: each change with its reason.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::sweep::{Repair, SweepChange};
@@ -9,7 +10,7 @@ use oomctl_base::Value;
 const SCHEMA_VERSION: u32 = 1;
 
 /// What `sweep fix` changed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct FixView {
     schema_version: u32,
     sweep: String,
@@ -19,7 +20,7 @@ pub struct FixView {
     text: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ChangeView {
     change: &'static str,
     parameter: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::gib;
@@ -20,7 +21,7 @@ const SCHEMA_VERSION: u32 = 1;
 const SHOWN: usize = 40;
 
 /// One row: the run, where there is one, its values, and the verdict.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SweepRunRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
@@ -38,14 +39,14 @@ struct SweepRunRow {
 }
 
 /// How cells were drawn.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct DrawView {
     count: usize,
     seed: u64,
 }
 
 /// The runs of a sweep, and the cells that are refused.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct SweepSubmitView {
     sweep: String,
     /// Sizes of the job arrays.
@@ -63,8 +64,8 @@ pub struct SweepSubmitView {
 }
 
 /// The cells, and the runs that were made of them.
-#[derive(Serialize)]
-struct SweepSubmitDocument<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct SweepSubmitDocument<'a> {
     schema_version: u32,
     exit_code: Exit,
     #[serde(flatten)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, rounded};
@@ -18,7 +19,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// Findings that are worked out and shown.
 const FINDINGS: usize = 12;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct SweepTermView {
     pub(super) name: String,
     pub(super) gib: f64,
@@ -33,7 +34,7 @@ fn terms(terms: Vec<(String, f64)>) -> Vec<SweepTermView> {
 }
 
 /// One cell, or all that differ from it in nothing that matters.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct CellView {
     pub(super) values: BTreeMap<String, Value>,
     pub(super) verdict: CellVerdict,
@@ -42,7 +43,7 @@ pub(super) struct CellView {
 }
 
 /// What is wrong with some cells, and what would mend them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct SweepFinding {
     pub(super) cells: u64,
     pub(super) verdict: CellVerdict,
@@ -56,7 +57,7 @@ pub(super) struct SweepFinding {
     pub(super) together: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct CulpritView {
     pub(super) parameter: String,
     pub(super) value: Value,
@@ -65,14 +66,14 @@ pub(super) struct CulpritView {
     pub(super) gib_after: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct UnitView {
     pub(super) unit: String,
     pub(super) count: f64,
 }
 
 /// The verdict on a sweep.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct SweepView {
     pub(super) schema_version: u32,
     /// Of `sweep check`.

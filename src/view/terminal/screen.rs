@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anstream::stream::IsTerminal;
 
+use super::fold::{columns, folded};
 use super::print::terminal_safe;
 
 /// To the other screen, without a cursor and without lines that go on in the next; and back.
@@ -33,7 +34,8 @@ impl AlternateScreen {
 
     /// Draws a frame; false where the terminal is gone.
     pub fn draw(&mut self, text: &str) -> bool {
-        self.last = terminal_safe(text);
+        let text = terminal_safe(text);
+        self.last = folded(&text, columns().unwrap_or(80)).into_owned();
         let rows = rows();
         let mut stdout = std::io::stdout();
         let mut drawn = stdout.write_all(b"\x1b[H");

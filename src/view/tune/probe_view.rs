@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{odds, percent, rounded};
@@ -77,7 +78,7 @@ impl<'a> ProbeSession<'a> {
 }
 
 /// A probe that would be submitted.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct NextView<'a> {
     schema_version: u32,
     run: String,
@@ -117,7 +118,7 @@ pub struct Proposed {
 }
 
 /// A configuration that was run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ProbeRow {
     run: Option<String>,
     taken: Vec<String>,
@@ -134,7 +135,7 @@ struct ProbeRow {
 }
 
 /// What the probes showed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct ProbeView {
     schema_version: u32,
     of: String,
@@ -146,6 +147,7 @@ pub struct ProbeView {
     time_saved: f64,
     measured: bool,
     #[serde(serialize_with = "as_map")]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     values: Vec<(String, Value)>,
     yaml: Option<String>,
     command: Option<Vec<String>>,

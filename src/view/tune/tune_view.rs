@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::estimate_view::phase_name;
@@ -13,7 +14,7 @@ use crate::core::measure::Measured;
 use oomctl_base::Effect;
 
 /// The attempt that tuning starts from.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TuneStart {
     /// Its run.
     pub run: String,
@@ -33,7 +34,7 @@ impl TuneStart {
 }
 
 /// The proposal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TuneView {
     schema_version: u32,
     from: Option<TuneStart>,

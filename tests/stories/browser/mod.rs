@@ -27,6 +27,19 @@ const CUT_OFF: &str = "[...document.body.querySelectorAll('*')]
     .filter(e => !e.matches('.skip') && !e.parentElement.closest('figure, table, pre'))
     .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth)
     .map(e => e.outerHTML)";
+/// Pictures of which a part must be scrolled into view.
+const SCROLLED: &str = "[...document.querySelectorAll('figure')]
+    .filter(f => f.scrollWidth > f.clientWidth).map(f => f.getAttribute('aria-label'))";
+/// Words of a time line that lie on its bars or on each other.
+const OVERLAPPING: &str = "[...document.querySelectorAll('figure svg')].flatMap(svg => {
+        const words = [...svg.querySelectorAll('text')].filter(t => t.getBoundingClientRect().width > 0);
+        const marks = [...words, ...svg.querySelectorAll('rect')];
+        const hit = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        return words.filter(w => marks.some(m => m !== w
+            && (m.localName === 'rect' || m.textContent !== w.textContent)
+            && hit(w.getBoundingClientRect(), m.getBoundingClientRect())
+            && Math.abs(w.getBoundingClientRect().top - m.getBoundingClientRect().top) < 8)).map(w => w.textContent);
+    })";
 /// Which part has the focus, as its first words and whether it can be seen that it has.
 const FOCUSED: &str = "(e => e === document.body ? '' : [
         e.localName, e.getAttribute('aria-label') ?? e.innerText.trim().split('\\n')[0],
@@ -239,6 +252,8 @@ fn nothing_is_wider_than_a_telephone_or_a_window() {
                 "document.documentElement.scrollWidth > document.documentElement.clientWidth";
             assert_eq!(browser.value(wider), false, "{width}: {:?}", page.path());
             assert_eq!(browser.texts(CUT_OFF), [""; 0], "{width}");
+            assert_eq!(browser.texts(SCROLLED), [""; 0], "{width}");
+            assert_eq!(browser.texts(OVERLAPPING), [""; 0], "{width}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod sampled;
 mod tests;
 mod trend;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use judge::{ahead, judge};
@@ -19,7 +20,7 @@ use oomctl_base::units::Bytes;
 use trend::{TrendPoint, median};
 
 /// Which memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pool {
     /// Of a GPU.
@@ -29,7 +30,7 @@ pub enum Pool {
 }
 
 /// How memory came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoursePattern {
     /// It rises step by step, and nothing that the log prints explains it.
@@ -56,7 +57,7 @@ impl CoursePattern {
 }
 
 /// From where to where something went over the steps that were seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepSpan {
     /// The first step that counts.
     pub from_step: u64,
@@ -69,7 +70,7 @@ pub struct StepSpan {
 }
 
 /// What memory did over the steps of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCourse {
     /// How it came to its end, or is on the way there.
     pub pattern: CoursePattern,

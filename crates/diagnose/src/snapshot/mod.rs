@@ -10,6 +10,7 @@ mod owner;
 mod pickle;
 mod read;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::frame::Frame;
@@ -19,7 +20,7 @@ pub use owner::MemoryOwner;
 pub use pickle::PickleError;
 
 /// The memory of a GPU as PyTorch's allocator saw it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The file.
     pub file: String,
@@ -50,7 +51,7 @@ pub struct Snapshot {
 }
 
 /// What an owner held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The owner.
     pub owner: MemoryOwner,
@@ -59,7 +60,7 @@ pub struct Share {
 }
 
 /// What one line of the program held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocationSite {
     /// Its owner.
     pub owner: MemoryOwner,

@@ -8,6 +8,7 @@ mod holders;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::{Gpu, Machine, Process};
@@ -17,7 +18,7 @@ use oomctl_base::units::Bytes;
 const MOST: usize = 12;
 
 /// One thing that is wrong, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuAdvice {
     /// What kind of trouble it is.
     pub kind: Trouble,
@@ -30,7 +31,7 @@ pub struct GpuAdvice {
 }
 
 /// Kinds of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
     /// A GPU that does not answer any more.

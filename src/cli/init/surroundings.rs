@@ -1,0 +1,98 @@
+//! What lies around a new project: GPUs, Slurm, the active Python environment, scripts and data.
+
+use std::path::Path;
+
+use crate::core::adopt::version::active;
+use crate::io::installed::active_here;
+use crate::io::scheduler::slurm::{self, Slurm, SlurmCluster};
+use oomctl_diagnose::Versions;
+use oomctl_gpu::Gpu;
+use oomctl_gpu::nvml::Driver;
+
+/// Entries of a folder that are looked at.
+const MOST: usize = 1_000;
+/// Bytes of a file in which an #SBATCH line is looked for.
+const HEAD: u64 = 4_096;
+/// Endings of job scripts.
+const SCRIPTS: [&str; 4] = ["slurm", "sbatch", "sh", "job"];
+
+/// What was found.
+pub struct Surroundings {
+    /// GPUs of this machine, or why none are seen.
+    pub gpus: Result<Vec<Gpu>, String>,
+    /// What Slurm says, or why it says nothing.
+    pub slurm: Result<SlurmCluster, String>,
+    /// Folder of the active Python environment.
+    pub environment: Option<String>,
+    /// What is installed in it.
+    pub versions: Versions,
+    /// Job scripts, programs in Python, Parquet files and model folders, by their paths from the project.
+    pub scripts: Vec<String>,
+    pub programs: Vec<String>,
+    pub data: Vec<String>,
+    pub models: Vec<String>,
+}
+
+impl Surroundings {
+    /// Looks around a folder.
+    pub fn of(folder: &Path) -> Self {
+        let gpus = match Driver::open().and_then(|d| d.look()) {
+            Ok(machine) if machine.gpus.is_empty() => Err("the driver shows none".to_owned()),
+            Ok(machine) => Ok(machine.gpus),
+            Err(why) => Err(why.to_string()),
+        };
+        let slurm = match slurm::available() {
+            true => Slurm::new().cluster(),
+            false => Err("none (sbatch is not on PATH); jobs run on this machine".to_owned()),
+        };
+        let mut found = Self {
+            gpus,
+            slurm,
+            environment: active(|name| std::env::var(name).ok()),
+            versions: active_here(),
+            scripts: Vec::new(),
+            programs: Vec::new(),
+            data: Vec::new(),
+            models: Vec::new(),
+        };
+        found.look(folder, "");
+        for below in ["data", "datasets", "models", "scripts"] {
+            found.look(&folder.join(below), &format!("{below}/"));
+        }
+        found
+    }
+
+    fn look(&mut self, folder: &Path, before: &str) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().take(MOST);
+        let mut names: Vec<String> = entries
+            .filter_map(|e| e.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        for name in names {
+            let path = folder.join(&name);
+            let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+            let list = match ending {
+                "py" if before.is_empty() => &mut self.programs,
+                "parquet" => &mut self.data,
+                _ if SCRIPTS.contains(&ending) && is_job_script(&path) => &mut self.scripts,
+                _ if path.join("config.json").is_file() => &mut self.models,
+                _ => continue,
+            };
+            list.push(format!("{before}{name}"));
+        }
+    }
+
+    /// Memory of the smallest GPU here, as a knob takes it.
+    pub fn gpu_memory(&self) -> Option<String> {
+        let gpus = self.gpus.as_ref().ok()?.iter();
+        let smallest = gpus.map(|gpu| gpu.memory.total.0).min()?;
+        Some(format!("{}MiB", smallest >> 20))
+    }
+}
+
+fn is_job_script(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.is_ok() && head.windows(8).any(|bytes| bytes == b"\n#SBATCH")
+}
