@@ -101,7 +101,7 @@ enum CliCommand {
     Render(commands::render::RenderArgs),
     /// Estimate the GPU memory of a job before it runs
     Estimate(commands::estimate::EstimateArgs),
-    /// Measure the memory of a job or a program on phantom GPUs, without a GPU
+    /// Measure the memory of a job or program on phantom GPUs
     Measure(commands::measure::MeasureArgs),
     /// Show what would change after each out-of-memory
     #[command(alias = "adopt")]

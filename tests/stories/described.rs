@@ -105,7 +105,7 @@ fn every_command_prints_what_its_schema_says() {
         "#!/bin/bash\n#SBATCH --gpus=1\npython train.py --per_device_train_batch_size 8\n",
     );
     let local = ["--backend", "local"];
-    let calls: [(&[&str], &[&str]); 25] = [
+    let calls: [(&[&str], &[&str]); 24] = [
         (&["submit", "--watch"], &local),
         (&["submit", "-n"], &local),
         (&["submit", "-n", "--preset", "hf-trainer"], &["job.slurm"]),
@@ -122,7 +122,6 @@ fn every_command_prints_what_its_schema_says() {
         (&["presets"], &[]),
         (&["diagnose", "weaver-1"], &[]),
         (&["fix", "weaver-1"], &[]),
-        (&["adopt", "--preset", "hf-trainer"], &["job.slurm"]),
         (&["gpus"], &[]),
         (&["sweep", "check", "sweep.yaml"], &[]),
         (&["sweep", "fix", "sweep.yaml"], &[]),

@@ -25,7 +25,7 @@ pub struct JobProgram {
     /// Files that the scripts write before, by path.
     pub files: BTreeMap<String, String>,
     /// It plays one of several processes that a launcher which is left out would start.
-    pub one_process: bool,
+    pub plays_a_rank: bool,
     /// A number among a launcher's options is computed in the job.
     pub open_options: bool,
     /// What differs from the job's command.
@@ -45,7 +45,7 @@ impl Adoption<'_> {
             variables: BTreeMap::new(),
             folder: call.folder.clone(),
             files: BTreeMap::new(),
-            one_process: false,
+            plays_a_rank: false,
             open_options: false,
             replaced: Vec::new(),
         };
@@ -104,7 +104,7 @@ impl Adoption<'_> {
                 ));
             }
             MeasuredLauncher::OneProcess => {
-                made.one_process = true;
+                made.plays_a_rank = true;
                 made.say(format!("{program}: left out"));
             }
             MeasuredLauncher::LeftOut => {}

@@ -365,7 +365,7 @@ fn a_job_is_one_process_of_those_that_its_launchers_start() {
     assert_eq!(of_srun.words.join(" "), "python3 -m m --batch_size 4");
     assert_eq!(of_srun.folder.as_deref(), Some("sub"));
     assert_eq!(of_srun.variables["A"], "1");
-    assert!(of_srun.one_process && !of_srun.open_options);
+    assert!(of_srun.plays_a_rank && !of_srun.open_options);
     let nodes = "srun torchrun --nnodes $N --rdzv_endpoint=$(hostname):1 train.py --out x/$(date)";
     let of_torchrun = start(nodes);
     let words = "torchrun --nnodes 1 --rdzv_endpoint=1:1 train.py --out x/oomctl-measure";

@@ -159,7 +159,7 @@ pub fn measured(
     let resources = request.resources(rungs)?;
     let mut made = JobMeasure {
         gpus: resources.gpus / resources.nodes.max(1),
-        world: if program.one_process {
+        world: if program.plays_a_rank {
             resources.gpus
         } else {
             0

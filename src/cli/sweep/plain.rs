@@ -112,6 +112,15 @@ impl ProgramText {
             });
             self.put(&mut layer, knob, flags);
         }
+        // No launcher starts several of it: it is one process, on one GPU.
+        let alone = adoption.program().is_ok_and(|p| !p.plays_a_rank) && !call.one_process;
+        let gpus = preset.with_role(Role::GpusPerNode).next();
+        if let Some(knob) = gpus.filter(|_| alone) {
+            let origin = Origin::Flag {
+                text: COMMAND.to_owned(),
+            };
+            layer.set(&knob.name, Value::Int(1), origin);
+        }
         if let Some(name) = model_knob(preset) {
             let knob = StackKnob::bare(name, ValueKind::Text, Spelling::Flag(String::new()));
             let flags = stack.recognise.model.iter().map(String::as_str);
@@ -191,7 +200,7 @@ fn doubt(
             .any(|a| preset.knob(&a.name).is_some_and(|k| k.name == knob.name));
         swept || layers.iter().any(|l| l.settings.contains_key(&knob.name))
     };
-    let of_machine = [Role::GpusPerNode, Role::Nodes, Role::GradAccumulation].map(Some);
+    let of_machine = [Role::Nodes, Role::GradAccumulation].map(Some);
     let open = preset.knobs.iter().filter(|k| {
         let of_model = k.name.starts_with("model.") && k.role.is_none();
         asked.contains(&k.name) && !of_model && !of_machine.contains(&k.role) && !said(k)
