@@ -10,7 +10,7 @@ use super::explanation::with_patch;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::run_view::evidence;
-use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, before, table};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -98,10 +98,13 @@ impl PlanAfterView {
             let _ = writeln!(out, "  {line}");
         }
         let mut said = BTreeSet::new();
-        for (i, rung) in self.steps.iter().enumerate() {
-            let (title, effect) = (&rung.step.title, rung.step.effect.describe());
-            let _ = writeln!(out, "\n  {}  {title} ({effect})", rung.name());
-            out.push_str(&rung.text_after(before(self.now.as_ref(), &self.steps, i), &mut said));
+        let mut memory = self.now.as_ref();
+        for laps in self.laps() {
+            let (rung, effect) = (&laps[0], laps.iter().map(|lap| lap.step.effect).max());
+            let effect = effect.unwrap_or(rung.step.effect).describe();
+            let _ = writeln!(out, "\n  {}  {} ({effect})", rung.name(), rung.step.title);
+            out.push_str(&laps_text(laps, memory, &mut said));
+            memory = laps.last().and_then(|lap| lap.memory.as_ref());
         }
         match &self.shortfall {
             Some(shortfall) => {
@@ -127,10 +130,15 @@ impl PlanAfterView {
         out
     }
 
+    /// The steps, those of one rung together.
+    fn laps(&self) -> impl Iterator<Item = &[RungForecast]> {
+        self.steps.chunk_by(|a, b| a.step.rung == b.step.rung)
+    }
+
     /// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
     fn phases(&self, expects: &Expectation) -> String {
         let mut rows = vec![PhaseRow::new("  as it was".to_owned(), self.now.as_ref())];
-        let rungs = self.steps.iter();
+        let rungs = self.laps().filter_map(<[RungForecast]>::last);
         rows.extend(rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref())));
         rows.push(PhaseRow::expected("  after this log".to_owned(), expects));
         match table(&rows) {

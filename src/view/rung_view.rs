@@ -95,32 +95,8 @@ impl RungForecast {
         out
     }
 
-    /// The same after a failure, for which it is taken: what it frees in other phases is not told.
-    pub fn text_after<'a>(
-        &'a self,
-        before: Option<&MemoryForecast>,
-        said: &mut BTreeSet<&'a String>,
-    ) -> String {
-        let mut out = step_text(&self.step, said);
-        if let (Some(before), Some(after)) = (before, &self.memory)
-            && (after.phase != before.phase || after.shown() != before.shown())
-        {
-            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
-        }
-        out.push_str(&self.speed());
-        out
-    }
-
     fn speed(&self) -> String {
-        let mut out = String::new();
-        if let Some(slower) = self.slower {
-            let mut speed = format!("about {} slower", percent(slower));
-            if self.slower_so_far > slower {
-                let _ = write!(speed, ", {} by now", percent(self.slower_so_far));
-            }
-            let _ = writeln!(out, "       {}", Paint(DIM, &speed));
-        }
-        out
+        speed(self.slower, self.slower_so_far)
     }
 }
 
@@ -267,14 +243,62 @@ fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
 
 /// The changes and new remarks of a rung, one a line.
 fn step_text<'a>(step: &'a Step, said: &mut BTreeSet<&'a String>) -> String {
+    changes_text(&step.changes, &step.notes, said)
+}
+
+fn changes_text<'a>(
+    changes: &[Change],
+    notes: &'a [String],
+    said: &mut BTreeSet<&'a String>,
+) -> String {
     let mut out = String::new();
-    for line in change_lines(&step.changes) {
+    for line in change_lines(changes) {
         let _ = writeln!(out, "       {line}");
     }
-    for note in step.notes.iter().filter(|note| said.insert(note)) {
+    for note in notes.iter().filter(|note| said.insert(note)) {
         let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
     }
     out
+}
+
+fn speed(slower: Option<f64>, so_far: f64) -> String {
+    let Some(slower) = slower else {
+        return String::new();
+    };
+    let (slower, so_far) = (percent(slower), percent(so_far));
+    let mut speed = format!("about {slower} slower");
+    if so_far != slower {
+        let _ = write!(speed, ", {so_far} by now");
+    }
+    format!("       {}\n", Paint(DIM, &speed))
+}
+
+/// Laps of one rung after a failure, for which they are taken, as one: what they free in other phases is not told. The remarks are
+/// those of the last, which knows what was left in the end.
+pub fn laps_text<'a>(
+    laps: &'a [RungForecast],
+    before: Option<&MemoryForecast>,
+    said: &mut BTreeSet<&'a String>,
+) -> String {
+    let Some(last) = laps.last() else {
+        return String::new();
+    };
+    let mut changes: Vec<Change> = Vec::new();
+    for change in laps.iter().flat_map(|lap| &lap.step.changes) {
+        match changes.iter_mut().find(|c| c.knob == change.knob) {
+            Some(earlier) => earlier.to = change.to.clone(),
+            None => changes.push(change.clone()),
+        }
+    }
+    let mut out = changes_text(&changes, &last.step.notes, said);
+    if let (Some(before), Some(after)) = (before, &last.memory)
+        && (after.phase != before.phase || after.shown() != before.shown())
+    {
+        let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
+    }
+    let kept = laps.iter().filter_map(|lap| Some(1.0 - lap.slower?));
+    let kept = kept.reduce(|all, one| all * one);
+    out + &speed(kept.map(|kept| 1.0 - kept), last.slower_so_far)
 }
 
 /// The changes of a rung, one a line, with what each does to the experiment.

@@ -461,3 +461,33 @@ fn host_memory_of_a_program_that_nobody_knows_is_doubled_in_the_form_in_which_it
         }
     }
 }
+
+#[test]
+fn laps_of_one_rung_are_shown_as_one() {
+    let place = Place::bare();
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:h100:8\n#SBATCH --mem=800G\n\
+        python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \
+        data.max_prompt_length=1024 data.max_response_length=3072 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \
+        actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 \
+        actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16 \
+        actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.6 actor_rollout_ref.rollout.n=8 \
+        actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 trainer.nnodes=1\n";
+    place.write("job.sh", script);
+    let update = "/env/lib/python3.11/site-packages/verl/workers/actor/dp_actor.py update_policy";
+    place.write("job.err", &failure(&[(update, "loss.backward()")]));
+    let done = place.run(&["fix", "job.err", "job.sh"]).ends(0);
+    insta::assert_snapshot!(done.out);
+    let view = place
+        .run(&["fix", "--json", "job.err", "job.sh"])
+        .ends(0)
+        .json();
+    let rungs: Vec<&str> = view["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["rung"].as_str().unwrap())
+        .collect();
+    let mut names = rungs.clone();
+    names.dedup();
+    assert!(names.len() < rungs.len(), "{rungs:?}");
+}
