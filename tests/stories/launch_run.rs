@@ -111,6 +111,7 @@ fn a_run_whose_process_was_killed_is_not_carried_on_by_another() {
     let (_gpus, place) = trainer(0, "wait");
     let first = start(&place, &[], COMMAND);
     let pid = place.written("pid");
+    place.wait_for_fact("train-1", "submitted");
     first.kill();
     let running = place.run(&["status", "train-1"]).ends(0);
     assert!(running.out.contains("running"), "{}", running.told());
