@@ -65,6 +65,25 @@ fn a_turn_that_is_killed_or_doubled_neither_ends_the_watch_nor_submits_twice() {
 }
 
 #[test]
+fn a_cancelled_run_is_taken_up_again_by_watch_jobs() {
+    let Some(place) = Place::on(Cluster::Full, "relay-retried") else {
+        return;
+    };
+    place
+        .submit(&["--dataset", "diamonds-seed0"])
+        .expect_code(0);
+    place.oomctl(&["cancel", place.run()]).expect_code(0);
+    let told = place
+        .oomctl(&["retry", place.run(), "--supervise", "job"])
+        .expect_code(0);
+    told.says("watched by job");
+    succeeds(&place);
+    wait_for("no watch job is left", || {
+        watch_jobs(&place).is_empty().then_some(())
+    });
+}
+
+#[test]
 fn each_job_takes_its_turn_at_the_end_of_its_own_script() {
     let Some(place) = Place::on(Cluster::Full, "at-end") else {
         return;
