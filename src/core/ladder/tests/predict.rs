@@ -3,7 +3,7 @@
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
 use crate::core::ladder::{
-    Decision, Past, PastAttempt, Posterior, Priors, Shortfall, Step, ascend, predict,
+    ClimbContext, Decision, Past, PastAttempt, Posterior, Priors, Shortfall, Step, ascend, predict,
 };
 use crate::core::memory::spec_of;
 use crate::core::recipe::{Knob, Layer, LayerKind};
@@ -525,4 +525,45 @@ fn a_named_share_is_tried_alone_unless_the_trainer_is_sure_to_run_out_next() {
         assert!(has("gpu_memory_utilization"), "{knobs:?}");
         assert!(has("ppo_micro_batch_size_per_gpu"), "{knobs:?}");
     }
+}
+
+#[test]
+fn where_no_rung_is_left_the_values_between_the_rungs_are_tried() {
+    let stack = job(&[]);
+    let halve = stack
+        .preset
+        .ladder
+        .iter()
+        .filter(|r| r.rung == "halve-batches");
+    let ladder: Vec<_> = halve.cloned().collect();
+    let failure = died("actor_update");
+    let outlook = Priors {
+        profile: &stack.profile,
+        risk: 0.9,
+        past: Past::default(),
+    };
+    let ask = |rungs: &[Layer], whole_rungs: bool| {
+        let context = ClimbContext {
+            ladder: &ladder,
+            rungs,
+            whole_rungs,
+            ..stack.context()
+        };
+        ascend(&context, &outlook, Some(&failure)).unwrap()
+    };
+    let mut rungs: Vec<Layer> = Vec::new();
+    let last = loop {
+        match ask(&rungs, false) {
+            Decision::Climb { steps, .. } if steps.iter().all(|s| s.rung == "halve-batches") => {
+                rungs.extend(steps.into_iter().map(|s| s.layer));
+            }
+            other => break other,
+        }
+    };
+    let Decision::Climb { steps, .. } = last else {
+        panic!("given up: {last:?}");
+    };
+    assert_eq!(steps.last().unwrap().rung, "predict", "{steps:?}");
+    let whole = ask(&rungs, true);
+    assert!(matches!(whole, Decision::Exhausted { .. }), "{whole:?}");
 }
