@@ -23,9 +23,9 @@ const MOST_BYTES: u64 = 16 << 20;
 /// The most names without behaviour that are reported.
 const MOST_NAMES: usize = 64;
 
-/// How a program is measured.
-#[derive(Debug, Clone)]
-pub struct PhantomRun {
+/// A program, and what it finds.
+#[derive(Debug, Clone, Default)]
+pub struct PhantomProgram {
     /// The program and its words.
     pub command: Vec<String>,
     /// Variables that it gets beside those of this process.
@@ -38,6 +38,13 @@ pub struct PhantomRun {
     pub scratch: bool,
     /// What differs from the command that was asked for.
     pub replaced: Vec<String>,
+}
+
+/// How a program is measured.
+#[derive(Debug, Clone)]
+pub struct PhantomRun {
+    /// The program.
+    pub program: PhantomProgram,
     /// The GPUs.
     pub phantom: Phantom,
     /// End after this many optimizer steps.
@@ -79,13 +86,13 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
         .tempdir()?;
     prepare(folder.path())?;
     let wish = Sandboxed {
-        command: &asked.command,
-        folder: &asked.folder,
-        files: &asked.files,
+        command: &asked.program.command,
+        folder: &asked.program.folder,
+        files: &asked.program.files,
         host_bytes: asked.host_bytes,
     };
     let sandbox = Sandbox::new(&wish, folder.path())?;
-    if asked.scratch && !sandbox.scratch {
+    if asked.program.scratch && !sandbox.scratch {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             sandbox.said.join("; "),
@@ -97,10 +104,10 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     let command: Vec<String> = sandbox
         .words
         .iter()
-        .chain(&asked.command)
+        .chain(&asked.program.command)
         .cloned()
         .collect();
-    let mut replaced = [asked.replaced.clone(), sandbox.said].concat();
+    let mut replaced = [asked.program.replaced.clone(), sandbox.said].concat();
     let inbox = Inbox::default();
     ears.add(inbox.listener());
     let start = Instant::now();
@@ -160,7 +167,7 @@ fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(Str
         Some(rest) => format!("{}:{rest}", path("python")),
         None => path("python"),
     };
-    let mut all: Vec<(String, String)> = asked.variables.clone();
+    let mut all: Vec<(String, String)> = asked.program.variables.clone();
     all.extend(phantom);
     let mut add = |name: &str, value: String| all.push((name.to_owned(), value));
     add("PYTHONPATH", python);
@@ -196,7 +203,7 @@ fn environment(asked: &PhantomRun, folder: &Path, network_off: bool) -> Vec<(Str
 
 /// A variable as the program has it.
 fn value_of(asked: &PhantomRun, name: &str) -> Option<String> {
-    let mut given = asked.variables.iter().rev();
+    let mut given = asked.program.variables.iter().rev();
     let given = given.find(|(known, _)| known == name);
     given.map_or_else(
         || std::env::var(name).ok(),
@@ -210,11 +217,15 @@ fn value_of(asked: &PhantomRun, name: &str) -> Option<String> {
 /// There is none, or it cannot be executed.
 pub fn program(asked: &PhantomRun) -> io::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
-    let name = asked.command.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = asked
+        .program
+        .command
+        .first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
     let places: Vec<PathBuf> = match name.contains('/') {
-        true => vec![asked.folder.join(name)],
+        true => vec![asked.program.folder.join(name)],
         false => std::env::split_paths(&value_of(asked, "PATH").unwrap_or_default())
-            .map(|folder| asked.folder.join(folder).join(name))
+            .map(|folder| asked.program.folder.join(folder).join(name))
             .collect(),
     };
     let mut found = io::ErrorKind::NotFound;

@@ -17,41 +17,19 @@ const MOST_PLACES: usize = 16;
 const SHARE_OF_FILES: u64 = 4;
 /// The name of the script that sets the sandbox up.
 const SCRIPT: &str = "start.sh";
-/// A mount, a network and a process table of its own; the second is for users who are not root.
-const WHOLE: [&[&str]; 2] = [
-    &[
-        "unshare",
-        "--mount",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "--",
-    ],
-    &[
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "--",
-    ],
+/// What is the program's own: its mounts, its network, its processes; or its network alone.
+const WHOLE: [&str; 6] = [
+    "--mount",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
 ];
-/// A network of its own alone.
-const NETWORK: [&[&str]; 2] = [
-    &["unshare", "--net", "--"],
-    &[
-        "unshare",
-        "--map-current-user",
-        "--keep-caps",
-        "--net",
-        "--",
-    ],
-];
+const NETWORK: [&str; 1] = ["--net"];
+/// How each is asked for as root, and as another user.
+const WHOLE_AS: [&[&str]; 2] = [&[], &["--map-root-user"]];
+const NETWORK_AS: [&[&str]; 2] = [&[], &["--map-current-user", "--keep-caps"]];
 
 /// What is run in it.
 #[derive(Debug, Clone, Copy)]
@@ -92,20 +70,20 @@ impl Sandbox {
         if refused.is_none() {
             fs::write(&script, setup(asked, folder, &places)?)?;
         }
-        let start = |words: &&[&str]| {
-            let mut words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let start = |user: &&[&str]| {
+            let mut words = unshare(user, &WHOLE);
             words.extend(["sh".to_owned(), script.display().to_string()]);
             words
         };
-        let whole = WHOLE
+        let whole = WHOLE_AS
             .iter()
             .map(start)
             .find(|words| refused.is_none() && works(words));
         made.scratch = whole.is_some();
         let network = || {
-            NETWORK
+            NETWORK_AS
                 .iter()
-                .map(|words| owned(words))
+                .map(|user| unshare(user, &NETWORK))
                 .find(|words| works(words))
         };
         made.words = whole.or_else(network).unwrap_or_default();
@@ -137,6 +115,10 @@ impl Sandbox {
         };
         self.said.extend([network.to_owned(), files]);
     }
+}
+
+fn unshare(user: &[&str], own: &[&str]) -> Vec<String> {
+    owned(&[&["unshare"], user, own, &["--"]].concat())
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

@@ -65,7 +65,7 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
 }
 
 fn not_started(asked: &PhantomRun, error: &std::io::Error) -> CommandFailure {
-    let program = asked.command.first().map_or("", String::as_str);
+    let program = asked.program.command.first().map_or("", String::as_str);
     match error.kind() {
         ErrorKind::NotFound => {
             CommandFailure::new(Exit::NotFound, format!("there is no program {program}")).hint(

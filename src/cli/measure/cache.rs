@@ -8,7 +8,7 @@ use crate::core::measure::PhantomSummary;
 use crate::drive::sha256;
 use crate::io::files::{Access, make_private_dir, read_text, write_atomic};
 use crate::io::installed::packages;
-use crate::io::phantom::{PhantomRun, program};
+use crate::io::phantom::{PhantomProgram, PhantomRun, program};
 use crate::view::CommandFailure;
 
 /// Files of the program that are hashed at most.
@@ -18,11 +18,14 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// Where a measurement is kept: named by the program's words, variables and texts, its packages, the card, and our version.
 pub fn place(session: &Session, asked: &PhantomRun) -> PathBuf {
-    let PhantomRun {
+    let PhantomProgram {
         command,
         variables,
         folder,
         files,
+        ..
+    } = &asked.program;
+    let PhantomRun {
         phantom,
         steps,
         world,
@@ -56,16 +59,17 @@ pub fn place(session: &Session, asked: &PhantomRun) -> PathBuf {
 /// The Python files beside the program and in its folder, and the files that its words name, or that lie in a folder which they name.
 fn texts(asked: &PhantomRun) -> Vec<PathBuf> {
     let words = asked
+        .program
         .command
         .iter()
         .skip(1)
         .flat_map(|word| word.split('='));
-    let named: Vec<PathBuf> = words.map(|word| asked.folder.join(word)).collect();
+    let named: Vec<PathBuf> = words.map(|word| asked.program.folder.join(word)).collect();
     let beside = named
         .iter()
         .filter_map(|path| path.parent())
         .map(Path::to_owned);
-    let mut folders: Vec<PathBuf> = vec![asked.folder.clone()];
+    let mut folders: Vec<PathBuf> = vec![asked.program.folder.clone()];
     folders.extend(beside.filter(|folder| folder.is_dir()));
     folders.sort();
     folders.dedup();

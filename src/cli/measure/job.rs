@@ -16,6 +16,7 @@ use crate::core::render::AttemptPlace;
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::files::{Access, write_atomic};
+use crate::io::phantom::PhantomProgram;
 use crate::view::CommandFailure;
 use oomctl_base::units::Bytes;
 use oomctl_base::{Role, Value};
@@ -28,18 +29,8 @@ const OF_COMMAND: &str = "h100";
 /// What a job is measured as.
 #[derive(Default)]
 pub struct JobMeasure {
-    /// The program.
-    pub command: Vec<String>,
-    /// Variables of its environment.
-    pub variables: Vec<(String, String)>,
-    /// The folder in which it runs.
-    pub folder: PathBuf,
-    /// Files that its scripts would write, and those that are changed.
-    pub files: Vec<(PathBuf, String)>,
-    /// What it writes must not stay.
-    pub scratch: bool,
-    /// What differs from the job.
-    pub replaced: Vec<String>,
+    /// Its program, with the files that its scripts would write, and those that are changed.
+    pub program: PhantomProgram,
     /// GPUs of a node; 0 where the job asks for none.
     pub gpus: u64,
     /// Processes of the job, where no launcher that is run says how many; 0 where one does.
@@ -61,8 +52,11 @@ impl JobMeasure {
             CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
         })?;
         Ok(Self {
-            command: command.to_vec(),
-            folder,
+            program: PhantomProgram {
+                command: command.to_vec(),
+                folder,
+                ..PhantomProgram::default()
+            },
             gpus: 1,
             gpu_type: Some(OF_COMMAND.to_owned()),
             ..Self::default()
@@ -157,7 +151,7 @@ pub fn measured(
             .hint("`oomctl measure -- COMMAND` measures a command that you give")
     })?;
     let resources = request.resources(rungs)?;
-    let mut made = JobMeasure {
+    let mut job = JobMeasure {
         gpus: resources.gpus / resources.nodes.max(1),
         world: if program.plays_a_rank {
             resources.gpus
@@ -172,10 +166,10 @@ pub fn measured(
         gpu_type: with_role(request, rungs, Role::GpuType),
         gpu_memory: gpu_memory(request, rungs),
         _rendered: rendered,
-        ..started(program, &read, &adoption)
+        program: started(program, &read, &adoption),
     };
-    made.files.extend(changed);
-    Ok(made)
+    job.program.files.extend(changed);
+    Ok(job)
 }
 
 /// What a preset's templates render, read like a script.
@@ -220,7 +214,7 @@ fn render(
 }
 
 /// A program in the environment of its scripts.
-fn started(program: JobProgram, read: &Read, adoption: &Adoption<'_>) -> JobMeasure {
+fn started(program: JobProgram, read: &Read, adoption: &Adoption<'_>) -> PhantomProgram {
     let mut variables: Vec<(String, String)> = program.variables.into_iter().collect();
     let mut replaced = program.replaced;
     let places = environments(&adoption.reading, &read.submission);
@@ -248,14 +242,13 @@ fn started(program: JobProgram, read: &Read, adoption: &Adoption<'_>) -> JobMeas
         .files
         .iter()
         .map(|(path, text)| (at(path), text.clone()));
-    JobMeasure {
+    PhantomProgram {
         command: program.words,
         variables,
         files: files.collect(),
         folder,
         replaced,
         scratch: true,
-        ..JobMeasure::default()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::{Args, Command, FromArgMatches};
+
 use super::card::card;
 use super::job::JobMeasure;
 use crate::cli::request::known::LookupTables;
@@ -11,15 +13,8 @@ use crate::view::CommandFailure;
 use oomctl_base::units::{Bytes, parse_duration_s};
 use oomctl_phantom::Phantom;
 
-/// Steps that are measured: the second has the optimizer's states.
-const STEPS: u32 = 2;
-/// The longest time, in seconds.
-const TIME_S: u64 = 600;
-/// The most memory of this machine.
-const HOST: Bytes = Bytes(16 << 30);
-
 /// The card, the ranks, the limits.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 pub struct MeasureOptions {
     /// The type of GPU that the phantom is, by its GRES type or product name [default: the job's; h100 for a command]
     #[arg(long, value_name = "TYPE")]
@@ -51,18 +46,12 @@ pub struct MeasureOptions {
 }
 
 impl Default for MeasureOptions {
+    /// What they are where no option is given.
     fn default() -> Self {
-        Self {
-            gpu_type: None,
-            gpu_memory: None,
-            gpus: None,
-            world: None,
-            steps: STEPS,
-            context: Bytes(0),
-            ones: false,
-            time_limit: TIME_S,
-            host_memory: HOST,
-        }
+        let none = Self::augment_args(Command::new("measure").no_binary_name(true));
+        let none = none.try_get_matches_from([""; 0]);
+        none.and_then(|none| Self::from_arg_matches(&none))
+            .expect("every option has a default")
     }
 }
 
@@ -85,12 +74,7 @@ impl MeasureOptions {
             _ => count(of_job),
         };
         Ok(PhantomRun {
-            command: job.command.clone(),
-            variables: job.variables.clone(),
-            folder: job.folder.clone(),
-            files: job.files.clone(),
-            scratch: job.scratch,
-            replaced: job.replaced.clone(),
+            program: job.program.clone(),
             phantom: Phantom {
                 card: card(&known, gpu_type, memory, self.context)?,
                 devices: u16::try_from(gpus.clamp(1, 64)).unwrap_or(1),

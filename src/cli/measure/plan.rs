@@ -84,7 +84,10 @@ fn summary(
     };
     let ran = run_on_phantom(asked, silent, ears);
     let ran = ran.map_err(|e| {
-        CommandFailure::refused(format!("{} cannot be started: {e}", asked.command[0]))
+        CommandFailure::refused(format!(
+            "{} cannot be started: {e}",
+            asked.program.command[0]
+        ))
     })?;
     let record = PhantomRecord::fullest(ran.records);
     let end: PhantomEnd = ran.end;

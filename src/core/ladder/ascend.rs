@@ -10,8 +10,8 @@ use super::past::Priors;
 use super::posterior::Posterior;
 use super::predict::predict;
 use crate::core::recipe::Layer;
+use oomctl_base::Refusal;
 use oomctl_base::units::GIB;
-use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
 
 /// The answer to `failure`: the rungs, in the declared order, after which the next attempt fits with the
@@ -32,30 +32,17 @@ pub fn ascend(
     };
     let first = view.first(failure, &failed)?;
     let decision = view.ascended(first, &posterior, failure, &failed)?;
-    let Decision::Exhausted { skipped, .. } = &decision else {
+    let skipped = match &decision {
+        Decision::Exhausted { skipped, .. } if !context.whole_rungs => skipped,
+        _ => return Ok(decision),
+    };
+    let allowed =
+        |finer: &Decision| context.policy != Policy::SameMath || !finer.changes_training();
+    let Some(mut finer) = predict(context, outlook, failure)?.filter(allowed) else {
         return Ok(decision);
     };
-    if context.whole_rungs {
-        return Ok(decision);
-    }
-    let finer = predict(context, outlook, failure)?;
-    let finer = finer.filter(|finer| allows(context.policy, finer));
-    Ok(finer.map_or_else(
-        || decision.clone(),
-        |mut finer| {
-            finer.skipped_mut().clone_from(skipped);
-            finer
-        },
-    ))
-}
-
-/// Whether a decision keeps to a policy.
-fn allows(policy: Policy, decision: &Decision) -> bool {
-    let trains = |step: &Step| step.effect == Effect::ChangesTraining;
-    match decision {
-        Decision::Climb { steps, .. } => policy != Policy::SameMath || !steps.iter().any(trains),
-        Decision::Exhausted { .. } => true,
-    }
+    finer.skipped_mut().clone_from(skipped);
+    Ok(finer)
 }
 
 impl Ascent<'_> {

@@ -138,6 +138,13 @@ impl Decision {
         }
     }
 
+    /// Whether it makes another experiment of the job.
+    #[must_use]
+    pub fn changes_training(&self) -> bool {
+        let trains = |step: &Step| step.effect == Effect::ChangesTraining;
+        matches!(self, Self::Climb { steps, .. } if steps.iter().any(trains))
+    }
+
     /// The rungs that were passed over.
     pub fn skipped_mut(&mut self) -> &mut Vec<Skipped> {
         match self {

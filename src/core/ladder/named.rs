@@ -2,12 +2,12 @@
 
 use super::ascent::FAIR;
 use super::ascent::{Ascent, FailedAttempt};
-use super::decision::{Decision, Step};
+use super::decision::Decision;
 use super::enough::RemedyMatch;
 use super::incident::FailureContext;
 use super::posterior::Posterior;
 use super::remedies::Remedies;
-use oomctl_base::{Effect, Refusal};
+use oomctl_base::Refusal;
 use oomctl_diagnose::{Class, Incident};
 
 /// The ladder's decision, where the failure names its first rung.
@@ -78,13 +78,11 @@ impl NamedRemedy {
 /// Whether a decision fits with this probability and leaves the experiment as it is.
 fn fits(decision: &Decision, probability: f64) -> bool {
     let Decision::Climb {
-        steps,
         expects: Some(expects),
         ..
     } = decision
     else {
         return false;
     };
-    let trains = |step: &Step| step.effect == Effect::ChangesTraining;
-    expects.fits_probability >= probability && !steps.iter().any(trains)
+    expects.fits_probability >= probability && !decision.changes_training()
 }
