@@ -283,12 +283,12 @@ impl ScriptView {
         match &self.now {
             Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
             Some(now) => format!(
-                "{}. Say with --set, to see whether it fits: {open}",
+                "{}. Say with --set before SCRIPT, to see whether it fits: {open}",
                 now.now()
             ),
             None if self.asked.iter().any(|a| a.needed) => {
                 format!(
-                    "memory unknown. Say with --set NAME=VALUE what the script leaves open: {open}"
+                    "memory unknown. Say with --set NAME=VALUE before SCRIPT what the script leaves open: {open}"
                 )
             }
             None => match &self.preset {

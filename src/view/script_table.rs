@@ -334,6 +334,11 @@ impl<'a> ChangeRow<'a> {
                 (false, [first, .., last]) => format!("{first} -> {last}"),
                 _ => values.join(" -> "),
             };
+            // The end of a long name says what it is.
+            let knob = match display_width(knob) < room {
+                true => *knob,
+                false => knob.rsplit('.').next().unwrap_or(knob),
+            };
             format!("{knob} {values}")
         };
         let rest = |left: usize| match left {

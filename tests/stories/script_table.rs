@@ -222,7 +222,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
     ]
     .concat();
     let plan = place.run(&plan).ends(0);
-    plan.says(&["; attempt 4 fits", "several rungs at"]);
+    plan.says(&["; attempt 2 fits", "assumed: each attempt dies where"]);
     // What the script gives is changed there; a word that no preset has, or an impossible one, is refused.
     for (set, says) in [
         (

@@ -84,7 +84,7 @@ pub const TERMS: &[About] = &[
     about(
         "gathered weight",
         "parameters of the largest weight x bytes as it is stored, and in 16 bits",
-        "verl 0.9.1, FSDPEngine.get_per_tensor_param",
+        "PyTorch DTensor.full_tensor in the weight sync",
     ),
     about(
         "gathered layers",

@@ -35,7 +35,10 @@ const NOT_TAKEN: [&str; 7] = [
 const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 6] = [
+const OURS: [&str; 9] = [
+    "--set",
+    "--all",
+    "--measure",
     "--watch",
     "--yes",
     "--dry-run",

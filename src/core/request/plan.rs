@@ -60,17 +60,25 @@ impl Request {
         let mut attempts = 1..=most;
         std::iter::from_fn(move || {
             let attempt = attempts.next().filter(|_| !is_over)?;
-            let decision = match self.foreseen(&taken) {
-                Some(incident) => {
+            let foreseen = self.foreseen(&taken);
+            let decision = match &foreseen {
+                Some((incident, true)) => {
                     let past = Past {
                         earlier: &earlier,
                         ..Past::default()
                     };
-                    let decision = self.ascend(&taken, past, Some(&incident), attempt);
-                    earlier.push(PastAttempt::new(taken.clone(), incident, Vec::new()));
+                    let decision = self.ascend(&taken, past, Some(incident), attempt);
+                    earlier.push(PastAttempt::new(
+                        taken.clone(),
+                        incident.clone(),
+                        Vec::new(),
+                    ));
                     decision
                 }
-                None => self.climb_down(&taken, attempt),
+                other => {
+                    let incident = other.as_ref().map(|(incident, _)| incident);
+                    self.climb_down(&taken, attempt, incident)
+                }
             };
             match &decision {
                 Ok(Decision::Climb { steps, .. }) => {
@@ -82,23 +90,33 @@ impl Request {
         })
     }
 
-    /// The failure that is to be expected with these rungs; `None` where the memory model cannot be asked.
-    fn foreseen(&self, taken: &[Layer]) -> Option<Incident> {
-        let fullest = self.memory(taken)?.phase.word();
-        Some(Incident {
-            phase: fullest,
+    /// The failure that is to be expected with these rungs, and whether the memory model decides what answers it. Where it
+    /// expects them to fit and they do not, it is wrong: what is left of the ladder is shown singly. `None` where the model
+    /// cannot be asked.
+    fn foreseen(&self, taken: &[Layer]) -> Option<(Incident, bool)> {
+        let estimate = self.memory(taken)?;
+        let incident = Incident {
+            phase: estimate.phase.word(),
             ..Incident::bare("cuda_oom", Class::GpuOom)
-        })
+        };
+        let open = |fits: f64| fits < self.inputs().risk;
+        let decides = estimate.fits_probability.is_some_and(open) && !self.inputs().one_rung;
+        Some((incident, decides))
     }
 
     /// The next rung, past those after which no phase needs less: the supervisor passes them over, too.
-    fn climb_down(&self, taken: &[Layer], attempt: u32) -> Result<Decision, Refusal> {
+    fn climb_down(
+        &self,
+        taken: &[Layer],
+        attempt: u32,
+        incident: Option<&Incident>,
+    ) -> Result<Decision, Refusal> {
         let mut ladder = self.inputs().ladder.to_vec();
         let mut in_vain: Vec<Skipped> = Vec::new();
         loop {
             let mut decision = self.decided(taken, attempt, |context| {
                 let ladder = &ladder;
-                climb(&ClimbContext { ladder, ..*context }, None)
+                climb(&ClimbContext { ladder, ..*context }, incident)
             })?;
             let first = match &decision {
                 Decision::Climb { steps, .. } => steps.first(),
