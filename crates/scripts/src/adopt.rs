@@ -309,7 +309,16 @@ fn look_inside(reading: &mut Reading, at: usize, given: SubmissionContext<'_>, s
     add_inner(reading, at, given.files, &stack.recognise, &keys);
     let shipped = &stack.recognise.configs;
     let call = &mut reading.calls[at];
-    call.unread.retain(|name| !shipped.contains(name));
+    // A file of data that an option names is none of settings, whatever its ending.
+    let (options, recognise) = (&call.unread_options, &stack.recognise);
+    let of_data = |name: &String| {
+        let option = options.get(name).filter(|option| !option.is_empty());
+        option.is_some_and(|o| {
+            recognise.is_indifferent(o) || recognise.is_indifferent(&format!("--{o}"))
+        })
+    };
+    call.unread
+        .retain(|name| !shipped.contains(name) && !of_data(name));
     let read = call.settings.len() + call.all_unread().count();
     if read == 0 && stack.is_told_by_files() {
         let program = call.program.as_deref().unwrap_or("the program");

@@ -81,6 +81,7 @@ mod tests {
             recognise: Recognise {
                 modules: vec!["m".to_owned()],
                 file_keys: vec!["deepspeed".to_owned()],
+                indifferent: vec!["data_path".to_owned()],
                 ..Recognise::default()
             },
             knobs: vec![
@@ -133,5 +134,11 @@ mod tests {
         let library = "python -m m --x 1 --deepspeed ds.json\n";
         check(library, true, [None, None, None, d]);
         check(library, false, [None, d, d, d]);
+        check("python -m m --x 1 --data-path a.json\n", false, [None; 4]);
+        check(
+            "python -m m --x 1 --other a.json\n",
+            false,
+            [Some("a.json"); 4],
+        );
     }
 }

@@ -177,11 +177,11 @@ mod tests {
             told("0.22.0.dev0", "trl/__init__.py", Proximity::Imported),
         ];
         let known = KnownVersion::of(&file, &all);
-        assert_eq!(known.version().as_deref(), Some("0.22.0"));
+        assert_eq!(known.version(&file).as_deref(), Some("0.22.0"));
         let said = "TRL 0.22.0.dev0, as trl/__init__.py says (but env/trl-0.21.0.dist-info says 0.21.0), treated as 0.22.0";
         assert_eq!(known.describe(&file).as_deref(), Some(said));
         assert_eq!(
-            KnownVersion::of(&file, &all[..2]).version().as_deref(),
+            KnownVersion::of(&file, &all[..2]).version(&file).as_deref(),
             Some("0.21.0")
         );
     }
