@@ -98,8 +98,8 @@ pub fn with_mib(text: &str) -> String {
     }
 }
 
-/// Bytes as Slurm's `--mem` takes them: whole mebibytes within them, and one at least where there are any, for `0M`
-/// is all memory of a node.
+/// Bytes as Slurm's `--mem` takes them: whole mebibytes within them, whole gibibytes where that is the same, and one
+/// mebibyte at least where there are any, for `0M` is all memory of a node.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
@@ -108,7 +108,11 @@ pub fn with_mib(text: &str) -> String {
 )]
 pub fn slurm_mem(bytes: f64) -> String {
     let least = if bytes > 0.0 { 1 } else { 0 };
-    format!("{}M", ((bytes / 1_048_576.0).floor() as u64).max(least))
+    let mib = ((bytes / 1_048_576.0).floor() as u64).max(least);
+    match mib % 1024 {
+        0 if mib > 0 => format!("{}G", mib / 1024),
+        _ => format!("{mib}M"),
+    }
 }
 
 impl std::fmt::Display for Bytes {
