@@ -429,7 +429,7 @@ fn host_memory_of_a_program_that_nobody_knows_is_doubled_in_the_form_in_which_it
         (&["--mem=16G"], Some("--mem=32G")),
         (
             &["--mem-per-cpu=4G", "--cpus-per-task=8"],
-            Some("--mem-per-cpu=8192M"),
+            Some("--mem-per-cpu=8G"),
         ),
         (
             &["--ntasks=4", "--nodes=2", "--mem-per-cpu=3001"],
