@@ -4,14 +4,17 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::handle::Handle;
+use super::handle::{Handle, log_paths};
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::{DriveError, perform, prepare};
+use crate::core::adopt::version::MAX_LOG;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
+use crate::core::request::VersionInLog;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
+use crate::io::window::head;
 use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
@@ -157,6 +160,10 @@ fn drain(
             observer,
         )?;
     }
+    if let Some(found) = version(handle) {
+        let seen = AttemptEvent::VersionSeen(found);
+        handle.feed(&Event::Attempt(attempt, seen), now, observer)?;
+    }
     if complete {
         handle.see_snapshot(&mut incident);
     }
@@ -179,6 +186,19 @@ fn drain(
         handle.close_logs(attempt);
     }
     Ok(())
+}
+
+/// The framework's version, where it was assumed and the logs name it.
+fn version(handle: &Handle) -> Option<VersionInLog> {
+    let request = &handle.run.request;
+    let attempt = handle
+        .run
+        .history
+        .attempt()
+        .filter(|_| request.assumes_version())?;
+    let logs = log_paths(&handle.folder, attempt).into_iter();
+    let heads = logs.filter_map(|log| Some((log.display().to_string(), head(&log, MAX_LOG).ok()?)));
+    request.version_in(&heads.collect::<Vec<_>>())
 }
 
 /// What the memory of the fullest GPU did over the steps, by the sampler beside the job.

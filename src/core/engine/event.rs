@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::fact::LogEnd;
 use super::foreseen::Rising;
 use crate::core::measure::Measured;
+use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 use oomctl_diagnose::{Class, Incident, Link, Progress};
 
@@ -95,6 +96,8 @@ pub enum AttemptEvent {
     },
     /// A log names this page of a tracker.
     LinkSeen(Link),
+    /// A log names the version of the framework that was assumed so far.
+    VersionSeen(VersionInLog),
     /// The files of an attempt cannot be made, and why.
     PrepareRefused(String),
     /// The scheduler accepted.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use crate::core::measure::Measured;
+use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobRef, JobStatus, Token};
 use oomctl_diagnose::{Incident, Link, Progress};
 
@@ -293,6 +294,13 @@ pub enum Fact {
         /// The page.
         link: Link,
     },
+    /// A log names the version of the framework, for which the scripts are read from here on.
+    VersionFound {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The version.
+        found: VersionInLog,
+    },
     /// What happened up to a fact is about to be told to those who do not watch. Written before it is told, so that
     /// nothing is told twice.
     Noticed {
@@ -352,6 +360,7 @@ impl Fact {
         "decided",
         "finished",
         "linked",
+        "version_found",
         "noticed",
     ];
 }
