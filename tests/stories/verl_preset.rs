@@ -534,7 +534,7 @@ fn the_users_case_moves_as_the_design_card_says() {
             "halve-batches-again: train_batch_size 512 -> 256, ppo_mini_batch_size 128 -> 64, ppo_micro_batch_size_per_gpu 16 -> 8, ref.log_prob_micro_batch_size_per_gpu 16 -> 8, rollout.log_prob_micro_batch_size_per_gpu 16 -> 8",
             "smaller-rollout-share: gpu_memory_utilization 0.6 -> 0.4",
             "shorter-responses: max_response_length 1024 -> 512, rollout.max_model_len 2048 -> 1536",
-            "more-gpus: cpus_per_task 96 -> 192, mem 1030542M -> 1900G, n_gpus_per_node 4 -> 8",
+            "more-gpus: cpus_per_task 96 -> 192, mem 1030542M -> 1945600M, n_gpus_per_node 4 -> 8",
         ]
     );
 }

@@ -259,9 +259,9 @@ const COUNTS: [i64; 20] = [
     1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048, 4096,
 ];
 /// Those that stand for all of several knobs together: each divides another or does not.
-const FEW_COUNTS: [i64; 5] = [1, 2, 3, 4, 8];
+const FEW_COUNTS: [i64; 4] = [1, 2, 3, 8];
 /// Combinations of values that are asked for at most.
-const MOST_WORLDS: usize = 1024;
+const MOST_WORLDS: usize = 2048;
 
 /// Values of all knobs that are not known, by name.
 pub(super) type World = Vec<(String, Value)>;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior, Value as Jinja};
 
 use oomctl_base::Value;
-use oomctl_base::units::{Bytes, parse_duration_s, slurm_mem_of_people};
+use oomctl_base::units::{Bytes, parse_duration_s, slurm_mem};
 
 pub use scope::Scope;
 
@@ -46,7 +46,7 @@ pub fn environment(version: Option<&semver::Version>) -> Environment<'static> {
     env.add_function("seconds", |text: String| {
         parse_duration_s(&text).map_err(bad)
     });
-    env.add_function("mib", slurm_mem_of_people);
+    env.add_function("mib", slurm_mem);
     env
 }
 
