@@ -77,6 +77,7 @@ mod tab;
 mod templates;
 mod torchrun_preset;
 mod tuning;
+mod unseen;
 mod upgrade;
 mod verl_legality;
 mod verl_preset;

@@ -92,6 +92,9 @@ pub struct Incident {
     /// Where the program was: the innermost frame of the user's own code, or else the innermost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Frame>,
+    /// The innermost frame of the traceback, as `path/file.py:function`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub innermost: Option<String>,
     /// The latest line that showed progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_line: Option<String>,
@@ -150,6 +153,7 @@ impl Incident {
             course: None,
             exception: None,
             frame: None,
+            innermost: None,
             progress_line: None,
             exit: None,
             last_lines: Vec::new(),

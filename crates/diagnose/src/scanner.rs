@@ -246,7 +246,12 @@ impl Scanner {
 
     /// An incident with the bugs that it is, or may be.
     fn naming_bugs(&self, mut incident: Incident) -> Incident {
-        let Some(bugs) = self.bugs.filter(|_| incident.class != Class::NotOom) else {
+        if incident.class == Class::NotOom {
+            return incident;
+        }
+        let trace = self.trace(&incident);
+        incident.innermost = trace.last().cloned();
+        let Some(bugs) = self.bugs else {
             return incident;
         };
         let mut versions = Versions::default();
@@ -254,14 +259,18 @@ impl Scanner {
             versions.and(&source.text.versions);
         }
         versions.or(&self.installed);
+        incident.known_bugs = bugs().of(&self.own_bugs, &incident, trace, &versions);
+        incident
+    }
+
+    /// The frames of the traceback of an incident's root, the outermost first.
+    fn trace(&self, incident: &Incident) -> &[String] {
         let root = incident.evidence.first();
         let mut events = self.events.iter();
         let event = root.and_then(|root| {
             events.find(|e| e.offset == root.offset && self.sources[e.source].name == root.file)
         });
-        let trace = event.map_or(&[][..], |event| &event.trace);
-        incident.known_bugs = bugs().of(&self.own_bugs, &incident, trace, &versions);
-        incident
+        event.map_or(&[][..], |event| &event.trace)
     }
 
     fn findings(&self) -> Findings<'_> {

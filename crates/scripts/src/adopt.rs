@@ -91,17 +91,6 @@ impl<'a> Adoption<'a> {
         self.calls.iter().map(|at| &self.reading.calls[*at])
     }
 
-    /// What may give knobs and is not read, beside the files that are not there.
-    #[must_use]
-    pub fn unread(&self) -> BTreeSet<String> {
-        let all = self
-            .calls()
-            .flat_map(|call| call.unread.iter().chain(&call.unread_beside));
-        let all = all.cloned();
-        all.filter(|name| !self.reading.wanted.contains(name))
-            .collect()
-    }
-
     /// The value of something that may be no knob of the stack.
     #[must_use]
     pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
@@ -197,28 +186,6 @@ impl<'a> Adoption<'a> {
         };
         self.verify(&patch, wishes, asks)?;
         Ok(patch)
-    }
-
-    /// What is not read and may give a knob that a call does not give.
-    #[must_use]
-    pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
-        let mut calls = self.calls();
-        calls.find_map(|call| self.unread_of(call, knob).cloned())
-    }
-
-    fn unread_of<'c>(&self, call: &'c Call, knob: &StackKnob) -> Option<&'c String> {
-        // A variable that a program does not know does it no harm.
-        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
-        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
-            return None;
-        }
-        let of_file = |s: &Spelling| matches!(s, Spelling::Key(_));
-        let beside = knob.spellings.iter().any(of_file);
-        let beside = beside.then_some(&call.unread_beside);
-        call.unread
-            .iter()
-            .chain(beside.into_iter().flatten())
-            .next()
     }
 
     /// Why a knob that a call does not give cannot be given to it.
@@ -342,8 +309,17 @@ fn look_inside(reading: &mut Reading, at: usize, given: SubmissionContext<'_>, s
     add_inner(reading, at, given.files, &stack.recognise, &keys);
     let shipped = &stack.recognise.configs;
     let call = &mut reading.calls[at];
-    call.unread.retain(|name| !shipped.contains(name));
-    let read = call.settings.len() + call.unread.len() + call.unread_beside.len();
+    // A file of data that an option names is none of settings, whatever its ending.
+    let (options, recognise) = (&call.unread_options, &stack.recognise);
+    let of_data = |name: &String| {
+        let option = options.get(name).filter(|option| !option.is_empty());
+        option.is_some_and(|o| {
+            recognise.is_indifferent(o) || recognise.is_indifferent(&format!("--{o}"))
+        })
+    };
+    call.unread
+        .retain(|name| !shipped.contains(name) && !of_data(name));
+    let read = call.settings.len() + call.all_unread().count();
     if read == 0 && stack.is_told_by_files() {
         let program = call.program.as_deref().unwrap_or("the program");
         let inside = format!("a file of settings that {program} may name itself");

@@ -35,6 +35,7 @@ mod submits;
 #[cfg(test)]
 mod tests;
 mod traced;
+mod unread;
 mod uses;
 mod walk;
 mod written;

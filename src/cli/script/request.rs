@@ -48,7 +48,7 @@ pub fn over(
     let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
     let told = version::known(&file, &adoption, read);
     let described = told.describe(&file).filter(|_| given.is_none());
-    let version = given.map(|g| g.text).or_else(|| told.version());
+    let version = given.map(|g| g.text).or_else(|| told.version(&file));
     let of_project = load::named(session, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
     let installed = version::packages_of(&file, &told, &adoption, read);

@@ -36,7 +36,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
     let [call] = calls.as_slice() else {
         return Err("it starts its program several times".to_owned());
     };
-    if let Some(unread) = call.unread.iter().chain(&call.unread_beside).next() {
+    if let Some(unread) = call.all_unread().next() {
         return Err(format!("{unread} is not read"));
     }
     let mut facts = BTreeMap::new();

@@ -258,24 +258,32 @@ fn named(world: &World) -> impl Iterator<Item = (&str, &Value)> {
 const COUNTS: [i64; 20] = [
     1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048, 4096,
 ];
+/// Those that stand for all of several knobs together: each divides another or does not.
+const FEW_COUNTS: [i64; 4] = [1, 2, 3, 8];
 /// Combinations of values that are asked for at most.
-const MOST_WORLDS: usize = 512;
+const MOST_WORLDS: usize = 2048;
 
 /// Values of all knobs that are not known, by name.
 pub(super) type World = Vec<(String, Value)>;
 
 /// The values that these knobs may have together; None where they cannot be counted.
 pub(super) fn worlds(preset: &Preset, unknown: &BTreeSet<String>) -> Option<Vec<World>> {
+    let knob = |name: &String| preset.knobs.iter().find(|k| k.name == *name);
+    let knobs: Vec<&Knob> = unknown.iter().map(knob).collect::<Option<_>>()?;
+    together(&knobs, &COUNTS).or_else(|| together(&knobs, &FEW_COUNTS))
+}
+
+fn together(knobs: &[&Knob], counts: &[i64]) -> Option<Vec<World>> {
     let mut all = vec![World::new()];
-    for name in unknown {
-        let values = may_be(preset.knobs.iter().find(|k| k.name == *name)?)?;
+    for knob in knobs {
+        let values = may_be(knob, counts)?;
         if all.len() * values.len() > MOST_WORLDS {
             return None;
         }
         let with = |world: World| {
             let one = |value: &Value| {
                 let mut world = world.clone();
-                world.push((name.clone(), value.clone()));
+                world.push((knob.name.clone(), value.clone()));
                 world
             };
             values.iter().map(one).collect::<Vec<_>>()
@@ -286,13 +294,14 @@ pub(super) fn worlds(preset: &Preset, unknown: &BTreeSet<String>) -> Option<Vec<
 }
 
 /// The values that stand for all that a knob may have; None where nothing bounds them.
-fn may_be(knob: &Knob) -> Option<Vec<Value>> {
+fn may_be(knob: &Knob, counts: &[i64]) -> Option<Vec<Value>> {
     let number = |count: i64| Value::Int(count).number(ValueKind::Int);
     let bounds = (knob.min.or(Some(1.0)), knob.max.or(Some(f64::INFINITY)));
     let fits = |count: &i64| bounds.0 <= number(*count) && number(*count) <= bounds.1;
+    let counts = counts.iter().copied();
     let mut values: Vec<Value> = match knob.kind {
         ValueKind::Bool => vec![Value::Bool(false), Value::Bool(true)],
-        ValueKind::Int => COUNTS.into_iter().filter(fits).map(Value::Int).collect(),
+        ValueKind::Int => counts.filter(fits).map(Value::Int).collect(),
         ValueKind::Text if !knob.choices.is_empty() => {
             knob.choices.iter().cloned().map(Value::Text).collect()
         }

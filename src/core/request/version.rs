@@ -28,7 +28,8 @@ impl Request {
     }
 
     /// The version that the beginnings of its job's logs name, each with its path. `None` where it was known before, and
-    /// where they name none, two, or one that the preset does not support.
+    /// where they name none, two, or one that is newer than those of the preset. Of an older one it is the oldest that the
+    /// preset supports.
     #[must_use]
     pub fn version_in(&self, heads: &[(String, String)]) -> Option<VersionInLog> {
         let source = &self.inputs().preset;
@@ -43,7 +44,7 @@ impl Request {
         let told = heads.flat_map(|(path, text)| in_log(framework, text, path));
         let known = KnownVersion::of(&file, &told.collect::<Vec<_>>());
         Some(VersionInLog {
-            version: known.version()?,
+            version: known.version(&file)?,
             described: known.describe(&file)?,
         })
     }

@@ -158,7 +158,7 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
         let names: Vec<String> = all_names().map(|name| name.replace('_', "[_-]")).collect();
         let names = names.join("|");
         let number = r"v?(?P<number>\d+\.\d+\.\d[0-9A-Za-z.+]*)";
-        let between = r"(?: @ |==|-|[_ ]version(?:: | \.+ | )| version | info: version=| info \.+ |: |[ \t]{2,}|\x{22}: \x{22})";
+        let between = r"(?: @ |==|-|\.__version__: |[_ ]version(?:: | \.+ | )| version | info: version=| info \.+ |: |[ \t]{2,}|\x{22}: \x{22})";
         pattern(&format!(
             r"(?im)(?:^|[^\w.-])(?P<name>{names})(?:`?{between}{number}|[/\\]\w)"
         ))
@@ -251,6 +251,11 @@ mod tests {
             ("vllm==0.8.1", "vllm", "0.8.1"),
             ("[pip3] torch==2.10.0+cu128", "torch", "2.10.0"),
             ("PyTorch version: 2.5.1+cu121", "torch", "2.5.1"),
+            (
+                "[INFO:swift] swift.__version__: 3.12.2",
+                "ms-swift",
+                "3.12.2",
+            ),
             (
                 "INFO 03-19 11:02:10 [core.py:53] Initializing a V1 LLM engine (v0.8.1) with config: model='m'",
                 "vllm",

@@ -42,6 +42,14 @@ pub(crate) fn add_inner(
     let all = settled(parts);
     let call = &mut reading.calls[at];
     call.settings = all.files;
+    for list in [&mut call.unread, &mut call.unread_of_launcher] {
+        let of_key = |path: &mut String| {
+            let option = call.unread_options.get(path);
+            let mut keys = recognise.file_keys.iter().chain(launched);
+            option.is_some_and(|option| keys.any(|key| key.rsplit('.').next() == Some(option)))
+        };
+        call.unread_beside.extend(list.extract_if(.., of_key));
+    }
     call.unread.extend(all.unread);
     call.unread_beside.extend(all.beside);
 }

@@ -35,12 +35,24 @@ pub struct Call {
     /// Files of settings among the words that were not given, or whose format is not read: what they say is not
     /// known.
     pub unread: Vec<String>,
+    /// The same of those that what starts the program reads (accelerate's): they say nothing of the program's options.
+    pub unread_of_launcher: Vec<String>,
     /// Files that others name by a key and that are not read: what keys of their own say is not known.
     pub unread_beside: Vec<String>,
+    /// The options that name those of them that stand among the words, without dashes, by path.
+    pub unread_options: BTreeMap<String, String>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
     /// Where further words are put; None where the command appears in several places.
     pub end: Option<ArgumentsEnd>,
+}
+
+impl Call {
+    /// All files of settings that are not read, whoever reads them.
+    pub fn all_unread(&self) -> impl Iterator<Item = &String> {
+        let of_program = self.unread.iter().chain(&self.unread_of_launcher);
+        of_program.chain(&self.unread_beside)
+    }
 }
 
 /// The end of a command's words.

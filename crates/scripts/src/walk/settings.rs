@@ -1,5 +1,6 @@
 //! Files of settings that words name.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Walker;
@@ -34,15 +35,20 @@ const OPTIONS: [(&str, ConfigOption); 8] = [
 ];
 
 impl Walker<'_> {
-    /// The files of settings that words name, in their order; and those of which nothing is known. The first `launchers`
-    /// words are those of what starts the program.
+    /// The files of settings that words name, in their order; and those of which nothing is known, of the program and
+    /// of what starts it, whose words are the first `launchers`, with the options that name them.
     pub(super) fn settings(
         &mut self,
         words: &[Arg],
         launchers: usize,
         doc: &Doc,
-    ) -> (Vec<SettingsFile>, Vec<String>) {
-        let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::new());
+    ) -> (
+        Vec<SettingsFile>,
+        [Vec<String>; 2],
+        BTreeMap<String, String>,
+    ) {
+        let mut found = Vec::<SettingsFile>::new();
+        let (mut unread, mut options) = ([Vec::new(), Vec::new()], BTreeMap::new());
         let mut of_option = false;
         let mut before = String::new();
         for (at, word) in words.iter().enumerate() {
@@ -59,8 +65,14 @@ impl Walker<'_> {
             let Some(format) = SettingsFormat::of(&text) else {
                 continue;
             };
+            let of_launcher = at < launchers;
+            let option = option(&text, &last);
+            let mut not_read = |path: String| {
+                options.insert(path.clone(), option.clone());
+                unread[usize::from(of_launcher)].push(path);
+            };
             let Some(path) = self.resolved(&value, doc) else {
-                unread.push(text);
+                not_read(text);
                 continue;
             };
             if found.iter().any(|file| file.path == path) || found.len() >= MAX_SETTINGS {
@@ -68,21 +80,21 @@ impl Walker<'_> {
             }
             match self.settings_file(&path, &value, format) {
                 Some(Some(file)) => found.push(SettingsFile {
-                    reader: match at < launchers {
+                    reader: match of_launcher {
                         true => SettingsReader::Launcher,
                         false => SettingsReader::Program,
                     },
-                    option: option(&text, &last),
+                    option,
                     ..file
                 }),
-                Some(None) => unread.push(path),
+                Some(None) => not_read(path),
                 None => {
-                    unread.push(path.clone());
+                    not_read(path.clone());
                     self.out.wanted.insert(path);
                 }
             }
         }
-        (found, unread)
+        (found, unread, options)
     }
 
     /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.

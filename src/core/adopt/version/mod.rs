@@ -8,6 +8,8 @@ mod tree;
 
 use std::fmt;
 
+use semver::{Op, Version};
+
 use crate::core::recipe::PresetFile;
 use oomctl_diagnose::WrittenVersion;
 
@@ -79,9 +81,13 @@ impl KnownVersion {
 
     /// The version that the preset is asked for; None where it is to be the newest that it knows.
     #[must_use]
-    pub fn version(&self) -> Option<String> {
+    pub fn version(&self, file: &PresetFile) -> Option<String> {
         match self {
             Self::One(told, _) => Some(told.number.version.to_string()),
+            Self::Foreign(told, _) => {
+                let oldest = oldest(file)?;
+                (told.number.version < oldest).then(|| oldest.to_string())
+            }
             _ => None,
         }
     }
@@ -109,15 +115,24 @@ impl KnownVersion {
                 )
             }
             Self::Foreign(VersionStatement { number, by, .. }, other) => format!(
-                "{name} {number}, as {by} says{}, is not supported ({}); assuming {newest}",
+                "{name} {number}, as {by} says{}, is not supported ({}); assuming {}",
                 but(other),
-                framework.supported
+                framework.supported,
+                self.version(file).unwrap_or_else(|| newest.to_string())
             ),
             Self::Nothing => {
                 format!("{name} version not found; assuming {newest}, the newest supported")
             }
         })
     }
+}
+
+/// The oldest version that a preset knows.
+fn oldest(file: &PresetFile) -> Option<Version> {
+    let comparators = &file.framework.as_ref()?.supported.comparators;
+    let least = comparators.iter().find(|c| c.op == Op::GreaterEq)?;
+    let (minor, patch) = (least.minor.unwrap_or(0), least.patch.unwrap_or(0));
+    Some(Version::new(least.major, minor, patch))
 }
 
 #[cfg(test)]
@@ -141,12 +156,16 @@ mod tests {
         let file = preset();
         let words = |version, by| told(version, by, Proximity::Words);
         let one = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.20.0", "b:1")]);
-        assert_eq!(one.version().as_deref(), Some("0.20.0"));
+        assert_eq!(one.version(&file).as_deref(), Some("0.20.0"));
         let two = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.21.0", "b:1")]);
-        assert_eq!(two.version(), None);
+        assert_eq!(two.version(&file), None);
         assert!(two.describe(&file).unwrap().contains("b:1 says 0.21.0"));
+        // Of one that is older, the oldest says most; of a newer one, the newest.
         let old = KnownVersion::of(&file, &[words("0.1.0", "a:1")]);
-        assert_eq!(old.version(), None);
+        assert_eq!(old.version(&file).as_deref(), Some("0.14.0"));
+        assert!(old.describe(&file).unwrap().ends_with("assuming 0.14.0"));
+        let new = KnownVersion::of(&file, &[words("99.0.0", "a:1")]);
+        assert_eq!(new.version(&file), None);
     }
 
     #[test]
@@ -158,11 +177,11 @@ mod tests {
             told("0.22.0.dev0", "trl/__init__.py", Proximity::Imported),
         ];
         let known = KnownVersion::of(&file, &all);
-        assert_eq!(known.version().as_deref(), Some("0.22.0"));
+        assert_eq!(known.version(&file).as_deref(), Some("0.22.0"));
         let said = "TRL 0.22.0.dev0, as trl/__init__.py says (but env/trl-0.21.0.dist-info says 0.21.0), treated as 0.22.0";
         assert_eq!(known.describe(&file).as_deref(), Some(said));
         assert_eq!(
-            KnownVersion::of(&file, &all[..2]).version().as_deref(),
+            KnownVersion::of(&file, &all[..2]).version(&file).as_deref(),
             Some("0.21.0")
         );
     }

@@ -60,6 +60,7 @@ pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<VersionStatem
         " version: ",
         " version ",
         "_version: ",
+        ".__version__: ",
         "_version\": \"",
     ];
     let mut told = Vec::new();

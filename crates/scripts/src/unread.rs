@@ -1,0 +1,144 @@
+//! Files of a job that are not read, and which knobs they may give.
+
+use std::collections::BTreeSet;
+
+use super::adopt::Adoption;
+use super::knobs::find;
+use super::stack::StackKnob;
+use super::walk::Call;
+use crate::{SettingsReader, Spelling};
+
+impl Adoption<'_> {
+    /// What may give knobs and is not read, beside the files that are not there.
+    #[must_use]
+    pub fn unread(&self) -> BTreeSet<String> {
+        let all = self.calls().flat_map(Call::all_unread).cloned();
+        all.filter(|name| !self.reading.wanted.contains(name))
+            .collect()
+    }
+
+    /// What is not read and may give a knob that a call does not give.
+    #[must_use]
+    pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
+        let mut calls = self.calls();
+        calls.find_map(|call| self.unread_of(call, knob).cloned())
+    }
+
+    pub(super) fn unread_of<'c>(&self, call: &'c Call, knob: &StackKnob) -> Option<&'c String> {
+        // A variable that a program does not know does it no harm.
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+            return None;
+        }
+        let key = |s: &Spelling| matches!(s, Spelling::Key(_));
+        let key = knob.spellings.iter().any(key);
+        // A stack that marks the knobs that others read marks all of them.
+        let mut knobs = self.stack.iter().flat_map(|s| &s.knobs);
+        let others = [SettingsReader::Launcher, SettingsReader::Library];
+        let beside = key && !knobs.any(|k| others.contains(&k.reader));
+        let (program, launcher, library) = match knob.reader {
+            SettingsReader::Any => (true, beside, beside),
+            SettingsReader::Program => (true, false, false),
+            SettingsReader::Launcher => (false, true, false),
+            // The files of the others may name one of the library's.
+            SettingsReader::Library => (true, true, true),
+        };
+        let files = [
+            program.then_some(&call.unread),
+            launcher.then_some(&call.unread_of_launcher),
+            library.then_some(&call.unread_beside),
+        ];
+        files.into_iter().flatten().flatten().next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use oomctl_base::{Effect, ValueKind};
+
+    use super::*;
+    use crate::{Launchers, Recognise, Stack, Submission, SubmissionContext};
+
+    fn knob(name: &str, spelling: Spelling, reader: SettingsReader) -> StackKnob {
+        StackKnob {
+            name: name.to_owned(),
+            role: None,
+            kind: ValueKind::Int,
+            effect: Effect::SameMath,
+            reader,
+            styles: vec![0],
+            spellings: vec![spelling],
+        }
+    }
+
+    /// The file that may hide each of the knobs of a program, of what starts it and of a library.
+    fn hidden_in(script: &str, marked: [SettingsReader; 2]) -> Vec<(String, Option<String>)> {
+        let key = |text: &str| Spelling::Key(text.to_owned());
+        let stack = Stack {
+            name: "any".to_owned(),
+            recognise: Recognise {
+                modules: vec!["m".to_owned()],
+                file_keys: vec!["deepspeed".to_owned()],
+                indifferent: vec!["data_path".to_owned()],
+                ..Recognise::default()
+            },
+            knobs: vec![
+                knob(
+                    "flag",
+                    Spelling::Flag("--batch".to_owned()),
+                    SettingsReader::Any,
+                ),
+                knob("key", key("batch"), SettingsReader::Any),
+                knob("fsdp", key("fsdp.shard"), marked[0]),
+                knob("zero", key("zero.stage"), marked[1]),
+            ],
+        };
+        let text = include_str!("../../../presets/launchers/known.yaml");
+        let launchers: Launchers = serde_yaml::from_str(text).unwrap();
+        let submission = Submission {
+            script: "a.sh".to_owned(),
+            ..Submission::default()
+        };
+        let files = BTreeMap::from([("a.sh".to_owned(), script.to_owned())]);
+        let adoption = Adoption::read(SubmissionContext {
+            submission: &submission,
+            files: &files,
+            launchers: &launchers,
+            stacks: std::slice::from_ref(&stack),
+        });
+        let one = |k: &StackKnob| (k.name.clone(), adoption.hidden(k));
+        stack.knobs.iter().map(one).collect()
+    }
+
+    fn check(script: &str, marked: bool, expected: [Option<&str>; 4]) {
+        let readers = match marked {
+            true => [SettingsReader::Launcher, SettingsReader::Library],
+            false => [SettingsReader::Any; 2],
+        };
+        let found = hidden_in(script, readers);
+        let found: Vec<_> = found.iter().map(|(_, file)| file.as_deref()).collect();
+        assert_eq!(found, expected, "{script}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_read_hides_the_knobs_of_what_reads_it_alone() {
+        let (p, a, d) = (Some("p.yaml"), Some("acc.yaml"), Some("ds.json"));
+        let launcher = "accelerate launch --config_file acc.yaml -m m --x 1\n";
+        check(launcher, true, [None, None, a, a]);
+        check(launcher, false, [None, a, a, a]);
+        let program = "python -m m p.yaml\n";
+        check(program, true, [p, p, None, p]);
+        check(program, false, [p; 4]);
+        let library = "python -m m --x 1 --deepspeed ds.json\n";
+        check(library, true, [None, None, None, d]);
+        check(library, false, [None, d, d, d]);
+        check("python -m m --x 1 --data-path a.json\n", false, [None; 4]);
+        check(
+            "python -m m --x 1 --other a.json\n",
+            false,
+            [Some("a.json"); 4],
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Files of a job that nobody gave, launchers that are told their GPUs, and failures whose place tells what helps: all in
+//! the formats that frameworks print and read.
+
+use super::place::{Done, Place};
+
+/// A failure for memory, below some frames of a traceback.
+fn failure(frames: &[&str]) -> String {
+    let frames: Vec<String> = frames
+        .iter()
+        .map(|frame| format!("  File \"/opt/venv/lib/python3.11/site-packages/{frame}\n"))
+        .collect();
+    format!(
+        "Traceback (most recent call last):\n{}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a \
+         total capacity of 79.15 GiB of which 1.00 GiB is free.\n",
+        frames.concat()
+    )
+}
+
+/// What `fix` says of a script and a log.
+fn fixed(script: &str, log: &str) -> Done {
+    let place = Place::bare();
+    place.write("job.sh", &format!("#!/bin/bash\n{script}\n"));
+    place.write("job.log", log);
+    place.run(&["fix", "job.log", "job.sh"]).ends(0)
+}
+
+const STEP: &str = "torch/optim/adamw.py\", line 190, in _init_group";
+const TRAIN: &str = "torch/nn/modules/linear.py\", line 125, in forward";
+
+/// The rule of its batches has four knobs that the unread file may give; it holds for each value of them, or held for none.
+#[test]
+fn a_batch_is_halved_where_the_rule_holds_for_whatever_is_not_known() {
+    let script = "uv run python examples/run_grpo_math.py --config examples/configs/own.yaml policy.train_global_batch_size=512 \
+        policy.train_micro_batch_size=4 policy.logprob_batch_size=4 policy.max_total_sequence_length=4096 cluster.gpus_per_node=8";
+    let frame = "nemo_rl/models/policy/dtensor_policy_worker.py\", line 610, in train";
+    let said = fixed(script, &failure(&[frame, TRAIN]));
+    said.says(&["halve-micro-batches", "train_micro_batch_size  4 -> 2"]);
+}
+
+#[test]
+fn a_file_of_accelerate_that_was_not_given_hides_no_flag_of_the_program() {
+    let script = "accelerate launch --config_file zero3.yaml grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --use_vllm True \
+        --vllm_mode colocate --vllm_gpu_memory_utilization 0.8 --per_device_train_batch_size 2 --num_generations 8 \
+        --max_completion_length 1024";
+    let frames = [
+        "trl/trainer/grpo_trainer.py\", line 690, in __init__",
+        "vllm/v1/engine/core.py\", line 184, in _initialize_kv_caches",
+    ];
+    fixed(script, &failure(&frames)).says(&["vllm_gpu_memory_utilization  0.8 -> 0.6"]);
+}
+
+#[test]
+fn a_file_of_data_that_an_option_names_hides_no_flag() {
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path m --data_path ./alpaca.json --per_device_train_batch_size 4 \
+        --per_device_eval_batch_size 4 --gradient_accumulation_steps 8 --save_strategy no";
+    fixed(script, &failure(&[TRAIN])).says(&["per_device_train_batch_size  4 -> 2"]);
+}
+
+/// LLaMA-Factory and Axolotl come with files for DeepSpeed, of which a job names one; others of them shard and offload more.
+#[test]
+fn a_file_that_comes_with_the_framework_gives_way_to_the_next_of_them() {
+    let factory = |file: &str| {
+        format!(
+            "cat > own.yaml <<'EOF'\nmodel_name_or_path: m\nstage: sft\nfinetuning_type: full\ndeepspeed: examples/deepspeed/{file}\n\
+             per_device_train_batch_size: 1\ngradient_accumulation_steps: 2\nEOF\nexport NPROC_PER_NODE=8\nllamafactory-cli train own.yaml"
+        )
+    };
+    let log = failure(&[STEP]);
+    let next = "examples/deepspeed/ds_z2_config.json -> examples/deepspeed/ds_z3_config.json";
+    fixed(&factory("ds_z2_config.json"), &log).says(&["next-deepspeed-file", next]);
+    let offloading =
+        "examples/deepspeed/ds_z3_config.json -> examples/deepspeed/ds_z3_offload_config.json";
+    fixed(&factory("ds_z3_config.json"), &log).says(&["offloading-deepspeed-file", offloading]);
+    let axolotl = "cat > own.yaml <<'EOF'\nbase_model: m\nsequence_len: 4096\nsample_packing: true\nmicro_batch_size: 1\n\
+        gradient_accumulation_steps: 2\ngradient_checkpointing: true\ndeepspeed: deepspeed_configs/zero3_bf16.json\nEOF\n\
+        accelerate launch --num_processes 8 -m axolotl.cli.train own.yaml";
+    fixed(axolotl, &log).says(&["-> deepspeed_configs/zero3_bf16_cpuoffload_params.json"]);
+}
+
+#[test]
+fn the_gpus_that_deepspeeds_launcher_is_told_to_take_count() {
+    let script = |gpus: &str| {
+        format!(
+            "cat > ds.json <<'EOF'\n{{\"train_micro_batch_size_per_gpu\": \"auto\", \"zero_optimization\": {{\"stage\": 2}}}}\nEOF\n\
+             deepspeed --include localhost:{gpus} src/train.py --stage sft --finetuning_type full --model_name_or_path m \
+             --per_device_train_batch_size 1 --cutoff_len 1024 --deepspeed ds.json --bf16"
+        )
+    };
+    let log = failure(&["deepspeed/runtime/zero/stage_1_and_2.py\", line 523, in __init__"]);
+    fixed(&script("4,5,6,7"), &log).says(&["shard-more", "zero_stage  2 -> 3"]);
+    let one = fixed(&script("4"), &log);
+    assert!(!one.out.contains("zero_stage  2 -> 3"), "{}", one.out);
+}
+
+/// `nested_concat` adds the outputs of a batch to those before; a forward that does not fit is one of its own.
+#[test]
+fn outputs_of_an_evaluation_that_pile_up_go_to_the_host() {
+    let script = "torchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 8 --per_device_eval_batch_size 16 --do_eval";
+    let loops = "transformers/trainer.py\", line 4531, in evaluation_loop";
+    let piles = "transformers/trainer_pt_utils.py\", line 99, in torch_pad_and_concatenate";
+    fixed(script, &failure(&[loops, piles])).says(&[
+        "eval_accumulation_steps  unset -> 1",
+        "the outputs of all batches fill the GPU",
+    ]);
+    fixed(script, &failure(&[loops, TRAIN])).says(&["per_device_eval_batch_size  16 -> 8"]);
+}
+
+/// A preset knows nothing of what is older than its oldest version; its newest knows options that were not there yet.
+#[test]
+fn of_an_older_version_the_oldest_that_is_known_is_assumed() {
+    let script = "python examples/scripts/sft.py --model_name_or_path m --per_device_train_batch_size 1 --output_dir out";
+    let log = format!("trl==0.7.2\n{}", failure(&[TRAIN]));
+    let said = fixed(script, &log);
+    said.says(&[
+        "TRL 0.7.2",
+        "assuming 0.14.0",
+        "gradient_checkpointing  false -> true",
+    ]);
+}
+
+#[test]
+fn the_version_that_ms_swift_prints_names_its_bug() {
+    let script = "export NPROC_PER_NODE=8\nswift rlhf --rlhf_type grpo --model m --deepspeed zero3 --use_vllm true --vllm_mode colocate \
+        --vllm_gpu_memory_utilization 0.5 --per_device_train_batch_size 1 --num_generations 8";
+    let frames = [
+        "swift/trainers/rlhf_trainer/rollout_mixin.py\", line 590, in _move_model_to_vllm",
+        "swift/trainers/rlhf_trainer/rollout_mixin.py\", line 647, in _move_full_model_to_vllm",
+        "deepspeed/runtime/zero/partition_parameters.py\", line 2225, in __enter__",
+    ];
+    let log = |version| {
+        format!(
+            "[INFO:swift] swift.__version__: {version}\n{}",
+            failure(&frames)
+        )
+    };
+    fixed(script, &log("3.12.2")).says(&[
+        "ms-swift-whole-gather",
+        "ms-swift 3.12.2, as job.log:1 says",
+    ]);
+    let later = fixed(script, &log("3.12.6"));
+    assert!(
+        !later.out.contains("ms-swift-whole-gather"),
+        "{}",
+        later.out
+    );
+}
+
+/// vLLM keeps its weights in host memory while it sleeps (level 1).
+#[test]
+fn where_host_memory_lacks_the_engine_sleeps_no_more() {
+    let script = "python -m openrlhf.cli.train_ppo_ray --actor_num_nodes 2 --actor_num_gpus_per_node 8 --vllm_num_engines 16 \
+        --colocate_all_models --vllm_enable_sleep --vllm_gpu_memory_utilization 0.5 --pretrain m --micro_train_batch_size 2";
+    let log = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n\
+        Memory on the node (IP: 192.0.2.7, ID: 87d7) where the task (actor ID: 3540, name=LLMRayActor.__init__, pid=8805, memory \
+        used=31.35GB) was running was 486.59GB / 512.00GB (0.950371), which exceeds the memory usage threshold of 0.95.\n";
+    fixed(script, log).says(&["engine-stays-awake", "vllm_enable_sleep  true -> false"]);
+}
