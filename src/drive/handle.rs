@@ -8,9 +8,11 @@ use super::DriveError;
 use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
+use super::measuring::Measuring;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{
-    Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
+    Attempt, AttemptEvent, Event, Fact, History, PhantomMeasurement, Record, Run, RunPhase, decide,
+    observation,
 };
 use crate::core::measure::Measured;
 use crate::core::request::Request;
@@ -35,6 +37,8 @@ pub struct Handle {
     pub(super) unmarked: bool,
     /// The number by which the followers know the run's logs.
     pub(super) group: u64,
+    /// The measurement of its next attempt.
+    pub(super) measuring: Option<Measuring>,
     /// Others of its sweep go first.
     pub(super) held: bool,
     /// The token of its first attempt, where that is a task of a job array.
@@ -106,6 +110,7 @@ impl Handle {
             logs: None,
             unmarked: false,
             group: 0,
+            measuring: None,
             held: false,
             task: None,
             error: None,
@@ -141,6 +146,23 @@ impl Handle {
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
         self.feed(&Event::Attach { job, gpus, logs }, now, observer)
+    }
+
+    /// Takes in what was measured of its first attempt before the run was made.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn measured_before(
+        &mut self,
+        measurements: Vec<PhantomMeasurement>,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        for measurement in measurements {
+            let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
+            self.feed(&Event::Attempt(1, event), now, observer)?;
+        }
+        Ok(())
     }
 
     /// Name of the run.

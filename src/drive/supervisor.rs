@@ -51,6 +51,7 @@ impl Supervisor {
                 scheduler,
                 followers: Followers::new(),
                 clock,
+                measurer: None,
                 ending: Vec::new(),
                 ended: Vec::new(),
             },

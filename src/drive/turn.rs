@@ -5,9 +5,10 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::handle::Handle;
+use super::measuring::Measurer;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
-use super::{DriveError, perform, prepare};
+use super::{DriveError, measuring, perform, prepare};
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
 use crate::io::sampler::tracks;
@@ -26,6 +27,7 @@ pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
     pub(super) clock: TimeSource,
+    pub(super) measurer: Option<Measurer>,
     /// Jobs that are to end, of whatever run: they are cancelled together.
     pub(super) ending: Vec<EndingJob>,
     /// Jobs of which the scheduler took the end before their runs were opened.
@@ -103,6 +105,10 @@ fn perform_one(
             )?;
             Event::Attempt(*attempt, prepared)
         }
+        Action::Measure { attempt } => Event::Attempt(*attempt, {
+            let Handle { run, measuring, .. } = &mut *handle;
+            measuring::look(hands.measurer.as_ref(), run, measuring)
+        }),
         // Submitted with the others of its array.
         Action::Submit { .. } if handle.is_task() => return Ok(()),
         Action::Submit { .. } => {

@@ -11,6 +11,7 @@ use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
+use super::measured_plan_view::check_lines;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
 use super::snapshot_view;
@@ -159,6 +160,10 @@ impl Story {
                 self.told.remove(run);
                 let text = format!("attempt {attempt}  submitted as job {}{how}", job.id);
                 self.say(run, &text);
+            }
+            Fact::PhantomMeasured { attempt, check } => {
+                let lines = check_lines(check).join("\n           ");
+                self.say(run, &format!("attempt {attempt}  {lines}"));
             }
             Fact::SubmitUnclear { attempt, detail } => {
                 let text = format!(
