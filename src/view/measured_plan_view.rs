@@ -6,9 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, of_gib};
-use super::lines::rung;
 use super::style::{BAD, GOOD, Paint, WARN};
-use crate::core::engine::PhantomCheck;
+use crate::core::engine::{History, PhantomCheck};
 use crate::core::ladder::Step;
 use crate::core::measure::PhantomSummary;
 use oomctl_diagnose::sanitize;
@@ -123,14 +122,33 @@ pub fn summary_line(summary: &PhantomSummary, gpu_bytes: u64) -> String {
     }
 }
 
-/// A measurement before an attempt and what followed, in a line for each.
-pub fn check_lines(check: &PhantomCheck) -> Vec<String> {
+/// What was measured on phantom GPUs and did not fit, so that this knob was moved.
+pub fn phantoms_that_moved(history: &History, knob: &str) -> Vec<String> {
+    let moved = |check: &&PhantomCheck| {
+        let mut changes = check.steps.iter().flat_map(|step| &step.changes);
+        changes.any(|change| change.knob == knob)
+    };
+    let checks = history.phantoms.iter().map(|(_, check)| check);
+    let line = |check: &PhantomCheck| {
+        summary_line(&check.measurement.summary, check.measurement.gpu_bytes)
+    };
+    checks.filter(moved).map(line).collect()
+}
+
+/// A measurement before an attempt and what followed, in a line.
+pub fn check_line(check: &PhantomCheck) -> String {
     let measured = &check.measurement;
-    let mut lines = vec![format!(
-        "phantom {}",
-        summary_line(&measured.summary, measured.gpu_bytes)
-    )];
-    lines.extend(check.steps.iter().map(rung));
-    lines.extend(check.stopped.iter().map(|why| sanitize(why.as_bytes())));
-    lines
+    let said = summary_line(&measured.summary, measured.gpu_bytes);
+    let changes = check.steps.iter().flat_map(|step| &step.changes);
+    let then = changes.map(|change| format!("{} {}", change.knob, change.values("->")));
+    let then: Vec<String> = then.collect();
+    let then = match then.is_empty() {
+        true => String::new(),
+        false => format!("; then {}", then.join(", ")),
+    };
+    let stopped = check.stopped.iter();
+    let stopped: String = stopped
+        .map(|why| format!("; {}", sanitize(why.as_bytes())))
+        .collect();
+    format!("phantom: {said}{then}{stopped}")
 }

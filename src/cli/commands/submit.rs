@@ -104,7 +104,7 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     checkpoint::tell(&request);
     yaml_lint::tell(&request);
     let mut handle = session.runs.create(&name, request.clone())?;
-    measured.written(&mut handle, session.now)?;
+    measured.written(&mut handle)?;
     let config = args.configuration.config.as_deref();
     let watched = match args.supervise.filter(|_| !stays) {
         Some(_) => watch_chain::begin(&request, &folder, config)?,

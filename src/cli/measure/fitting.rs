@@ -50,9 +50,9 @@ impl BeforeRun {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn written(self, handle: &mut Handle, now: Timestamp) -> Result<(), CommandFailure> {
+    pub fn written(self, handle: &mut Handle) -> Result<(), CommandFailure> {
         let measured = self.checks.into_iter().map(|check| check.measurement);
-        Ok(handle.measured_before(measured.collect(), now, &mut Silent)?)
+        Ok(handle.measured_before(measured.collect(), Timestamp::now(), &mut Silent)?)
     }
 }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
-use super::measured_plan_view::check_lines;
+use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
@@ -311,7 +311,7 @@ impl AttemptView {
             _ => BAD,
         };
         let mut out = String::new();
-        for line in self.phantom.iter().flat_map(check_lines) {
+        for line in self.phantom.iter().map(check_line) {
             let _ = writeln!(out, "      {line}");
         }
         let _ = write!(

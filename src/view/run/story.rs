@@ -11,7 +11,7 @@ use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
-use super::measured_plan_view::check_lines;
+use super::measured_plan_view::check_line;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
 use super::snapshot_view;
@@ -162,8 +162,7 @@ impl Story {
                 self.say(run, &text);
             }
             Fact::PhantomMeasured { attempt, check } => {
-                let lines = check_lines(check).join("\n           ");
-                self.say(run, &format!("attempt {attempt}  {lines}"));
+                self.say(run, &format!("attempt {attempt}  {}", check_line(check)));
             }
             Fact::SubmitUnclear { attempt, detail } => {
                 let text = format!(
