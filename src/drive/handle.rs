@@ -11,8 +11,7 @@ use super::logs::AttemptLogs;
 use super::measuring::Measuring;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{
-    Attempt, AttemptEvent, Event, Fact, History, PhantomMeasurement, Record, Run, RunPhase, decide,
-    observation,
+    Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
 };
 use crate::core::measure::Measured;
 use crate::core::request::Request;
@@ -146,23 +145,6 @@ impl Handle {
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
         self.feed(&Event::Attach { job, gpus, logs }, now, observer)
-    }
-
-    /// Takes in what was measured of its first attempt before the run was made.
-    ///
-    /// # Errors
-    /// When the ledger cannot be written.
-    pub fn measured_before(
-        &mut self,
-        measurements: Vec<PhantomMeasurement>,
-        now: Timestamp,
-        observer: &mut dyn Observer,
-    ) -> Result<(), DriveError> {
-        for measurement in measurements {
-            let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
-            self.feed(&Event::Attempt(1, event), now, observer)?;
-        }
-        Ok(())
     }
 
     /// Name of the run.

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::engine::RunPhase;
+use crate::core::engine::{AttemptEvent, Event, PhantomMeasurement, RunPhase};
 use crate::core::exit::Exit;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, LedgerOwner, owner};
@@ -69,6 +69,25 @@ impl Supervisor {
     pub fn measuring(mut self, measurer: Measurer) -> Self {
         self.hands.measurer = Some(measurer);
         self
+    }
+}
+
+impl Handle {
+    /// Takes in what was measured of its first attempt before the run was made.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn measured_before(
+        &mut self,
+        measurements: Vec<PhantomMeasurement>,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        for measurement in measurements {
+            let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
+            self.feed(&Event::Attempt(1, event), now, observer)?;
+        }
+        Ok(())
     }
 }
 

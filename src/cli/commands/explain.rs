@@ -57,14 +57,14 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let run = session.run_meant(args.run.as_ref(), &args.configuration)?;
     let (request, history) = match &run {
-        Some(run) => {
-            let stored = session.runs.find(run)?;
-            (stored.request()?, stored.history)
-        }
-        None => {
-            let (request, _) = session.request(&args.configuration, "explain", &[])?;
-            (request, History::default())
-        }
+        Some(run) => session
+            .runs
+            .find(run)
+            .and_then(|run| Ok((run.request()?, run.history)))?,
+        None => (
+            session.request(&args.configuration, "explain", &[])?.0,
+            History::default(),
+        ),
     };
     let (preset, recipe) = (request.preset(), request.recipe(&history.rungs())?);
     let Some(wanted) = &args.knob else {
@@ -74,10 +74,8 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let Some(knob) = preset.knob(wanted) else {
         return Err(preset.unknown_knob(wanted).into());
     };
-    let view = ExplainView {
-        phantom: phantoms_that_moved(&history, &knob.name),
-        ..view(&request, knob, &recipe)?
-    };
+    let mut view = view(&request, knob, &recipe)?;
+    view.phantom = phantoms_that_moved(&history, &knob.name);
     session.show(&view, text)?;
     Ok(Exit::Success)
 }

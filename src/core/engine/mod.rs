@@ -55,6 +55,7 @@ mod fact;
 mod follow_up;
 mod foreseen;
 mod hangs;
+mod measuring;
 mod news;
 mod observation;
 mod outcome;

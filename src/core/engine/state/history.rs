@@ -8,7 +8,7 @@ use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
-use crate::core::engine::phantom::{PhantomCheck, add_tried};
+use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Peak, Step};
 use crate::core::launch;
 use crate::core::recipe::Layer;
@@ -86,15 +86,30 @@ impl History {
 
     fn died(&self, attempts: usize) -> Vec<PastAttempt> {
         let (mut rungs, mut tried) = (Vec::new(), Vec::new());
-        add_tried(self, 1, &mut rungs, &mut tried);
+        self.add_phantoms(1, &mut rungs, &mut tried);
         for attempt in self.attempts.iter().take(attempts) {
             let incident = attempt.incident.clone().filter(|i| i.fatal);
             let peaks = || Peak::of(&attempt.measured);
             tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, peaks())));
             rungs.extend(attempt.layers());
-            add_tried(self, attempt.number + 1, &mut rungs, &mut tried);
+            self.add_phantoms(attempt.number + 1, &mut rungs, &mut tried);
         }
         tried
+    }
+
+    /// What was measured on phantom GPUs before an attempt, in order.
+    pub fn phantoms(&self, attempt: u32) -> impl Iterator<Item = &PhantomCheck> {
+        let of = self.phantoms.iter().filter(move |(n, _)| *n == attempt);
+        of.map(|(_, check)| check)
+    }
+
+    /// Adds what was measured before an attempt to what died, and its rungs to those taken.
+    fn add_phantoms(&self, attempt: u32, rungs: &mut Vec<Layer>, tried: &mut Vec<PastAttempt>) {
+        for check in self.phantoms(attempt) {
+            let incident = check.measurement.incident();
+            tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, Vec::new())));
+            rungs.extend(check.layers());
+        }
     }
 
     /// Bytes that the next attempt of a program needs at least: what those before it had on a GPU and asked for, that
