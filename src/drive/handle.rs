@@ -8,7 +8,6 @@ use super::DriveError;
 use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
-use super::measuring::Measuring;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{
     Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
@@ -36,8 +35,6 @@ pub struct Handle {
     pub(super) unmarked: bool,
     /// The number by which the followers know the run's logs.
     pub(super) group: u64,
-    /// The measurement of its next attempt.
-    pub(super) measuring: Option<Measuring>,
     /// Others of its sweep go first.
     pub(super) held: bool,
     /// The token of its first attempt, where that is a task of a job array.
@@ -109,7 +106,6 @@ impl Handle {
             logs: None,
             unmarked: false,
             group: 0,
-            measuring: None,
             held: false,
             task: None,
             error: None,

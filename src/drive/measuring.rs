@@ -1,5 +1,6 @@
 //! A measurement on phantom GPUs beside the loop: it runs on a thread of its own, and the loop asks whether it is over.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
@@ -48,26 +49,33 @@ impl Drop for Measuring {
     }
 }
 
-/// Begins the measurement of the next attempt, or looks whether it is over. A process that measures nothing says so.
-pub(super) fn look(
-    measurer: Option<&Measurer>,
-    run: &Run,
-    measuring: &mut Option<Measuring>,
-) -> AttemptEvent {
-    let Some(measurer) = measurer else {
-        let why = "this process measures nothing; `oomctl submit --watch` and `oomctl watch` do";
-        return AttemptEvent::PhantomMeasured(Box::new(PhantomMeasurement::impossible(why)));
-    };
-    let running = measuring.get_or_insert_with(|| {
-        Measuring::start(measurer, run.request.clone(), run.history.rungs())
-    });
-    let measured = match running.result.try_recv() {
-        Err(TryRecvError::Empty) => return AttemptEvent::PhantomRuns,
-        Ok(measured) => measured,
-        Err(TryRecvError::Disconnected) => {
-            PhantomMeasurement::impossible("the measurement itself failed")
-        }
-    };
-    *measuring = None;
-    AttemptEvent::PhantomMeasured(Box::new(measured))
+/// The measurements of the runs of a supervisor.
+#[derive(Default)]
+pub(super) struct Measurements {
+    /// None where nothing is measured here.
+    pub(super) measurer: Option<Measurer>,
+    running: BTreeMap<String, Measuring>,
+}
+
+impl Measurements {
+    /// Begins the measurement of the next attempt of a run, or looks whether it is over.
+    pub(super) fn look(&mut self, run: &Run) -> AttemptEvent {
+        let Some(measurer) = &self.measurer else {
+            let why = "only `submit --watch`, `retry --watch` and `watch` measure";
+            return AttemptEvent::PhantomMeasured(Box::new(PhantomMeasurement::impossible(why)));
+        };
+        let name = &run.history.run;
+        let running = self.running.entry(name.clone()).or_insert_with(|| {
+            Measuring::start(measurer, run.request.clone(), run.history.rungs())
+        });
+        let measured = match running.result.try_recv() {
+            Err(TryRecvError::Empty) => return AttemptEvent::PhantomRuns,
+            Ok(measured) => measured,
+            Err(TryRecvError::Disconnected) => {
+                PhantomMeasurement::impossible("the measurement itself failed")
+            }
+        };
+        self.running.remove(name);
+        AttemptEvent::PhantomMeasured(Box::new(measured))
+    }
 }

@@ -67,7 +67,7 @@ impl Supervisor {
     /// The same, that measures on phantom GPUs where a run asks for it.
     #[must_use]
     pub fn measuring(mut self, measurer: Measurer) -> Self {
-        self.hands.measurer = Some(measurer);
+        self.hands.measurements.measurer = Some(measurer);
         self
     }
 }

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::handle::Handle;
-use super::measuring::Measurer;
+use super::handle::{Handle, log_paths};
+use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
-use super::{DriveError, measuring, perform, prepare};
+use super::{DriveError, perform, prepare};
+use crate::core::adopt::version::MAX_LOG;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
+use crate::core::request::VersionInLog;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
+use crate::io::window::head;
 use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
@@ -27,7 +30,7 @@ pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
     pub(super) clock: TimeSource,
-    pub(super) measurer: Option<Measurer>,
+    pub(super) measurements: Measurements,
     /// Jobs that are to end, of whatever run: they are cancelled together.
     pub(super) ending: Vec<EndingJob>,
     /// Jobs of which the scheduler took the end before their runs were opened.
@@ -105,10 +108,9 @@ fn perform_one(
             )?;
             Event::Attempt(*attempt, prepared)
         }
-        Action::Measure { attempt } => Event::Attempt(*attempt, {
-            let Handle { run, measuring, .. } = &mut *handle;
-            measuring::look(hands.measurer.as_ref(), run, measuring)
-        }),
+        Action::Measure { attempt } => {
+            Event::Attempt(*attempt, hands.measurements.look(&handle.run))
+        }
         // Submitted with the others of its array.
         Action::Submit { .. } if handle.is_task() => return Ok(()),
         Action::Submit { .. } => {
@@ -163,6 +165,10 @@ fn drain(
             observer,
         )?;
     }
+    if let Some(found) = version(handle) {
+        let seen = AttemptEvent::VersionSeen(found);
+        handle.feed(&Event::Attempt(attempt, seen), now, observer)?;
+    }
     if complete {
         handle.see_snapshot(&mut incident);
     }
@@ -185,6 +191,19 @@ fn drain(
         handle.close_logs(attempt);
     }
     Ok(())
+}
+
+/// The framework's version, where it was assumed and the logs name it.
+fn version(handle: &Handle) -> Option<VersionInLog> {
+    let request = &handle.run.request;
+    let attempt = handle
+        .run
+        .history
+        .attempt()
+        .filter(|_| request.assumes_version())?;
+    let logs = log_paths(&handle.folder, attempt).into_iter();
+    let heads = logs.filter_map(|log| Some((log.display().to_string(), head(&log, MAX_LOG).ok()?)));
+    request.version_in(&heads.collect::<Vec<_>>())
 }
 
 /// What the memory of the fullest GPU did over the steps, by the sampler beside the job.

@@ -38,6 +38,15 @@ pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<FileP
     })
 }
 
+/// What a file begins with, at most `most` bytes.
+///
+/// # Errors
+/// As `part`.
+pub fn head(path: &Path, most: u64) -> io::Result<String> {
+    let head = part(path, |length| 0..length.min(most))?;
+    Ok(String::from_utf8_lossy(&head.bytes).into_owned())
+}
+
 /// Words to look for in lines.
 pub struct LineSearch(Regex);
 

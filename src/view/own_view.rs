@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before};
+use super::rung_view::{MemoryForecast, before, where_fullest};
 use super::script_parts::{
     Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
 };
@@ -68,8 +68,6 @@ pub struct ScriptView {
     unchanged: Vec<UnchangedRetry>,
     /// Attempts in all.
     most_attempts: u32,
-    #[serde(skip)]
-    one_rung: bool,
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
@@ -134,7 +132,6 @@ impl ScriptView {
             problem: plan.problem,
             unchanged: unchanged(inputs, told.resumes),
             most_attempts: inputs.limits.attempts,
-            one_rung: inputs.one_rung,
             of_checkpoints: of_checkpoints.cloned().collect(),
         }
     }
@@ -336,16 +333,12 @@ impl ScriptView {
 
     fn unasked(&self) -> String {
         let most = format!("{} attempts at most", self.most_attempts);
-        let several = match self.now.is_some() && !self.one_rung {
-            true => "; several rungs at once where one would not do",
-            false => "",
-        };
         if self.unchanged.is_empty() {
-            return format!("{most}{several}");
+            return most;
         }
         let causes = self.unchanged.iter().map(UnchangedRetry::text);
         let causes = causes.collect::<Vec<_>>().join(", ");
-        format!("unasked: resubmits unchanged after {causes}; {most}{several}")
+        format!("unasked: resubmits unchanged after {causes}; {most}")
     }
 
     fn attempt<'a>(
@@ -358,8 +351,9 @@ impl ScriptView {
             1 => writeln!(out, "\nattempt 1: {}", self.first()),
             n => writeln!(
                 out,
-                "\nattempt {n}, if attempt {} runs out of GPU memory",
-                n - 1
+                "\nattempt {n}, if attempt {} runs out of GPU memory{}",
+                n - 1,
+                where_fullest(self.now.as_ref())
             ),
         };
         for (i, rung) in attempt.rungs.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, table};
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, table, where_fullest};
 use super::{DIM, Paint, start_view};
 use crate::core::ladder::{Policy, Skipped};
 use crate::core::recipe::Preset;
@@ -25,6 +25,8 @@ pub struct PlanView {
     rules: usize,
     now: Option<MemoryForecast>,
     rungs: Vec<RungForecast>,
+    /// For each rung the attempt that takes it.
+    attempts: Vec<u32>,
     not_used: Vec<Skipped>,
 }
 
@@ -40,6 +42,7 @@ impl PlanView {
             rules: preset.rules.len(),
             now: plan.now.as_ref().map(MemoryForecast::of),
             rungs: RungForecast::all(plan.steps),
+            attempts: plan.attempts,
             not_used: plan.not_used,
         }
     }
@@ -57,7 +60,7 @@ impl PlanView {
         if !folded.is_empty() {
             let names = folded
                 .iter()
-                .map(|i| format!("{} {}", i + 2, self.rungs[*i].step.rung));
+                .map(|i| format!("{} {}", self.attempts[*i], self.rungs[*i].step.rung));
             let names = names.collect::<Vec<_>>().join(", ");
             let _ = writeln!(
                 out,
@@ -87,7 +90,7 @@ impl PlanView {
         if self.rungs.is_empty() {
             out.push_str("\nNo rungs: the run ends when it runs out of memory.\n");
         } else {
-            out.push_str("\nThe number is the attempt that uses the rung.");
+            out.push_str("\nThe number is the attempt that takes the rung.");
             match self.rules {
                 0 => {}
                 1 => out.push_str(" All keep the preset's rule."),
@@ -110,12 +113,13 @@ impl PlanView {
         if let Some(start) = &self.start {
             let _ = writeln!(out, "{}", start_view::text(start));
         }
+        let fullest = where_fullest(self.now.as_ref());
         let _ = writeln!(
             out,
-            "Ladder of {}{version}, from here, if every attempt runs out of GPU memory:",
+            "Ladder of {}{version}, from here, if every attempt runs out of GPU memory{fullest}:",
             self.preset
         );
-        if self.policy == Policy::Predict {
+        if self.policy == Policy::Predict && self.now.is_none() {
             let note = "note: the policy `predict` decides after each failure, not in this order; --after LOG shows its decision";
             let _ = writeln!(out, "{}", Paint(DIM, note));
         }
@@ -124,7 +128,8 @@ impl PlanView {
 
     fn rung<'a>(&'a self, i: usize, said: &mut BTreeSet<&'a String>, out: &mut String) {
         let rung = &self.rungs[i];
-        let _ = writeln!(out, "\n{:>3}  {}  {}", i + 2, rung.name(), rung.step.title);
+        let attempt = self.attempts[i];
+        let _ = writeln!(out, "\n{attempt:>3}  {}  {}", rung.name(), rung.step.title);
         let before = rung_view::before(self.now.as_ref(), &self.rungs, i);
         out.push_str(&rung.text(before, said));
     }
@@ -134,12 +139,12 @@ impl PlanView {
         let Some(now) = &self.now else {
             return String::new();
         };
-        let rungs = self.rungs.iter();
-        let rungs = rungs.map(|r| (r.step.rung.as_str(), r.memory.as_ref()));
-        let rows = std::iter::once(("as it is", Some(now))).chain(rungs);
-        let row = |(i, (name, memory)): (usize, (&str, Option<&'_ MemoryForecast>))| {
-            PhaseRow::new(format!("{:>3}  {name}", i + 1), memory)
+        let rungs = self.attempts.iter().zip(&self.rungs);
+        let rungs = rungs.map(|(n, r)| (*n, r.step.rung.as_str(), r.memory.as_ref()));
+        let rows = std::iter::once((1, "as it is", Some(now))).chain(rungs);
+        let row = |(attempt, name, memory): (u32, &str, Option<&'_ MemoryForecast>)| {
+            PhaseRow::new(format!("{attempt:>3}  {name}"), memory)
         };
-        table(&rows.enumerate().map(row).collect::<Vec<_>>())
+        table(&rows.map(row).collect::<Vec<_>>())
     }
 }

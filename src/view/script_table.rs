@@ -21,6 +21,9 @@ const WIDE: usize = 100;
 const NARROW: usize = 24;
 /// Values of a knob that stand in one row.
 const MOST_VALUES: usize = 5;
+/// What a plan by the memory model assumes.
+const ASSUMED: &str =
+    "assumed: each attempt dies where its memory is fullest; a real failure is answered by its log";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 
@@ -81,6 +84,8 @@ impl<'a> ScriptTable<'a> {
     /// The table on so many columns, on at most 15 lines.
     pub fn text(&self, columns: usize) -> String {
         let mut below = self.in_vain(columns);
+        let is_known = self.rows.iter().any(|r| r.memory.is_some());
+        below += &wrapped("", if is_known { ASSUMED } else { "" }, columns);
         below += &wrapped("", &self.unasked, columns);
         let shown: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| r.helps).collect();
         let room = MOST_LINES.saturating_sub(below.lines().count());
@@ -173,15 +178,17 @@ impl<'a> ScriptTable<'a> {
         let (Some(first), Some(last)) = (vain.first(), vain.last()) else {
             return String::new();
         };
+        let span = (first.attempts.0, last.attempts.1);
+        let between = |r: &ChangeRow<'_>| r.helps && (span.0..=span.1).contains(&r.attempts.0);
+        let number = match self.rows.iter().any(between) {
+            true => String::new(),
+            false => numbers(span),
+        };
         let line = format!(
             "no help where memory is fullest (--all): {}",
             names.join(", ")
         );
-        wrapped(
-            &numbers((first.attempts.0, last.attempts.1)),
-            &line,
-            columns,
-        )
+        wrapped(&number, &line, columns)
     }
 
     /// The rows for which there is no line.
@@ -270,10 +277,10 @@ impl<'a> ChangeRow<'a> {
         all.sort_by_key(|c| c.effect != effect);
         let mut changes: Vec<(&str, Vec<String>)> = Vec::new();
         for change in all {
-            let values = [change.from.shown(), change.to.shown()];
+            let [from, to] = [change.from.shown(), change.to.shown()];
             match changes.iter_mut().find(|(knob, _)| *knob == change.knob) {
-                Some((_, chain)) => chain.extend(values.into_iter().skip(1)),
-                None => changes.push((&change.knob, values.into())),
+                Some((_, values)) => values[1] = to,
+                None => changes.push((&change.knob, vec![from, to])),
             }
         }
         let leading = changes.first().map_or("", |(knob, _)| knob);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use super::own_scripts;
-use super::place::{Done, Place};
+use super::place::{Done, Place, install};
 
 const OOM: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 76.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n";
 
@@ -326,6 +326,29 @@ fn the_version_that_the_log_names_decides_what_there_is() {
     assert!(said.contains("version not found"), "{said}");
     let said = sft("trl==7.0.0\n")["rests_on"][0].to_string();
     assert!(said.contains("is not supported"), "{said}");
+}
+
+/// The submission assumed the newest TRL. The first attempt prints another, and the second is decided for that one.
+#[test]
+fn a_watched_run_is_decided_for_the_version_in_its_own_log() {
+    let place = own_scripts::place();
+    let trainer = "/env/lib/python3.12/site-packages/trl/trainer/sft_trainer.py training_step";
+    let log = failure(&[(trainer, "loss.backward()")]);
+    let dies = format!(
+        "#!/bin/bash\ncase \"$*\" in *--use_liger*) exit 0;; esac\n\
+         echo trl==0.20.0\ncat >&2 <<'END'\n{log}END\nexit 1\n"
+    );
+    install(&place.home.join("bin/accelerate"), &dies);
+    place.write("job.slurm", SFT);
+    let words = ["submit", "--yes", "--watch", "--run", "r", "job.slurm"];
+    let done = place.run(&words).ends(0);
+    done.says(&[
+        "TRL version not found; assuming",
+        "attempt 1  TRL 0.20.0, as ",
+        "slurm.out:1 says",
+        "fused-loss",
+        "succeeded (2 attempts",
+    ]);
 }
 
 #[test]

@@ -148,27 +148,37 @@ impl EngineView<'_> {
             .phase(Phase::Rollout, self.spec, self.profile)
     }
 
-    /// Gathered weights go to the engine's copy; its cache is not there yet, or never went away.
+    /// The largest weight whole: as it is stored where it was gathered, and its copy in 16 bits (verl 0.9.1,
+    /// `get_per_tensor_param`).
+    fn gathered_weight(&self) -> f64 {
+        let spec = self.spec;
+        let m = &spec.model;
+        let stored = match spec.sharding.gathers() && spec.data_parallel > 1.0 {
+            true => spec.precision.weight,
+            false => 0.0,
+        };
+        m.hidden * m.vocab.max(m.ffn) * (stored + 2.0)
+    }
+
+    /// Weight by weight goes to the engine's copy; its cache is not there yet, or never went away.
     fn wake_up(&self) -> PhaseTerms {
         let spec = self.spec;
-        let gathered = gathered(spec, self.profile);
-        let held = if self.rollout.sleeps {
-            self.engine_weights()
-        } else {
-            self.share()
+        let woken = match self.rollout.sleeps {
+            true => self.engine_weights(),
+            false => 0.0,
         };
         self.computing()
-            .add("engine weights", TermKind::Engine, held)
-            .add("constant", TermKind::Outside, self.outside())
+            .and(self.beside())
+            .add("engine weights", TermKind::Engine, woken)
             .add(
                 "sync buffers",
                 TermKind::Engine,
                 SYNC_BUFFERS * self.rollout.sync_buffer,
             )
             .add(
-                "gathered layers",
+                "gathered weight",
                 TermKind::Activations,
-                gathered.layers + gathered.embeddings,
+                self.gathered_weight(),
             )
             .phase(Phase::WakeUp, spec, self.profile)
     }

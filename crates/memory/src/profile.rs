@@ -99,6 +99,8 @@ pub struct Profile {
     pub context_gib: f64,
     /// GiB that the first collective takes.
     pub communication_gib: f64,
+    /// GiB of each further communicator: 544 MB between 2 GPUs, 688 MB between 4 (NVIDIA/nccl#964, A100 with NVLink).
+    pub communicator_gib: f64,
     /// GiB of small tensors and buffers that no formula names, inside the allocator.
     pub constant_gib: f64,
     /// Tokens really in a full micro batch over those that the limit would allow.
@@ -164,6 +166,7 @@ impl Default for Profile {
             reserved_most_gib: 1000.0,
             context_gib: 0.6,
             communication_gib: 0.9,
+            communicator_gib: 0.5,
             constant_gib: 0.2,
             fill: 1.0,
             fill_spread: 0.0,

@@ -299,6 +299,19 @@ impl Spec {
         self.micro_batch * self.sequence / self.context_parallel
     }
 
+    /// Communicators of NCCL beside the one over all GPUs: one of each kind of model parallelism, and the one over which
+    /// trainer and rollout engine share weights.
+    #[must_use]
+    pub fn further_communicators(&self) -> u8 {
+        let split = [
+            self.tensor_parallel,
+            self.pipeline_parallel,
+            self.context_parallel,
+        ];
+        let splits = split.iter().filter(|ranks| **ranks > 1.0);
+        splits.map(|_| 1).sum::<u8>() + u8::from(self.rollout.is_some())
+    }
+
     /// The loss of a phase: log-probabilities name their own.
     #[must_use]
     pub fn loss_of(&self, phase: Phase) -> &Loss {

@@ -63,7 +63,8 @@ impl List {
             let communication = if spec.gpus <= 1.0 {
                 0.0
             } else {
-                profile.communication_gib
+                let further = f64::from(spec.further_communicators());
+                profile.communication_gib + further * profile.communicator_gib
             };
             list = list
                 .add("context", TermKind::Outside, profile.context_gib * GIB)

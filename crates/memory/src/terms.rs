@@ -82,6 +82,11 @@ pub const TERMS: &[About] = &[
         "PyTorch torch.amp, autocast cache",
     ),
     about(
+        "gathered weight",
+        "parameters of the largest weight x bytes as it is stored, and in 16 bits",
+        "verl 0.9.1, FSDPEngine.get_per_tensor_param",
+    ),
+    about(
         "gathered layers",
         "layers gathered at once x parameters of a layer x bytes of the computation",
         "PyTorch FSDP, forward and backward prefetch",

@@ -404,17 +404,50 @@ fn ways_through_the_code_take_what_the_profile_says_of_them() {
 }
 
 #[test]
-fn graphs_and_context_of_an_engine_are_there_while_weights_are_handed_over() {
+fn what_an_engine_keeps_in_its_sleep_is_there_while_weights_are_handed_over() {
     let woken = |graphs: bool| {
         let job = serde_json::json!({ "engine_share": 0.4, "cuda_graphs": graphs });
         bytes(&of(job), Phase::WakeUp)
     };
     assert!(woken(true) > woken(false) + 0.9 * GIB);
-    let outside = |profile: &str| {
+    let asleep = |profile: &str| {
         let job = serde_json::json!({ "engine_share": 0.4 });
         bytes(&with(profile, job), Phase::WakeUp)
     };
-    assert!(outside(r#"{ "engine_outside_gib": 3 }"#) > outside("{}") + GIB);
+    assert!(asleep(r#"{ "asleep_gib": 4 }"#) > asleep("{}") + GIB);
+}
+
+/// FSDP gathers the embedding as it is stored, and a copy in 16 bits goes to the engine.
+#[test]
+fn the_largest_weight_is_whole_while_weights_are_handed_over() {
+    let gathered = |precision: &str, gpus: u32| {
+        let job = serde_json::json!({ "engine_share": 0.4, "sharding": "fsdp", "dp": gpus, "gpus": gpus,
+            "precision": precision, "vocab": 100_000, "hidden": 1000, "heads": 10 });
+        term(&of(job), Phase::WakeUp, "gathered weight")
+    };
+    assert!(off(gathered("fsdp_mp", 8), 6e8) < 1e-9);
+    assert!(off(gathered("pure_bf16", 8), 4e8) < 1e-9);
+    assert!(off(gathered("fsdp_mp", 1), 2e8) < 1e-9);
+}
+
+#[test]
+fn each_kind_of_parallelism_and_an_engine_have_a_communicator_of_their_own() {
+    let gib = |more: serde_json::Value| {
+        let mut job = serde_json::json!({ "metric": "nvidia-smi", "gpus": 8, "dp": 8 });
+        job.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        term(&of(job), Phase::Backward, "communication") / GIB
+    };
+    let one = gib(serde_json::json!({}));
+    assert!(off(gib(serde_json::json!({ "tp": 2, "gpus": 16 })) - one, 0.5) < 1e-9);
+    assert!(
+        off(
+            gib(serde_json::json!({ "tp": 2, "cp": 2, "gpus": 32, "engine_share": 0.4 })) - one,
+            1.5
+        ) < 1e-9
+    );
+    assert!(gib(serde_json::json!({ "gpus": 1, "dp": 1, "engine_share": 0.4 })) == 0.0);
 }
 
 #[test]

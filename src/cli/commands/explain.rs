@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Preset, Recipe, Resolved, knobs_of};
+use crate::core::recipe::{Knob, Recipe, Resolved, rules_about};
 use crate::core::request::Request;
 use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
@@ -102,21 +102,13 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         unit: knob.unit.clone(),
         spelling: knob.spelling.as_ref().map(|s| s.name().to_owned()),
         pinned: recipe.pins.get(&knob.name).map(ToString::to_string),
-        rules: rules(preset, &knob.name),
+        rules: rules_about(preset, &knob.name),
         rungs: rungs.filter(moves).map(|r| r.rung.clone()).collect(),
         source: knob.source.clone(),
         phantom: Vec::new(),
         environment: variable(&knob.name),
         resolved,
     })
-}
-
-fn rules(preset: &Preset, knob: &str) -> Vec<String> {
-    let about = preset
-        .rules
-        .iter()
-        .filter(|r| knobs_of(preset, r).contains(knob));
-    about.map(|r| format!("{}: {}", r.name, r.must)).collect()
 }
 
 fn text(view: &ExplainView) -> String {

@@ -9,7 +9,7 @@ use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, LibraryFolder};
-use crate::io::window::part;
+use crate::io::window::head;
 use crate::view::CommandFailure;
 use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext};
 
@@ -136,8 +136,10 @@ pub struct LogHead {
 impl LogHead {
     /// Of a file; none where it cannot be read.
     pub fn of(path: &Path) -> Option<Self> {
-        let head = part(path, |length| 0..length.min(MAX_LOG)).ok()?;
-        Some(Self::new(path, &head.bytes))
+        Some(Self {
+            path: path.display().to_string(),
+            text: head(path, MAX_LOG).ok()?,
+        })
     }
 
     /// Of bytes that were read.

@@ -96,6 +96,12 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
             attempt: number,
             link: link.clone(),
         }],
+        (_, AttemptEvent::VersionSeen(found)) if run.request.assumes_version() => {
+            vec![Fact::VersionFound {
+                attempt: number,
+                found: found.clone(),
+            }]
+        }
         (RunPhase::Submitting, AttemptEvent::Accepted { id, cluster }) => vec![Fact::Submitted {
             attempt: number,
             job: JobRef {

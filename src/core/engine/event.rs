@@ -8,6 +8,7 @@ use super::fact::LogEnd;
 use super::foreseen::Rising;
 use super::phantom::PhantomMeasurement;
 use crate::core::measure::Measured;
+use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 use oomctl_diagnose::{Class, Incident, Link, Progress};
 
@@ -100,6 +101,8 @@ pub enum AttemptEvent {
     PhantomRuns,
     /// A log names this page of a tracker.
     LinkSeen(Link),
+    /// A log names the version of the framework that was assumed so far.
+    VersionSeen(VersionInLog),
     /// The files of an attempt cannot be made, and why.
     PrepareRefused(String),
     /// The scheduler accepted.

@@ -12,6 +12,7 @@ use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phantom::PhantomCheck;
 use crate::core::measure::Measured;
+use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobRef, JobStatus, Token};
 use oomctl_diagnose::{Incident, Link, Progress};
 
@@ -301,6 +302,13 @@ pub enum Fact {
         /// The page.
         link: Link,
     },
+    /// A log names the version of the framework, for which the scripts are read from here on.
+    VersionFound {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The version.
+        found: VersionInLog,
+    },
     /// What happened up to a fact is about to be told to those who do not watch. Written before it is told, so that
     /// nothing is told twice.
     Noticed {
@@ -361,6 +369,7 @@ impl Fact {
         "decided",
         "finished",
         "linked",
+        "version_found",
         "noticed",
     ];
 }

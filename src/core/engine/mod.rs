@@ -34,6 +34,7 @@
 //! | `StateSeen`, `Restarted` | the scheduler's word on the job changed | the job's state, where its logs begin |
 //! | `Stalled`, `NeverStarts`, `BudgetSpent` | it hangs, waits in vain, a bound is reached | the job is cancelled |
 //! | `Idle`, `Foreseen`, `Linked` | no progress for long, memory is going to be full, a tracker's page | nothing, they are told |
+//! | `VersionFound` | a log names the framework's version, which was assumed | the scripts are read for that version |
 //! | `CancelRequested`, `EscalationRequested`, `RungLeftOut`, `Pruned` | somebody asked, another run of the sweep failed | the job is cancelled, or the next rung is another |
 //! | `RetryRequested` | somebody wants a run that is over to go on | it is open again, and its bounds count from here |
 //! | `CancelSent` | the scheduler took a cancellation | it is repeated less often |

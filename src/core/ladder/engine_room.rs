@@ -5,8 +5,9 @@ use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::Spec;
 
-/// Bytes per logit of these.
-const LOGIT: f64 = 10.0;
+/// Bytes per logit while an engine tries its sampler at its start, which every GPU of it does for the whole vocabulary: 256
+/// sequences of Llama-3-8B took 1.26 GiB on one GPU and on two (vllm-project/vllm#10511), of Qwen2.5-1.5B 1.39 GiB.
+const LOGIT: f64 = 40.0;
 /// Bytes outside PyTorch that the engine counts into its share.
 const OUTSIDE: f64 = 0.6 * GIB;
 /// Standard deviation of what is not counted, in bytes, and of its activations, relatively.
@@ -137,7 +138,9 @@ impl EngineNeed {
         let rollout = spec.rollout.as_ref()?;
         let (m, tp) = (&spec.model, rollout.tensor_parallel);
         let layer = 2.0 * (4.0 * m.hidden + (2.0 * m.ffn + m.heads * m.head_dim) / tp);
-        let activations = rollout.batched_tokens * layer + rollout.sequences * m.vocab * LOGIT / tp;
+        let sampled = rollout.sequences.min(rollout.batched_tokens) * m.vocab * LOGIT;
+        // The sampler runs when the layers are done.
+        let activations = sampled.max(rollout.batched_tokens * layer);
         let cache = rollout.context * token_bytes(spec)?;
         Some(Self {
             bytes: 2.0 * m.params / tp + activations + cache + OUTSIDE,

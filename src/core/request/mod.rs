@@ -31,6 +31,7 @@ mod start;
 mod trial;
 mod tune;
 mod unread;
+mod version;
 
 pub use checkpoint::{CheckpointDirectory, Listing, Resumption};
 pub use data_parallel::{Explanation, ScriptText, explain};
@@ -50,6 +51,7 @@ pub use start::{Ground, Start};
 pub use trial::{Trial, TrialEnd};
 pub use tune::Basis;
 pub use unread::UnreadKnob;
+pub use version::VersionInLog;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -2,10 +2,13 @@
 
 use super::memory::Freed;
 use super::request::Request;
-use crate::core::ladder::{ClimbContext, Decision, Skipped, Step, climb, costs, frees_nothing};
+use crate::core::ladder::{
+    ClimbContext, Decision, Past, PastAttempt, Skipped, Step, climb, costs, frees_nothing,
+};
 use crate::core::recipe::Layer;
 use oomctl_base::units::GIB;
 use oomctl_base::{Refusal, Role, Value};
+use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Estimate, SAFE};
 
 /// Attempts of a plan at most.
@@ -33,6 +36,8 @@ pub struct Plan {
     pub now: Option<Estimate>,
     /// The steps, each on top of those before it.
     pub steps: Vec<PlannedStep>,
+    /// For each step the attempt that takes it.
+    pub attempts: Vec<u32>,
     /// Rungs of which no step is taken, and why.
     pub not_used: Vec<Skipped>,
 }
@@ -47,14 +52,26 @@ pub struct FittingSteps {
 }
 
 impl Request {
-    /// Climbs as if every attempt died of a GPU OOM of which nothing is known: a decision for each, the last of which
+    /// Climbs as if every attempt died of a GPU OOM where its memory is fullest: a decision for each, the last of which
     /// is that nothing is left, for at most so many attempts.
     pub fn decisions(&self, most: u32) -> impl Iterator<Item = Result<Decision, Refusal>> {
         let (mut taken, mut is_over): (Vec<Layer>, bool) = (Vec::new(), false);
+        let mut earlier: Vec<PastAttempt> = Vec::new();
         let mut attempts = 1..=most;
         std::iter::from_fn(move || {
             let attempt = attempts.next().filter(|_| !is_over)?;
-            let decision = self.climb_down(&taken, attempt);
+            let decision = match self.foreseen(&taken) {
+                Some(incident) => {
+                    let past = Past {
+                        earlier: &earlier,
+                        ..Past::default()
+                    };
+                    let decision = self.ascend(&taken, past, Some(&incident), attempt);
+                    earlier.push(PastAttempt::new(taken.clone(), incident, Vec::new()));
+                    decision
+                }
+                None => self.climb_down(&taken, attempt),
+            };
             match &decision {
                 Ok(Decision::Climb { steps, .. }) => {
                     taken.extend(steps.iter().map(|s| s.layer.clone()));
@@ -62,6 +79,15 @@ impl Request {
                 _ => is_over = true,
             }
             Some(decision)
+        })
+    }
+
+    /// The failure that is to be expected with these rungs; `None` where the memory model cannot be asked.
+    fn foreseen(&self, taken: &[Layer]) -> Option<Incident> {
+        let fullest = self.memory(taken)?.phase.word();
+        Some(Incident {
+            phase: fullest,
+            ..Incident::bare("cuda_oom", Class::GpuOom)
         })
     }
 
@@ -106,10 +132,13 @@ impl Request {
     /// # Errors
     /// The configuration breaks a rule.
     pub fn plan(&self) -> Result<Plan, Refusal> {
-        let (mut steps, mut not_used) = (Vec::new(), Vec::new());
-        for decision in self.decisions(MOST_ATTEMPTS) {
+        let (mut steps, mut attempts, mut not_used) = (Vec::new(), Vec::new(), Vec::new());
+        for (attempt, decision) in (2..).zip(self.decisions(MOST_ATTEMPTS)) {
             match decision? {
-                Decision::Climb { steps: next, .. } => steps.extend(next),
+                Decision::Climb { steps: next, .. } => {
+                    attempts.extend(next.iter().map(|_| attempt));
+                    steps.extend(next);
+                }
                 Decision::Exhausted { skipped, .. } => not_used = skipped,
             }
         }
@@ -117,6 +146,7 @@ impl Request {
         Ok(Plan {
             now: self.memory(&[]),
             steps: self.planned(&[], steps),
+            attempts,
             not_used,
         })
     }

@@ -27,7 +27,7 @@ impl Request {
         Some(scripts.read(&own.submission, &own.stacks))
     }
 
-    fn own_scripts(&self) -> Option<&RequestScripts> {
+    pub(super) fn own_scripts(&self) -> Option<&RequestScripts> {
         match &self.source {
             Source::Scripts(scripts) => Some(scripts),
             _ => None,

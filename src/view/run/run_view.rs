@@ -129,10 +129,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     let attempts: Vec<AttemptView> = history
         .attempts
         .iter()
-        .map(|a| AttemptView {
-            phantom: history.phantoms(a.number).cloned().collect(),
-            ..attempt_view(a, now)
-        })
+        .map(|a| attempt_view(history, a, now))
         .collect();
     let last = history.attempts.last();
     let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
@@ -165,7 +162,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     }
 }
 
-fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
+fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
     let steps = a.steps();
     let status = a.status.as_ref();
     AttemptView {
@@ -181,7 +178,7 @@ fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
         ended: a.over_at(),
         ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
-        phantom: Vec::new(),
+        phantom: history.phantoms(a.number).cloned().collect(),
         foreseen: a.foreseen.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
@@ -310,16 +307,10 @@ impl AttemptView {
             "RUNNING" | "PENDING" => WARN,
             _ => BAD,
         };
-        let mut out = String::new();
-        for line in self.phantom.iter().map(check_line) {
-            let _ = writeln!(out, "      {line}");
-        }
-        let _ = write!(
-            out,
-            "{:>2}  job {job:<8} {}",
-            self.attempt,
-            Paint(style, state)
-        );
+        let phantoms = self.phantom.iter().map(check_line);
+        let mut out: String = phantoms.map(|line| format!("      {line}\n")).collect();
+        let (number, state) = (self.attempt, Paint(style, state));
+        let _ = write!(out, "{number:>2}  job {job:<8} {state}");
         if let Some(ran) = self.ran_s {
             let _ = write!(out, " after {}", duration(ran));
         }

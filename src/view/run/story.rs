@@ -11,7 +11,6 @@ use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
-use super::measured_plan_view::check_line;
 use super::outcome::{expectation, reason};
 use super::run_view::{evidence, total};
 use super::snapshot_view;
@@ -160,9 +159,6 @@ impl Story {
                 self.told.remove(run);
                 let text = format!("attempt {attempt}  submitted as job {}{how}", job.id);
                 self.say(run, &text);
-            }
-            Fact::PhantomMeasured { attempt, check } => {
-                self.say(run, &format!("attempt {attempt}  {}", check_line(check)));
             }
             Fact::SubmitUnclear { attempt, detail } => {
                 let text = format!(

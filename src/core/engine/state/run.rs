@@ -8,7 +8,7 @@ use super::history::History;
 use super::phase::RunPhase;
 use super::watch::RunWatch;
 use crate::core::engine::event::Event;
-use crate::core::engine::fact::{LogEnd, Record};
+use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::request::Request;
 use oomctl_base::job::Stage;
 use oomctl_diagnose::Progress;
@@ -27,10 +27,20 @@ impl Run {
     /// A run with the facts that its ledger holds.
     #[must_use]
     pub fn new(request: Request, records: &[Record]) -> Self {
-        Self {
+        let mut run = Self {
             request,
             history: History::replay(records),
             watch: RunWatch::default(),
+        };
+        records.iter().for_each(|r| run.learn_version(&r.fact));
+        run
+    }
+
+    fn learn_version(&mut self, fact: &Fact) {
+        if let Fact::VersionFound { found, .. } = fact
+            && let Some(request) = self.request.for_version(found)
+        {
+            self.request = request;
         }
     }
 
@@ -38,6 +48,7 @@ impl Run {
     pub fn apply(&mut self, record: &Record) {
         self.history.apply(record);
         self.watch.fact(&record.fact);
+        self.learn_version(&record.fact);
     }
 
     /// Takes note of an event for the timers, before it is decided upon.

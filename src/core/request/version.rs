@@ -1,0 +1,84 @@
+//! The framework's version of a script, once a log of its job names it.
+
+use serde::{Deserialize, Serialize};
+
+use super::inputs::Inputs;
+use super::request::Request;
+use crate::core::adopt::version::{KnownVersion, in_log};
+use crate::core::adopt::{self, Scripts};
+use crate::core::config::parse_preset;
+use crate::core::recipe::Layer;
+use oomctl_diagnose::Telling;
+
+/// A version of the framework that a log names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionInLog {
+    /// As the preset knows it.
+    pub version: String,
+    /// With the framework's name and `file:line`, for people.
+    pub described: String,
+}
+
+impl Request {
+    /// Whether its scripts are read for a version of their framework that is assumed.
+    #[must_use]
+    pub fn assumes_version(&self) -> bool {
+        let inputs = self.inputs();
+        inputs.framework_version.is_none() && inputs.scripts.as_ref().is_some_and(|s| s.recognised)
+    }
+
+    /// The version that the beginnings of its job's logs name, each with its path. `None` where it was known before, and
+    /// where they name none, two, or one that the preset does not support.
+    #[must_use]
+    pub fn version_in(&self, heads: &[(String, String)]) -> Option<VersionInLog> {
+        let source = &self.inputs().preset;
+        let file = parse_preset(&source.path, &source.text).ok()?;
+        let framework = file.framework.as_ref()?;
+        // One that an environment has and the preset does not support stays unsupported.
+        let unnamed = |package| self.inputs().installed.of(package) == Telling::Nothing;
+        if !self.assumes_version() || !framework.packages.first().is_some_and(|p| unnamed(p)) {
+            return None;
+        }
+        let heads = heads.iter();
+        let told = heads.flat_map(|(path, text)| in_log(framework, text, path));
+        let known = KnownVersion::of(&file, &told.collect::<Vec<_>>());
+        Some(VersionInLog {
+            version: known.version()?,
+            described: known.describe(&file)?,
+        })
+    }
+
+    /// The same scripts read for this version; `None` where that cannot be done.
+    #[must_use]
+    pub fn for_version(&self, found: &VersionInLog) -> Option<Self> {
+        let inputs = self.inputs();
+        let scripts = inputs.scripts.as_ref()?;
+        let asked = Inputs {
+            framework_version: Some(found.version.clone()),
+            scripts: Some(Scripts {
+                version: Some(found.described.clone()),
+                ..scripts.clone()
+            }),
+            ..inputs.clone()
+        };
+        let again = Self::new(asked).ok()?;
+        let before = self.layer_of_scripts()?;
+        let after = again.layer_of_scripts()?;
+        let mut asked = again.inputs().clone();
+        let at = asked.layers.iter().position(|layer| *layer == before)?;
+        asked.layers[at] = after;
+        if *inputs.ladder == self.preset().ladder {
+            asked.ladder = again.preset().ladder.clone().into();
+        }
+        asked.templates = adopt::template(again.preset()).into();
+        Self::new(asked).ok()
+    }
+
+    /// What the scripts say, read for the version that is assumed.
+    fn layer_of_scripts(&self) -> Option<Layer> {
+        let own = self.own_scripts()?;
+        let scripts = self.inputs().scripts.as_ref()?;
+        let adoption = scripts.read(&own.submission, &own.stacks);
+        Some(adopt::layer(self.preset(), &adoption))
+    }
+}
