@@ -333,7 +333,7 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
     place.call("report job-1").ends(0);
     // The project can say it once, and what was measured is measured no more.
     place.write("oomctl.yaml", "supervision: { measure: true }\n");
-    submitted(&place, "")
+    submitted(&place, "--run again")
         .ends(0)
         .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before)"]);
 }
