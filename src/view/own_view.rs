@@ -275,7 +275,7 @@ impl ScriptView {
 
     fn first(&self) -> &'static str {
         match (self.measured, self.taught) {
-            (true, _) => "your script with the values that were measured last on phantom GPUs",
+            (true, _) => "your script with the rungs above, taken after measuring",
             (false, true) => "your script with the values that earlier runs needed",
             (false, false) => "your script, plus oomctl's own lines",
         }

@@ -107,7 +107,8 @@ fn measuring_is_bounded_in_number_and_time() {
     };
     let mut bench = Bench::new(large);
     for _ in 1..8 {
-        assert!(measured(&mut bench, 1, Some(false), 1).stopped.is_none());
+        let check = measured(&mut bench, 1, Some(false), 1);
+        assert_eq!(check.stopped, None, "{:?}", bench.run.history.rungs());
     }
     let last = measured(&mut bench, 1, Some(false), 1);
     assert_eq!(

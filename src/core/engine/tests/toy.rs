@@ -106,8 +106,11 @@ impl Toy {
             }
         };
         set("time", self.time_limit_s.map(|s| format!("{s}s")));
-        set("micro", self.micro.map(|n| n.to_string()));
         set("mem", self.memory.map(|m| format!("{}K", m.0 >> 10)));
+        if let Some(micro) = self.micro {
+            let name = "TOY".to_owned();
+            layer.set("micro", Value::Int(micro.into()), Origin::Env { name });
+        }
         MADE.with_borrow_mut(|(known, stacks)| {
             let preset = self.preset();
             let bare = known
