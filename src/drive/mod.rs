@@ -16,6 +16,7 @@ mod handle;
 pub mod launch;
 mod logs;
 mod look;
+mod measuring;
 mod monotonic_clock;
 mod news;
 mod notice;
@@ -34,7 +35,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::engine::RunPhase;
+use crate::core::engine::{AttemptEvent, Event, PhantomMeasurement, RunPhase};
 use crate::core::exit::Exit;
 use crate::io::files::FileError;
 use crate::io::ledger::{LedgerError, LedgerOwner, owner};
@@ -43,6 +44,7 @@ pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
+pub use measuring::Measurer;
 pub use monotonic_clock::{TimeSource, monotonic_clock};
 pub use notice::{Notice, Observer, Silent};
 pub use prepare::sha256;
@@ -60,6 +62,34 @@ const WAIT_MIN: Duration = Duration::from_millis(20);
 const WAIT_PER_RUN: Duration = Duration::from_micros(100);
 /// However many there are, they are looked at so often.
 const WAIT_FOR_ALL: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// The same, that measures on phantom GPUs where a run asks for it.
+    #[must_use]
+    pub fn measuring(mut self, measurer: Measurer) -> Self {
+        self.hands.measurements.measurer = Some(measurer);
+        self
+    }
+}
+
+impl Handle {
+    /// Takes in what was measured of its first attempt before the run was made.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn measured_before(
+        &mut self,
+        measurements: Vec<PhantomMeasurement>,
+        now: Timestamp,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError> {
+        for measurement in measurements {
+            let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
+            self.feed(&Event::Attempt(1, event), now, observer)?;
+        }
+        Ok(())
+    }
+}
 
 /// This process cannot go on with a run.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::DriveError;
 use super::handle::Handle;
+use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::notifier::Notifier;
@@ -51,6 +52,7 @@ impl Supervisor {
                 scheduler,
                 followers: Followers::new(),
                 clock,
+                measurements: Measurements::default(),
                 ending: Vec::new(),
                 ended: Vec::new(),
             },

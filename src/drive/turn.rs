@@ -5,6 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::handle::{Handle, log_paths};
+use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::{DriveError, perform, prepare};
@@ -29,6 +30,7 @@ pub(super) struct Hands {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) followers: Followers,
     pub(super) clock: TimeSource,
+    pub(super) measurements: Measurements,
     /// Jobs that are to end, of whatever run: they are cancelled together.
     pub(super) ending: Vec<EndingJob>,
     /// Jobs of which the scheduler took the end before their runs were opened.
@@ -105,6 +107,9 @@ fn perform_one(
                 observer,
             )?;
             Event::Attempt(*attempt, prepared)
+        }
+        Action::Measure { attempt } => {
+            Event::Attempt(*attempt, hands.measurements.look(&handle.run))
         }
         // Submitted with the others of its array.
         Action::Submit { .. } if handle.is_task() => return Ok(()),

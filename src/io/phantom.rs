@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
-use super::sandbox::{Sandbox, Sandboxed};
+use super::sandbox::{Sandbox, Sandboxed, works};
 use crate::core::measure::{PhantomEnd, PhantomRecord};
 use oomctl_base::job::ExitStatus;
 use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER};
@@ -101,9 +101,9 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     let environment = environment(asked, folder.path(), sandbox.network_off);
     // A program that is not there is found out by us, not by what stands before it.
     program(asked)?;
-    let command: Vec<String> = sandbox
-        .words
+    let command: Vec<String> = ending_with_us(asked.time_limit)
         .iter()
+        .chain(&sandbox.words)
         .chain(&asked.program.command)
         .cloned()
         .collect();
@@ -123,6 +123,23 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
         host_peak_bytes,
         seconds: start.elapsed().as_secs_f64(),
     })
+}
+
+/// Time after which a program ends that nobody watches any more, beyond its own.
+const UNWATCHED: Duration = Duration::from_secs(30);
+
+/// What stands before all, so that the program does not outlive us where we are killed: it ends with us, or, where the kernel
+/// forgets that at the change of a user, a little after its time.
+fn ending_with_us(time_limit: Duration) -> Vec<String> {
+    let seconds = (time_limit + UNWATCHED).as_secs().to_string();
+    let with_us = ["setpriv", "--pdeathsig", "KILL"].map(str::to_owned);
+    let in_time = ["timeout", "--foreground", "-s", "KILL", &seconds].map(str::to_owned);
+    let ways: [&[String]; 2] = match rustix::process::geteuid().is_root() {
+        true => [&with_us, &in_time],
+        false => [&in_time, &with_us],
+    };
+    let way = ways.into_iter().find(|words| works(words));
+    way.map(<[String]>::to_vec).unwrap_or_default()
 }
 
 /// The library under each of its names, the recorder, and a place for temporary files.

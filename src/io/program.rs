@@ -6,14 +6,15 @@ use std::io::{self, ErrorKind, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::{SigId, flag, low_level};
 
 use super::scheduler::local::process::group_lives;
 use super::words::{self, PipeRead};
@@ -79,6 +80,8 @@ pub struct Ears {
     added: Arc<AtomicU64>,
     /// The first signal that ends programs; 0 while there was none.
     ending: Arc<AtomicI32>,
+    /// What closes them; none where they were never opened.
+    handle: Option<Handle>,
 }
 
 impl Ears {
@@ -87,8 +90,11 @@ impl Ears {
     /// # Errors
     /// When they cannot be caught.
     pub fn open() -> io::Result<Self> {
-        let ears = Self::default();
         let mut signals = Signals::new(PASSED_ON)?;
+        let ears = Self {
+            handle: Some(signals.handle()),
+            ..Self::default()
+        };
         let told = ears.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
@@ -102,6 +108,23 @@ impl Ears {
                 }
             })?;
         Ok(ears)
+    }
+
+    /// From now on signals mean what they meant before, until the answer is dropped.
+    ///
+    /// # Errors
+    /// When that cannot be set.
+    pub fn close(self) -> io::Result<UsualSignals> {
+        if let Some(handle) = &self.handle {
+            handle.close();
+        }
+        let yes = Arc::new(AtomicBool::new(true));
+        let usual = |signal| flag::register_conditional_default(signal, Arc::clone(&yes));
+        PASSED_ON
+            .into_iter()
+            .map(usual)
+            .collect::<io::Result<_>>()
+            .map(UsualSignals)
     }
 
     /// Does the signal end a program, as a rule?
@@ -136,6 +159,17 @@ impl Ears {
         self.listeners
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Signals do what they do in a program that catches none.
+pub struct UsualSignals(Vec<SigId>);
+
+impl Drop for UsualSignals {
+    fn drop(&mut self) {
+        for id in self.0.drain(..) {
+            low_level::unregister(id);
+        }
     }
 }
 

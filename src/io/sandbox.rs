@@ -125,7 +125,8 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn works(words: &[String]) -> bool {
+/// Does it run a program that does nothing, with these words before it?
+pub fn works(words: &[String]) -> bool {
     let Some((program, rest)) = words.split_first() else {
         return false;
     };

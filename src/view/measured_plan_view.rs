@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::figures::{gib, of_gib};
 use super::style::{BAD, GOOD, Paint, WARN};
+use crate::core::engine::{History, PhantomCheck};
 use crate::core::ladder::Step;
 use crate::core::measure::PhantomSummary;
 use oomctl_diagnose::sanitize;
@@ -19,6 +20,10 @@ pub struct MeasuredPlanView {
     source: &'static str,
     /// In order.
     pub attempts: Vec<MeasuredAttempt>,
+    /// Rungs that the last one, which does not fit, leads to, and that were not measured.
+    pub then: Vec<Step>,
+    /// Why nothing more was measured, although the last one does not fit.
+    pub stopped: Option<String>,
 }
 
 /// One of them.
@@ -32,6 +37,8 @@ pub struct MeasuredAttempt {
     pub gpu_bytes: u64,
     /// It was measured before, and nothing has changed since.
     pub measured_before: bool,
+    /// It fits with so little room that a real card may be too small.
+    pub is_close: bool,
     /// What was measured.
     #[serde(flatten)]
     pub summary: PhantomSummary,
@@ -43,6 +50,8 @@ impl Default for MeasuredPlanView {
             schema_version: 1,
             source: "phantom",
             attempts: Vec::new(),
+            then: Vec::new(),
+            stopped: None,
         }
     }
 }
@@ -59,6 +68,10 @@ impl MeasuredPlanView {
         for attempt in &self.attempts {
             attempt.write(&mut text);
         }
+        rungs(&self.then, &mut text);
+        if let Some(why) = &self.stopped {
+            let _ = writeln!(text, "{}", sanitize(why.as_bytes()));
+        }
         text.push_str("phantom figures: measured without a GPU (docs/measure.md)\n");
         text
     }
@@ -66,28 +79,8 @@ impl MeasuredPlanView {
 
 impl MeasuredAttempt {
     fn write(&self, text: &mut String) {
-        for step in &self.rungs {
-            let _ = writeln!(text, "  {}  {}", step.rung, sanitize(step.title.as_bytes()));
-            for change in &step.changes {
-                let _ = writeln!(
-                    text,
-                    "       {}  {} -> {}",
-                    change.knob, change.from, change.to
-                );
-            }
-        }
-        let summary = &self.summary;
-        let reserved = gib(summary.peak.reserved as f64, 1);
-        let card = of_gib(reserved, gib(self.gpu_bytes as f64, 1));
-        let reason = sanitize(summary.reason.as_deref().unwrap_or("unknown").as_bytes());
-        let said = match summary.fits {
-            Some(true) => format!("{}: {card} reserved at the peak", Paint(GOOD, "fits")),
-            Some(false) => format!(
-                "{}: {card} reserved when memory ran out in {reason}",
-                Paint(BAD, "does not fit")
-            ),
-            None => format!("{}: {reason}", Paint(WARN, "not measured")),
-        };
+        rungs(&self.rungs, text);
+        let said = summary_line(&self.summary, self.gpu_bytes);
         let before = if self.measured_before {
             " (measured before)"
         } else {
@@ -95,4 +88,67 @@ impl MeasuredAttempt {
         };
         let _ = writeln!(text, "attempt {}  {said}{before}", self.attempt);
     }
+}
+
+fn rungs(steps: &[Step], text: &mut String) {
+    for step in steps {
+        let _ = writeln!(text, "  {}  {}", step.rung, sanitize(step.title.as_bytes()));
+        for change in &step.changes {
+            let _ = writeln!(
+                text,
+                "       {}  {} -> {}",
+                change.knob, change.from, change.to
+            );
+        }
+    }
+}
+
+/// What a measurement said, in one line.
+pub fn summary_line(summary: &PhantomSummary, gpu_bytes: u64) -> String {
+    let reserved = gib(summary.peak.reserved as f64, 1);
+    let card = of_gib(reserved, gib(gpu_bytes as f64, 1));
+    let reason = sanitize(summary.reason.as_deref().unwrap_or("unknown").as_bytes());
+    match summary.fits {
+        Some(true) if summary.is_close(gpu_bytes) => format!(
+            "{}: {card} reserved at the peak; a phantom does not see everything, so a GPU may be too small",
+            Paint(WARN, "fits by little")
+        ),
+        Some(true) => format!("{}: {card} reserved at the peak", Paint(GOOD, "fits")),
+        Some(false) => format!(
+            "{}: {card} reserved when memory ran out in {reason}",
+            Paint(BAD, "does not fit")
+        ),
+        None => format!("{}: {reason}", Paint(WARN, "not measured")),
+    }
+}
+
+/// What was measured on phantom GPUs and did not fit, so that this knob was moved.
+pub fn phantoms_that_moved(history: &History, knob: &str) -> Vec<String> {
+    let moved = |check: &&PhantomCheck| {
+        let mut changes = check.steps.iter().flat_map(|step| &step.changes);
+        changes.any(|change| change.knob == knob)
+    };
+    let checks = history.phantoms.iter().map(|(_, check)| check);
+    let line = |check: &PhantomCheck| {
+        summary_line(&check.measurement.summary, check.measurement.gpu_bytes)
+    };
+    checks.filter(moved).map(line).collect()
+}
+
+/// A measurement before an attempt and what followed, in a line.
+pub fn check_line(check: &PhantomCheck) -> String {
+    let measured = &check.measurement;
+    let said = summary_line(&measured.summary, measured.gpu_bytes);
+    let changes = check.steps.iter().flat_map(|step| &step.changes);
+    let then = changes.map(|change| format!("{} {}", change.knob, change.values("->")));
+    let then: Vec<String> = then.collect();
+    let then = match then.is_empty() {
+        true => String::new(),
+        false => format!("; then {}", then.join(", ")),
+    };
+    let stopped = check.stopped.iter();
+    let stopped: String = stopped
+        .map(|why| format!("; {}", sanitize(why.as_bytes())))
+        .collect();
+    format!("phantom: {said}{then}{stopped}")
 }

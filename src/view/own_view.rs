@@ -47,6 +47,8 @@ pub struct ScriptView {
     not_comparable: Option<String>,
     /// It starts as earlier runs taught.
     taught: bool,
+    /// It starts with rungs that were taken because a phantom GPU was too small.
+    measured: bool,
     /// Values that code computes, which no rung moves.
     computed: Vec<Computed>,
     /// Where the scripts go against the preset, and what their copies need.
@@ -104,6 +106,7 @@ impl ScriptView {
         let checkpoint = told.preset.checkpoint.iter();
         let of_checkpoints =
             checkpoint.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
+        let has = |kind| inputs.layers.iter().any(|layer| layer.kind == kind);
         Self {
             schema_version: 1,
             run: inputs.run.clone(),
@@ -118,7 +121,8 @@ impl ScriptView {
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
             missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
             not_comparable: told.not_comparable,
-            taught: inputs.layers.iter().any(|l| l.kind == LayerKind::Learned),
+            taught: has(LayerKind::Learned),
+            measured: has(LayerKind::Rung),
             doubts: told.doubts.to_vec(),
             values: adoption.map(ScriptValues::of).unwrap_or_default(),
             asked: told.unread,
@@ -270,9 +274,10 @@ impl ScriptView {
     }
 
     fn first(&self) -> &'static str {
-        match self.taught {
-            true => "your script with the values that earlier runs needed",
-            false => "your script, plus oomctl's own lines",
+        match (self.measured, self.taught) {
+            (true, _) => "your script with the rungs above, taken after measuring",
+            (false, true) => "your script with the values that earlier runs needed",
+            (false, false) => "your script, plus oomctl's own lines",
         }
     }
 

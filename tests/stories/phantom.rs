@@ -225,19 +225,182 @@ fn a_program_that_fails_says_why_and_leaves_no_process() {
     );
     place.write("forks.py", &fork);
     place.run(&["measure", "--", "python3", "forks.py"]).ends(1);
+    assert_eq!(lives(&mark), 0);
+}
+
+/// Processes that have this among their words.
+fn lives(mark: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lives = |entry: std::fs::DirEntry| {
+    let has = |entry: &std::fs::DirEntry| {
         let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        words
-            .windows(mark.len())
-            .any(|part| part == mark.as_bytes())
+        let mut parts = words.windows(mark.len());
+        parts.any(|part| part == mark.as_bytes())
     };
-    assert_eq!(
-        processes
-            .filter(|_| true)
-            .map(lives)
-            .filter(|lives| *lives)
-            .count(),
-        0
+    processes.filter(has).count()
+}
+
+/// A program that stands for a Trainer: it writes the record that PyTorch's recorder would write, and dies where its batch is
+/// too large: for the phantom above $THERE, in a job above $HERE.
+const TRAINS: &str = r#"
+import json, os, sys, time
+batch = int(sys.argv[sys.argv.index("--per_device_train_batch_size") + 1])
+records = os.environ.get("OOMCTL_PHANTOM_RECORDS")
+fits = batch <= int(os.environ.get("THERE" if records else "HERE", "16"))
+if records and str(batch) == os.environ.get("GAP"):
+    fits = False
+text = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 2.00 GiB of which 512.00 MiB is free."
+if records:
+    peak = {"allocated": batch << 26, "reserved": batch << 26 if fits else 3 << 29}
+    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": {"backward": peak}, "steps": 2 if fits else 0}
+    if not fits:
+        record.update(failure={"type": "torch.OutOfMemoryError", "text": text}, failed_in="backward")
+    with open(os.path.join(records, "1.json"), "w") as file:
+        json.dump(record, file)
+    time.sleep(float(os.environ.get("SLOW", "0")))
+if not fits:
+    print("torch.OutOfMemoryError: " + text, file=sys.stderr)
+    sys.exit(1)
+"#;
+
+const TRAINING: &str = "#!/bin/bash
+#SBATCH --gres=gpu:a100:1
+python3 run_clm.py --per_device_train_batch_size 64 --gradient_accumulation_steps 1 --save_strategy no
+";
+
+fn training_place(variables: &[(&str, &str)]) -> Place {
+    let mut place = Place::bare();
+    place.write("run_clm.py", TRAINS);
+    place.write("job.slurm", TRAINING);
+    for (name, value) in variables {
+        place.set(name, value);
+    }
+    place
+}
+
+/// Submits the training job with `more`, and watches it.
+fn submitted(place: &Place, more: &str) -> super::place::Done {
+    place.call(&format!(
+        "submit {more} --yes --watch --backend local --set gpu_memory=2GiB job.slurm"
+    ))
+}
+
+/// The batches with which the jobs of a run ran, and the facts about phantoms.
+fn jobs_and_phantoms(place: &Place, run: &str) -> (usize, Vec<(u64, Value)>) {
+    let facts = place.facts(run);
+    let jobs = facts.iter().filter(|f| f["fact"] == "submitted").count();
+    let phantoms = facts.iter().filter(|f| f["fact"] == "phantom_measured");
+    let said = |fact: &Value| {
+        (
+            fact["attempt"].as_u64().unwrap(),
+            fact["check"]["fits"].clone(),
+        )
+    };
+    (jobs, phantoms.map(said).collect())
+}
+
+#[test]
+fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[]);
+    let done = submitted(&place, "--measure").ends(0);
+    let (jobs, phantoms) = jobs_and_phantoms(&place, "job-1");
+    let said = [false, false, true].map(|fits| (1, Value::from(fits)));
+    assert_eq!((jobs, phantoms), (1, said.to_vec()), "{}", done.told());
+    let script = place.read(".oomctl/runs/job-1/attempt-1/job.slurm");
+    assert!(
+        script.contains("--per_device_train_batch_size 16"),
+        "{script}"
     );
+    insta::assert_snapshot!(
+        "submit_measure_status",
+        place.steady(&place.call("status job-1").out)
+    );
+    let knob = "per_device_train_batch_size";
+    place.call(&format!("explain {knob} --run job-1")).says(&[
+        "16 sequences per GPU",
+        "phantom   does not fit: 1.5 of 2.0 GiB reserved when memory ran out in backward",
+    ]);
+    let view = place.call("status job-1 --json").json();
+    let check = &view["runs"][0]["attempts"][0]["phantom"][0];
+    assert_eq!(check["torch"], "2.15.0+cu132");
+    assert_eq!(check["phases"]["backward"]["reserved"], 3_u64 << 29);
+    assert!(
+        check["replaced"].to_string().contains("is gone afterwards"),
+        "{check}"
+    );
+    place.call("report job-1").ends(0);
+    // The project can say it once, and what was measured is measured no more.
+    place.write("oomctl.yaml", "supervision: { measure: true }\n");
+    submitted(&place, "--run again")
+        .ends(0)
+        .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before)"]);
+}
+
+#[test]
+fn after_a_failure_the_next_configuration_is_measured_too_and_never_stops_the_run() {
+    if !keeps_apart() {
+        return;
+    }
+    // The phantom is too kind: what fits there died, and the next one is submitted.
+    let place = training_place(&[("THERE", "16"), ("HERE", "8")]);
+    submitted(&place, "--measure").ends(0);
+    let (jobs, phantoms) = jobs_and_phantoms(&place, "job-1");
+    assert_eq!(jobs, 2);
+    assert_eq!(phantoms.last(), Some(&(2, Value::from(true))));
+    // A configuration that the phantom shows not to fit costs no job: 64, then 16 and 8 are submitted, and 32 is not.
+    let place = training_place(&[("HERE", "8"), ("THERE", "64"), ("GAP", "32")]);
+    submitted(&place, "--measure").ends(0);
+    let (jobs, phantoms) = jobs_and_phantoms(&place, "job-1");
+    let said = [(1, true), (2, false), (2, true), (3, true)];
+    let said = said.map(|(attempt, fits)| (attempt, Value::from(fits)));
+    assert_eq!((jobs, phantoms), (3, said.to_vec()));
+}
+
+#[test]
+fn what_cannot_be_measured_is_submitted_as_it_is() {
+    let place = training_place(&[("HERE", "64")]);
+    for (from, to, why) in [
+        (
+            "python3 run",
+            "apptainer exec image.sif python3 run",
+            "apptainer",
+        ),
+        ("gpu:a100:1", "gpu:abacus:1", "GPU type abacus"),
+    ] {
+        place.write("job.slurm", &TRAINING.replace(from, to));
+        let said = place
+            .call("submit --measure --yes --backend local job.slurm")
+            .ends(0);
+        assert!(said.err.contains("not measured"), "{}", said.told());
+        assert!(said.err.contains(why), "{}", said.told());
+    }
+    let (jobs, phantoms) = jobs_and_phantoms(&place, "job-1");
+    assert_eq!((jobs, phantoms), (1, vec![(1, Value::Null)]));
+}
+
+#[test]
+fn who_is_killed_while_it_measures_leaves_no_run_and_no_process() {
+    if !keeps_apart() {
+        return;
+    }
+    let mut place = training_place(&[("SLOW", "600")]);
+    let mark = place.path("mark").display().to_string();
+    let there = format!("run_clm.py --output_dir {mark}");
+    place.write("job.slurm", &TRAINING.replace("run_clm.py", &there));
+    let words = "submit --measure --yes --backend local --set gpu_memory=2GiB job.slurm";
+    let words: Vec<&str> = words.split(' ').collect();
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
+        let started = place.start(&words);
+        place.wait_for("the program on the phantom", || lives(&mark) > 0);
+        started.signal(signal);
+        started.end();
+        place.wait_for("its end", || lives(&mark) == 0);
+        assert!(!place.has(".oomctl/runs/job-1"));
+    }
+    // The same command again submits once, and nothing of before is in the way.
+    place.set("SLOW", "0");
+    submitted(&place, "--measure").ends(0);
+    assert_eq!(jobs_and_phantoms(&place, "job-1").0, 1);
 }

@@ -8,9 +8,11 @@ use serde::Serialize;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
 use crate::core::config::variable;
+use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Preset, Recipe, Resolved, knobs_of};
+use crate::core::recipe::{Knob, Recipe, Resolved, rules_about};
 use crate::core::request::Request;
+use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
 use crate::view::{CommandFailure, DIM, NAME, Paint};
 use oomctl_base::{Effect, Role};
@@ -45,6 +47,8 @@ pub(super) struct ExplainView {
     rules: Vec<String>,
     rungs: Vec<String>,
     source: Option<String>,
+    /// What was measured on phantom GPUs and moved it.
+    phantom: Vec<String>,
     environment: String,
 }
 
@@ -52,17 +56,17 @@ pub(super) struct ExplainView {
 pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
     let run = session.run_meant(args.run.as_ref(), &args.configuration)?;
-    let (request, rungs) = match &run {
-        Some(run) => {
-            let stored = session.runs.find(run)?;
-            (stored.request()?, stored.history.rungs())
-        }
+    let (request, history) = match &run {
+        Some(run) => session
+            .runs
+            .find(run)
+            .and_then(|run| Ok((run.request()?, run.history)))?,
         None => (
             session.request(&args.configuration, "explain", &[])?.0,
-            Vec::new(),
+            History::default(),
         ),
     };
-    let (preset, recipe) = (request.preset(), request.recipe(&rungs)?);
+    let (preset, recipe) = (request.preset(), request.recipe(&history.rungs())?);
     let Some(wanted) = &args.knob else {
         session.show(&SettingsView::of(&recipe), SettingsView::text)?;
         return Ok(Exit::Success);
@@ -70,7 +74,9 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     let Some(knob) = preset.knob(wanted) else {
         return Err(preset.unknown_knob(wanted).into());
     };
-    session.show(&view(&request, knob, &recipe)?, text)?;
+    let mut view = view(&request, knob, &recipe)?;
+    view.phantom = phantoms_that_moved(&history, &knob.name);
+    session.show(&view, text)?;
     Ok(Exit::Success)
 }
 
@@ -96,20 +102,13 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         unit: knob.unit.clone(),
         spelling: knob.spelling.as_ref().map(|s| s.name().to_owned()),
         pinned: recipe.pins.get(&knob.name).map(ToString::to_string),
-        rules: rules(preset, &knob.name),
+        rules: rules_about(preset, &knob.name),
         rungs: rungs.filter(moves).map(|r| r.rung.clone()).collect(),
         source: knob.source.clone(),
+        phantom: Vec::new(),
         environment: variable(&knob.name),
         resolved,
     })
-}
-
-fn rules(preset: &Preset, knob: &str) -> Vec<String> {
-    let about = preset
-        .rules
-        .iter()
-        .filter(|r| knobs_of(preset, r).contains(knob));
-    about.map(|r| format!("{}: {}", r.name, r.must)).collect()
 }
 
 fn text(view: &ExplainView) -> String {
@@ -129,7 +128,11 @@ fn text(view: &ExplainView) -> String {
         let _ = writeln!(out, "  spelled   {spelling}");
     }
     let _ = writeln!(out, "  effect    {}", view.effect.describe());
-    for (label, lines) in [("rule", &view.rules), ("rung", &view.rungs)] {
+    for (label, lines) in [
+        ("rule", &view.rules),
+        ("rung", &view.rungs),
+        ("phantom", &view.phantom),
+    ] {
         for line in lines {
             let _ = writeln!(out, "  {label:<9} {line}");
         }

@@ -1,5 +1,6 @@
 //! `oomctl retry`: a run that is over continues, once its cause is fixed.
 
+use crate::cli::measure;
 use crate::cli::request::checkpoint;
 use crate::cli::runs::PROGRAM;
 use crate::cli::session::Session;
@@ -68,7 +69,8 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     }
     checkpoint::tell(&request);
     let (folder, again) = (stored.folder.clone(), request.clone());
-    let mut supervisor = session.runs.supervisor(&request.inputs().backend);
+    let supervisor = session.runs.supervisor(&request.inputs().backend);
+    let mut supervisor = supervisor.measuring(measure::measurer(args.config.clone()));
     let handle = Handle::open(stored.folder, request, Takeover::IfDead, session.now)?;
     supervisor.add(handle);
     let by = print::somebody("oomctl retry");

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use crate::cli::args::{Configuration, sbatch_option};
-use crate::cli::request::{checkpoint, learned, load, yaml_lint};
+use crate::cli::measure;
+use crate::cli::request::{checkpoint, yaml_lint};
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
@@ -35,6 +36,9 @@ pub struct SubmitArgs {
     /// Who resubmits: here (this process), job (small jobs), script
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
+    /// Measure the job on phantom GPUs first, and take rungs until it fits there (docs/measure.md)
+    #[arg(long)]
+    measure: bool,
     /// Show what would be submitted, and submit nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -85,25 +89,29 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     if let Some(folder) = &args.resume_from {
         request = checkpoint::resuming_from(&session.runs, request, folder)?;
     }
+    request = request.measured_if(args.measure);
+    let measured = measure::before(&session, &request)?;
     if args.dry_run {
-        script::dry_run(&session, &request, args.json)?;
+        script::dry_run(&session, &measured.shown(&request), args.json)?;
         return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
-        script::agreed(&request, None, args.yes)?;
+        script::agreed(&measured.shown(&request), None, args.yes)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check(&request)?;
     }
     checkpoint::tell(&request);
     yaml_lint::tell(&request);
-    let handle = session.runs.create(&name, request.clone())?;
+    let mut handle = session.runs.create(&name, request.clone())?;
+    measured.written(&mut handle)?;
     let config = args.configuration.config.as_deref();
     let watched = match args.supervise.filter(|_| !stays) {
         Some(_) => watch_chain::begin(&request, &folder, config)?,
         None => None,
     };
-    let mut supervisor = session.runs.supervisor(&request.inputs().backend);
+    let supervisor = session.runs.supervisor(&request.inputs().backend);
+    let mut supervisor = supervisor.measuring(measure::measurer(args.configuration.config.clone()));
     supervisor.add(handle);
     let pipeline = Pipeline {
         flags: &args.pipeline,
@@ -134,17 +142,8 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
         };
         return script::submit(session, &asked);
     }
-    let name = match &args.run {
-        Some(name) => name.clone(),
-        None => {
-            let stem = load::stem(session, &args.configuration)?;
-            session.runs.new_name(&stem)?
-        }
-    };
     let mut configuration = args.configuration.clone();
     let knobs = args.supervise.and_then(Supervise::knobs);
     configuration.set.extend(knobs.map(str::to_owned));
-    let (request, start) = session.request(&configuration, &name, &args.sbatch)?;
-    learned::tell(start.as_ref());
-    Ok((name, request))
+    session.named_request(&configuration, args.run.as_ref(), &args.sbatch)
 }

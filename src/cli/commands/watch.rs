@@ -1,5 +1,6 @@
 //! `oomctl watch`: follow, diagnose, escalate, resubmit.
 
+use crate::cli::measure;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
@@ -56,8 +57,13 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
     allow_open(names.len() as u64);
     for wanted in &names {
         let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
-        let (of, all) =
-            supervisor.get_or_insert_with(|| (backend.clone(), session.runs.supervisor(&backend)));
+        let (of, all) = supervisor.get_or_insert_with(|| {
+            let measurer = measure::measurer(args.config.clone());
+            (
+                backend.clone(),
+                session.runs.supervisor(&backend).measuring(measurer),
+            )
+        });
         if *of != backend {
             let what = format!("{wanted} runs on {backend}, the others on {of}");
             return Err(CommandFailure::usage(what).hint("watch them in two calls"));

@@ -190,6 +190,7 @@ const HERE: Supervision = Supervision {
     stall_s: 0,
     stall_cancel: false,
     watch: false,
+    measure: false,
 };
 
 /// What is the same for all programs.

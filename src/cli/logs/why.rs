@@ -2,7 +2,6 @@
 
 use super::LogGroup;
 use crate::cli::runs::Runs;
-use crate::core::recipe::Layer;
 use crate::core::request::Explanation;
 use crate::drive::explained;
 use oomctl_diagnose::Incident;
@@ -14,8 +13,7 @@ pub fn why(runs: &Runs, group: &LogGroup, incident: &mut Incident) -> Option<Exp
     let stored = runs.open(run).ok()?;
     let request = stored.request().ok()?;
     let attempts = &stored.history.attempts;
-    let before = attempts.iter().take_while(|a| a.number < *number);
-    let rungs: Vec<Layer> = before.flat_map(|a| a.layers()).collect();
+    let rungs = stored.history.at_the_end_of(*number).rungs();
     request.settle(&rungs, incident);
     let attempt = attempts.iter().find(|a| a.number == *number)?;
     explained(&request, &rungs, incident, &attempt.measured)

@@ -2,10 +2,12 @@
 
 mod cache;
 mod card;
+mod fitting;
 mod job;
 mod options;
 mod plan;
 
+pub use fitting::{before, measurer};
 pub use job::job;
 pub use options::MeasureOptions;
 pub use plan::plan;

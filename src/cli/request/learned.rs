@@ -27,6 +27,22 @@ impl Session {
             None => (request, None),
         })
     }
+
+    /// The same for a run that may have no name yet; where it starts is told.
+    pub fn named_request(
+        &self,
+        flags: &Configuration,
+        run: Option<&String>,
+        sbatch: &[String],
+    ) -> Result<(String, Request), CommandFailure> {
+        let name = match run {
+            Some(name) => name.clone(),
+            None => self.runs.new_name(&load::stem(self, flags)?)?,
+        };
+        let (request, start) = self.request(flags, &name, sbatch)?;
+        tell(start.as_ref());
+        Ok((name, request))
+    }
 }
 
 /// What the project learned; none where it is not asked for, or cannot be read, which is told.

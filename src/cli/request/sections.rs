@@ -59,7 +59,7 @@ pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailur
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, CommandFailure> {
-    const PLAIN: [&str; 10] = [
+    const PLAIN: [&str; 11] = [
         "node_failure_retries",
         "preemption_retries",
         "time_limit_retries",
@@ -70,6 +70,7 @@ pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, C
         "move_dependents",
         "stall_cancel",
         "watch",
+        "measure",
     ];
     let mut supervision: Supervision =
         doc.section("supervision", &PLAIN, &SUPERVISION_DURATIONS)?;

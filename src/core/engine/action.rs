@@ -8,6 +8,11 @@ use oomctl_base::job::{JobRef, Token};
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
+    /// Measure the configuration of an attempt on phantom GPUs.
+    Measure {
+        /// Its number.
+        attempt: u32,
+    },
     /// Write the files of an attempt.
     Prepare {
         /// Its number.

@@ -74,6 +74,12 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
             gpus: *gpus,
             rungs: run.history.steps().map(|s| s.rung.clone()).collect(),
         }),
+        AttemptEvent::PhantomMeasured(measurement) if run.to_be_measured() == Some(attempt) => {
+            Some(Fact::PhantomMeasured {
+                attempt,
+                check: Box::new(run.checked(attempt, measurement)),
+            })
+        }
         AttemptEvent::PrepareRefused(reason) => Some(Fact::Finished {
             outcome: Outcome::Configuration {
                 reason: reason.clone(),

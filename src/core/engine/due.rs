@@ -53,7 +53,13 @@ pub fn poll_at(run: &Run) -> Option<Timestamp> {
 fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
     let mut items = Vec::new();
     if let RunPhase::Preparing(attempt) = run.phase() {
-        items.push((Timestamp::MIN, Action::Prepare { attempt }));
+        items.push(match run.to_be_measured() {
+            Some(attempt) => (
+                every(&run.watch.measure, 1, run),
+                Action::Measure { attempt },
+            ),
+            None => (Timestamp::MIN, Action::Prepare { attempt }),
+        });
     }
     let Some(attempt) = run.history.attempt() else {
         return items;

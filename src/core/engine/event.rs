@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::fact::LogEnd;
 use super::foreseen::Rising;
+use super::phantom::PhantomMeasurement;
 use crate::core::measure::Measured;
 use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
@@ -94,6 +95,10 @@ pub enum AttemptEvent {
         /// GPUs of the whole job.
         gpus: u64,
     },
+    /// The configuration that the attempt would have was measured on phantom GPUs, or could not be.
+    PhantomMeasured(Box<PhantomMeasurement>),
+    /// It is being measured.
+    PhantomRuns,
     /// A log names this page of a tracker.
     LinkSeen(Link),
     /// A log names the version of the framework that was assumed so far.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
+use super::phantom::PhantomCheck;
 use crate::core::measure::Measured;
 use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobRef, JobStatus, Token};
@@ -67,6 +68,13 @@ pub enum Fact {
         offset: u64,
         /// How many bytes do not count.
         length: u64,
+    },
+    /// The configuration of the next attempt was measured on phantom GPUs, or could not be. Its rungs are those of the attempt.
+    PhantomMeasured {
+        /// Number of the attempt that comes next.
+        attempt: u32,
+        /// What was measured, and what follows.
+        check: Box<PhantomCheck>,
     },
     /// The files of an attempt are written and it is about to be submitted.
     Intended {
@@ -332,6 +340,7 @@ impl Fact {
         "created",
         "owner_changed",
         "torn_tail",
+        "phantom_measured",
         "intended",
         "attached",
         "submitted",

@@ -26,6 +26,7 @@
 //! |---|---|---|
 //! | `Created` | the run exists | nothing is submitted yet |
 //! | `OwnerChanged`, `TornTail` | another process is the one writer, half a record was sealed | an attempt that was not handed over is looked for first |
+//! | `PhantomMeasured` | the next attempt was measured on phantom GPUs | it takes further rungs where it does not fit there |
 //! | `Intended`, `Attached` | the files are written, somebody else's job is taken under watch | the next attempt begins |
 //! | `Submitted`, `SubmitUnclear`, `SubmitRefused` | the scheduler answered, or did not | see above |
 //! | `SubmitAgain`, `SubmitAbsent` | a refusal has passed, surely no job carries the token | the same attempt is submitted, under its token |
@@ -55,10 +56,12 @@ mod fact;
 mod follow_up;
 mod foreseen;
 mod hangs;
+mod measuring;
 mod news;
 mod observation;
 mod outcome;
 mod pace;
+mod phantom;
 mod refused;
 mod retry;
 mod state;
@@ -79,6 +82,7 @@ pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
 pub use observation::observation;
 pub use outcome::{Budget, Outcome, RetryCause, Verdict};
 pub use pace::Pace;
+pub use phantom::{PhantomCheck, PhantomMeasurement};
 pub use state::{Attempt, History, Run, RunPhase, SchedulerRefusal, Steered};
 pub use steer::outlook;
 pub use sweep_group::{SweepGroup, observations, prune};

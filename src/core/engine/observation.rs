@@ -4,7 +4,6 @@ use super::ending::{memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
 use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung};
 use crate::core::measure::Measured;
-use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use oomctl_base::job::JobState;
 use oomctl_diagnose::{Class, Incident, Progress};
@@ -24,12 +23,10 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let id = attempt.token.as_ref()?.0.clone();
     let end = end(attempt)
         .filter(|e| *e != AttemptEnd::Fitted || run.request.inputs().probe.is_none())?;
-    let before = || history.attempts.iter().take_while(|a| a.number < number);
-    let rungs: Vec<Layer> = before().flat_map(Attempt::layers).collect();
-    let steps = before().flat_map(Attempt::steps);
+    let past = history.at_the_end_of(number);
     let mut taken = run.request.learned();
-    taken.extend(steps.map(LearnedRung::of));
-    let mut job = run.request.job(&rungs).ok()?;
+    taken.extend(past.steps().map(LearnedRung::of));
+    let mut job = run.request.job(&past.rungs()).ok()?;
     if let Some(machine) = attempt.status.as_ref().and_then(|s| s.machine.as_ref()) {
         Request::ran_on(machine, &mut job.same);
     }

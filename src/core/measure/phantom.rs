@@ -25,6 +25,9 @@ const NO_NETWORK: [&str; 10] = [
     "couldn't connect to",
 ];
 
+/// By how much the phantom's allocated peak was too low in the worst published row (docs/measure.md), as a part of the real one.
+const TOO_LOW: f64 = 0.112;
+
 /// What one process recorded. Fields that the recorder has not written yet are absent.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct PhantomRecord {
@@ -186,9 +189,29 @@ pub struct PhantomSummary {
     pub reads: usize,
     /// PyTorch's version.
     pub torch: Option<String>,
+    /// PyTorch's own message, where memory ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What was put in the place of something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
 }
 
 impl PhantomSummary {
+    /// Of nothing that was measured.
+    #[must_use]
+    pub fn unmeasured(why: &str) -> Self {
+        Self::new(None, &PhantomOutcome::Unmeasured(why.to_owned()))
+    }
+
+    /// Does it fit with so little room that a real card may be too small?
+    #[must_use]
+    pub fn is_close(&self, gpu_bytes: u64) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+        let (peak, card) = (self.peak.reserved as f64, gpu_bytes as f64);
+        self.fits == Some(true) && peak > card * (1.0 - TOO_LOW)
+    }
+
     /// Of a record and what it amounts to.
     #[must_use]
     pub fn new(record: Option<&PhantomRecord>, outcome: &PhantomOutcome) -> Self {
@@ -206,6 +229,11 @@ impl PhantomSummary {
             phases: record.phases,
             attention: record.attention,
             torch: record.torch,
+            message: match outcome {
+                PhantomOutcome::DoesNotFit => record.failure.map(|f| f.text),
+                _ => None,
+            },
+            replaced: record.replaced,
         }
     }
 }

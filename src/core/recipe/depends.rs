@@ -13,6 +13,14 @@ pub fn knobs_of(preset: &Preset, rule: &Rule) -> BTreeSet<String> {
     knobs_in(preset, texts)
 }
 
+/// The rules that look at a knob, with their names.
+#[must_use]
+pub fn rules_about(preset: &Preset, knob: &str) -> Vec<String> {
+    let rules = preset.rules.iter();
+    let about = rules.filter(|rule| knobs_of(preset, rule).contains(knob));
+    about.map(|r| format!("{}: {}", r.name, r.must)).collect()
+}
+
 /// The knobs that some expressions look at, through derived values too.
 #[must_use]
 pub fn knobs_in<'a>(preset: &Preset, texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {

@@ -32,7 +32,7 @@ pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
 pub use checkpoint::{BoundKnobs, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
-pub use depends::{knobs_in, knobs_of};
+pub use depends::{knobs_in, rules_about};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
 pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};

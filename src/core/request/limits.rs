@@ -77,6 +77,8 @@ pub struct Supervision {
     pub stall_cancel: bool,
     /// Does `submit` on a terminal stay and watch, as with --watch?
     pub watch: bool,
+    /// Is a configuration measured on phantom GPUs before it is submitted, as with --measure?
+    pub measure: bool,
 }
 
 impl Default for Supervision {
@@ -103,6 +105,7 @@ impl Default for Supervision {
             stall_s: 1_800,
             stall_cancel: false,
             watch: false,
+            measure: false,
         }
     }
 }

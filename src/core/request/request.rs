@@ -218,6 +218,13 @@ impl Request {
         self
     }
 
+    /// The same request, measured on phantom GPUs before it is submitted where somebody asks for that.
+    #[must_use]
+    pub fn measured_if(mut self, asked: bool) -> Self {
+        self.inputs.supervision.measure |= asked;
+        self
+    }
+
     pub(super) fn inputs_mut(&mut self) -> &mut Inputs {
         &mut self.inputs
     }

@@ -40,6 +40,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         intended: at(0),
         ended: Some(at(i64::from(number) * 60)),
         progress: None,
+        phantom: Vec::new(),
         foreseen: None,
         links: Vec::new(),
         measured: None,

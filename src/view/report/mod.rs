@@ -227,24 +227,21 @@ fn good(view: &RunView) -> Option<bool> {
 
 fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> RunSection {
     let (history, asked) = (told.history, (told.asked)());
+    // The rungs after the last attempt were decided and never submitted.
     let mut rungs: Vec<Layer> = Vec::new();
-    let mut last_rungs = 0;
     let mut expects: Option<&Expectation> = None;
     let mut details = Vec::new();
     for attempt in &history.attempts {
+        rungs = history.at_the_end_of(attempt.number).rungs();
         let expected = expects
             .map(Expected::of)
             .or_else(|| expected(&(asked.as_ref()?.memory)(&rungs)?));
         details.push(detail(attempt, expected, told.tracks, curves, now));
-        last_rungs = rungs.len();
-        rungs.extend(attempt.layers());
         expects = match &attempt.verdict {
             Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
             _ => None,
         };
     }
-    // The rungs after the last attempt were decided and never submitted.
-    rungs.truncate(last_rungs);
     let settings = asked.as_ref().map(|asked| (asked.settings)(&rungs));
     let last = history.attempts.last().map(|attempt| attempt.number);
     let command = asked.map(|asked| asked.command).unwrap_or_default();

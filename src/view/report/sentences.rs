@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::gpu_hours;
 use super::page::command_line;
-use crate::core::engine::{Attempt, History, Outcome, Verdict};
+use crate::core::engine::{Attempt, History, Outcome, PhantomCheck, Verdict};
 use crate::core::ladder::{Change, Step};
 use crate::core::report::Cost;
 use crate::view::figures::duration;
@@ -16,11 +16,27 @@ use oomctl_diagnose::Class;
 
 /// How it ended, what went wrong, what was changed.
 pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {
-    vec![
+    [
         ending(history, view, cost),
         failures(history),
         changes(history),
     ]
+    .into_iter()
+    .chain(phantoms(history))
+    .collect()
+}
+
+/// What was measured on phantom GPUs before its attempts.
+fn phantoms(history: &History) -> Option<String> {
+    let fits = |of| {
+        let same = move |c: &&PhantomCheck| c.measurement.summary.fits == of;
+        history.phantoms.iter().map(|(_, c)| c).filter(same).count()
+    };
+    let (all, not) = (history.phantoms.len(), fits(Some(false)));
+    let unknown = fits(None);
+    (all > 0).then(|| {
+        format!("On phantom GPUs, before it was submitted: {all} measured configurations, {not} too large, {unknown} not measurable.")
+    })
 }
 
 fn ending(history: &History, view: &RunView, cost: &Cost) -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
@@ -54,6 +55,12 @@ pub fn steered(fact: &Fact) -> Option<String> {
             Some(by) => format!("attempt {attempt}  submitted again, requested by {by}"),
             None => format!("attempt {attempt}  submitted again"),
         }),
+        Fact::PhantomMeasured { attempt, check } => {
+            Some(format!("attempt {attempt}  {}", check_line(check)))
+        }
+        Fact::VersionFound { attempt, found } => {
+            Some(format!("attempt {attempt}  {}", found.described))
+        }
         Fact::RetryRequested { by } => Some(format!("the run goes on, as {by} asked")),
         Fact::NeverStarts { attempt, reason } => Some(format!(
             "attempt {attempt}  {} {reason} will not pass; cancelling the job",

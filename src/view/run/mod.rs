@@ -15,5 +15,6 @@ pub mod story;
 pub(crate) mod waiting;
 
 use super::{
-    estimate_view, explanation, figures, measured, rung_view, snapshot_view, style, table,
+    estimate_view, explanation, figures, measured, measured_plan_view, rung_view, snapshot_view,
+    style, table,
 };

@@ -1,11 +1,11 @@
 //! A run as text and as JSON, from one view.
 
 use crate::core::engine::Attempt;
-use crate::core::engine::Foreseen;
 use crate::core::engine::History;
 use crate::core::engine::Outcome;
 use crate::core::engine::RunPhase;
 use crate::core::engine::Verdict;
+use crate::core::engine::{Foreseen, PhantomCheck};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
+use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
@@ -85,6 +86,8 @@ pub struct AttemptView {
     pub ran_s: Option<i64>,
     /// How far training had come.
     pub progress: Option<Progress>,
+    /// What was measured on phantom GPUs before it, and the rungs that it took for that.
+    pub phantom: Vec<PhantomCheck>,
     /// An end of memory that was seen coming.
     pub foreseen: Option<Foreseen>,
     /// Pages of trackers that its logs name.
@@ -126,7 +129,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     let attempts: Vec<AttemptView> = history
         .attempts
         .iter()
-        .map(|a| attempt_view(a, now))
+        .map(|a| attempt_view(history, a, now))
         .collect();
     let last = history.attempts.last();
     let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
@@ -159,7 +162,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     }
 }
 
-fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
+fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
     let steps = a.steps();
     let status = a.status.as_ref();
     AttemptView {
@@ -175,6 +178,7 @@ fn attempt_view(a: &Attempt, now: Timestamp) -> AttemptView {
         ended: a.over_at(),
         ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
+        phantom: history.phantoms(a.number).cloned().collect(),
         foreseen: a.foreseen.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
@@ -303,7 +307,10 @@ impl AttemptView {
             "RUNNING" | "PENDING" => WARN,
             _ => BAD,
         };
-        let mut out = format!("{:>2}  job {job:<8} {}", self.attempt, Paint(style, state));
+        let phantoms = self.phantom.iter().map(check_line);
+        let mut out: String = phantoms.map(|line| format!("      {line}\n")).collect();
+        let (number, state) = (self.attempt, Paint(style, state));
+        let _ = write!(out, "{number:>2}  job {job:<8} {state}");
         if let Some(ran) = self.ran_s {
             let _ = write!(out, " after {}", duration(ran));
         }

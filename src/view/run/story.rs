@@ -191,9 +191,6 @@ impl Story {
                 let (name, url) = (link.tracker.name(), &link.url);
                 self.say(run, &format!("attempt {attempt}  {name} {url}"));
             }
-            Fact::VersionFound { attempt, found } => {
-                self.say(run, &format!("attempt {attempt}  {}", found.described));
-            }
             Fact::Measured { attempt, measured } => self.measured(run, *attempt, measured),
             Fact::Diagnosed {
                 attempt, incident, ..

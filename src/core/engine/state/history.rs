@@ -8,6 +8,7 @@ use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
+use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Peak, Step};
 use crate::core::launch;
 use crate::core::recipe::Layer;
@@ -26,6 +27,8 @@ pub struct History {
     pub seq: u64,
     /// Attempts, in order.
     pub attempts: Vec<Attempt>,
+    /// What was measured on phantom GPUs, each before the attempt of this number.
+    pub phantoms: Vec<(u32, PhantomCheck)>,
     /// Who asked for the end of the run.
     pub cancel: Option<String>,
     /// The run which shows that this one would fail, and why.
@@ -60,20 +63,53 @@ impl History {
     /// Layers that the attempts so far have put on the stack, in order.
     #[must_use]
     pub fn rungs(&self) -> Vec<Layer> {
-        self.attempts.iter().flat_map(Attempt::layers).collect()
+        let mut rungs: Vec<Layer> = self.phantoms(1).flat_map(PhantomCheck::layers).collect();
+        for attempt in &self.attempts {
+            rungs.extend(attempt.layers());
+            let next = self.phantoms(attempt.number + 1);
+            rungs.extend(next.flat_map(PhantomCheck::layers));
+        }
+        rungs
     }
 
     /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
     #[must_use]
     pub fn tried(&self) -> Vec<PastAttempt> {
+        self.died(self.attempts.len().saturating_sub(1))
+    }
+
+    /// The same of all attempts, and of what was measured on phantom GPUs since the last one.
+    #[must_use]
+    pub fn all_tried(&self) -> Vec<PastAttempt> {
+        self.died(self.attempts.len())
+    }
+
+    fn died(&self, attempts: usize) -> Vec<PastAttempt> {
         let (mut rungs, mut tried) = (Vec::new(), Vec::new());
-        for attempt in self.attempts.iter().rev().skip(1).rev() {
+        self.add_phantoms(1, &mut rungs, &mut tried);
+        for attempt in self.attempts.iter().take(attempts) {
             let incident = attempt.incident.clone().filter(|i| i.fatal);
             let peaks = || Peak::of(&attempt.measured);
             tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, peaks())));
             rungs.extend(attempt.layers());
+            self.add_phantoms(attempt.number + 1, &mut rungs, &mut tried);
         }
         tried
+    }
+
+    /// What was measured on phantom GPUs before an attempt, in order.
+    pub fn phantoms(&self, attempt: u32) -> impl Iterator<Item = &PhantomCheck> {
+        let of = self.phantoms.iter().filter(move |(n, _)| *n == attempt);
+        of.map(|(_, check)| check)
+    }
+
+    /// Adds what was measured before an attempt to what died, and its rungs to those taken.
+    fn add_phantoms(&self, attempt: u32, rungs: &mut Vec<Layer>, tried: &mut Vec<PastAttempt>) {
+        for check in self.phantoms(attempt) {
+            let incident = check.measurement.incident();
+            tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, Vec::new())));
+            rungs.extend(check.layers());
+        }
     }
 
     /// Bytes that the next attempt of a program needs at least: what those before it had on a GPU and asked for, that
@@ -97,6 +133,7 @@ impl History {
     pub fn at_the_end_of(&self, attempt: u32) -> Self {
         let mut past = self.clone();
         past.attempts.retain(|a| a.number <= attempt);
+        past.phantoms.retain(|(number, _)| *number <= attempt);
         if let Some(last) = past.attempts.last_mut() {
             last.verdict = None;
         }
@@ -105,7 +142,10 @@ impl History {
 
     /// The rungs taken so far, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.attempts.iter().flat_map(Attempt::steps)
+        let of_phantoms = |number| self.phantoms(number).flat_map(|check| &check.steps);
+        let later = self.attempts.iter();
+        of_phantoms(1)
+            .chain(later.flat_map(move |a| a.steps().iter().chain(of_phantoms(a.number + 1))))
     }
 
     /// How often the same configuration was submitted again for this cause, since somebody last asked that the run goes on.
@@ -210,6 +250,9 @@ impl History {
             }
             Fact::OwnerChanged { .. } | Fact::TornTail { .. } => {}
             Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
+            Fact::PhantomMeasured { attempt, check } => {
+                self.phantoms.push((*attempt, (**check).clone()));
+            }
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
             Fact::RetryRequested { by } => self.reopen(by, record),

@@ -36,6 +36,7 @@ pub(in crate::core::engine) struct RunWatch {
     pub poll: Question,
     pub find: Question,
     pub cancel: Question,
+    pub measure: Question,
     /// When the scheduler looks again for a place for the attempt.
     pub submit_at: Option<Timestamp>,
     /// The status of the last poll, which may be the same as in the facts.
@@ -123,6 +124,7 @@ impl RunWatch {
                 let first = self.drained.map_or(now, |(first, _)| first);
                 self.drained = Some((first, now));
             }
+            AttemptEvent::PhantomRuns => self.measure.answered(now),
             AttemptEvent::CancelTaken(_) => self.cancel.answered(now),
             AttemptEvent::CancelUnanswered => self.cancel.failed(now),
             AttemptEvent::LogsKnown(ends) => self.ends_at_poll.clone_from(ends),

@@ -1,6 +1,7 @@
 //! Tests of the state machine: tables of single decisions.
 
 mod over_time;
+mod phantom;
 mod probe;
 mod refused;
 mod retried;

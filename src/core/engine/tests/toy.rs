@@ -28,6 +28,8 @@ pub(crate) struct Toy {
     pub time_limit_s: Option<u64>,
     /// What a node has of memory.
     pub memory: Option<Bytes>,
+    /// A micro batch other than the usual one.
+    pub micro: Option<u32>,
 }
 
 const KNOBS: &str = "
@@ -65,6 +67,7 @@ impl Toy {
             resumes: false,
             time_limit_s: None,
             memory: None,
+            micro: None,
         }
     }
 
@@ -104,6 +107,10 @@ impl Toy {
         };
         set("time", self.time_limit_s.map(|s| format!("{s}s")));
         set("mem", self.memory.map(|m| format!("{}K", m.0 >> 10)));
+        if let Some(micro) = self.micro {
+            let name = "TOY".to_owned();
+            layer.set("micro", Value::Int(micro.into()), Origin::Env { name });
+        }
         MADE.with_borrow_mut(|(known, stacks)| {
             let preset = self.preset();
             let bare = known
