@@ -179,15 +179,13 @@ impl<'a> ScriptTable<'a> {
             return String::new();
         };
         let span = (first.attempts.0, last.attempts.1);
-        let between = |r: &ChangeRow<'_>| r.helps && (span.0..=span.1).contains(&r.attempts.0);
-        let number = match self.rows.iter().any(between) {
-            true => String::new(),
-            false => numbers(span),
+        let within = |r: &&ChangeRow<'_>| (span.0..=span.1).contains(&r.attempts.0);
+        let number = match self.rows.iter().filter(within).count() == vain.len() {
+            true => numbers(span),
+            false => String::new(),
         };
-        let line = format!(
-            "no help where memory is fullest (--all): {}",
-            names.join(", ")
-        );
+        let names = names.join(", ");
+        let line = format!("no help where memory is fullest (--all): {names}");
         wrapped(&number, &line, columns)
     }
 
