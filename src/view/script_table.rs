@@ -158,7 +158,10 @@ impl<'a> ScriptTable<'a> {
             let change = row.change(room);
             let mut lines = change.lines();
             let first = lines.next().unwrap_or_default().to_owned();
-            let head = [TableCell::from(row.numbers()), TableCell::from(first)];
+            let head = [
+                TableCell::from(numbers(row.attempts)),
+                TableCell::from(first),
+            ];
             table.row(head.into_iter().chain(tail));
             for line in lines {
                 table.row(["", line]);
@@ -319,10 +322,6 @@ impl<'a> ChangeRow<'a> {
         self.slower = next
             .slower
             .map_or(self.slower, |s| more_slow(self.slower, s));
-    }
-
-    fn numbers(&self) -> String {
-        numbers(self.attempts)
     }
 
     /// As many changes as fit into so many columns, at least the first.
