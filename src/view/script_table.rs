@@ -332,11 +332,11 @@ impl<'a> ChangeRow<'a> {
                 _ => values.join(" -> "),
             };
             // The end of a long name says what it is.
-            let knob = match display_width(knob) < room {
-                true => *knob,
-                false => knob.rsplit('.').next().unwrap_or(knob),
-            };
-            format!("{knob} {values}")
+            let end = knob
+                .rsplit('.')
+                .next()
+                .filter(|_| display_width(knob) >= room);
+            format!("{} {values}", end.unwrap_or(knob))
         };
         let rest = |left: usize| match left {
             0 => String::new(),
