@@ -319,9 +319,8 @@ impl<'a> ChangeRow<'a> {
             chain.extend(values.into_iter().skip(1));
         }
         self.memory = self.memory.zip(next.memory).map(|(a, b)| (a.0, b.1));
-        self.slower = next
-            .slower
-            .map_or(self.slower, |s| more_slow(self.slower, s));
+        let slower = self.slower;
+        self.slower = next.slower.map_or(slower, |s| more_slow(slower, s));
     }
 
     /// As many changes as fit into so many columns, at least the first.
