@@ -36,7 +36,7 @@ pub struct SubmitArgs {
     /// Who resubmits: here (this process), job (small jobs), script
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
-    /// Measure the job on phantom GPUs first, and take rungs until it fits there (docs/measure.md)
+    /// Measure on phantom GPUs first, take rungs until it fits there
     #[arg(long)]
     measure: bool,
     /// Show what would be submitted, and submit nothing
