@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use crate::core::engine::{AttemptEvent, PhantomMeasurement, Run};
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
-use crate::io::program::{Ears, ProgramEvent};
+use crate::io::program::Ears;
 
 /// The signal that ends a measurement nobody waits for any more.
 const SIGTERM: i32 = 15;
@@ -42,7 +42,7 @@ impl Measuring {
 
 impl Drop for Measuring {
     fn drop(&mut self) {
-        self.ears.tell(|| ProgramEvent::Signal(SIGTERM));
+        self.ears.hear(SIGTERM);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

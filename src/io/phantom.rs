@@ -111,9 +111,16 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
     let inbox = Inbox::default();
     ears.add(inbox.listener());
     let start = Instant::now();
-    let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
-    let (end, host_peak_bytes) = follow(asked, running, &inbox, start);
-    running.kill();
+    // A signal that came while the sandbox was made is in no inbox.
+    let (end, host_peak_bytes) = match ears.ending() {
+        Some(signal) => (PhantomEnd::Interrupted(signal), 0),
+        None => {
+            let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
+            let followed = follow(asked, running, &inbox, start);
+            running.kill();
+            followed
+        }
+    };
     replaced.extend(settings());
     Ok(PhantomRan {
         end,

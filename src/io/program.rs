@@ -100,11 +100,7 @@ impl Ears {
             .name("signals".to_owned())
             .spawn(move || {
                 for signal in signals.forever() {
-                    if Self::ends(signal) {
-                        let first = (Ordering::AcqRel, Ordering::Relaxed);
-                        let _ = told.ending.compare_exchange(0, signal, first.0, first.1);
-                    }
-                    told.tell(|| ProgramEvent::Signal(signal));
+                    told.hear(signal);
                 }
             })?;
         Ok(ears)
@@ -125,6 +121,15 @@ impl Ears {
             .map(usual)
             .collect::<io::Result<_>>()
             .map(UsualSignals)
+    }
+
+    /// Takes in a signal, for those who listen and for those who come to listen later.
+    pub fn hear(&self, signal: i32) {
+        if Self::ends(signal) {
+            let first = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.ending.compare_exchange(0, signal, first.0, first.1);
+        }
+        self.tell(|| ProgramEvent::Signal(signal));
     }
 
     /// Does the signal end a program, as a rule?

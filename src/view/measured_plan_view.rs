@@ -1,4 +1,4 @@
-//! What `plan --measure` shows: each attempt's phantom peak, until one fits.
+//! What `plan --measure` and `submit --measure` show: the phantom peak of each configuration, until one fits.
 
 use std::fmt::Write as _;
 
@@ -86,7 +86,7 @@ impl MeasuredAttempt {
         } else {
             ""
         };
-        let _ = writeln!(text, "attempt {}  {said}{before}", self.attempt);
+        let _ = writeln!(text, "phantom run {}  {said}{before}", self.attempt);
     }
 }
 

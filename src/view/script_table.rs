@@ -158,10 +158,7 @@ impl<'a> ScriptTable<'a> {
             let change = row.change(room);
             let mut lines = change.lines();
             let first = lines.next().unwrap_or_default().to_owned();
-            let head = [
-                TableCell::from(numbers(row.attempts)),
-                TableCell::from(first),
-            ];
+            let head: [TableCell; 2] = [numbers(row.attempts).into(), first.into()];
             table.row(head.into_iter().chain(tail));
             for line in lines {
                 table.row(["", line]);

@@ -118,6 +118,25 @@ fn wrong_input_is_told_what_to_write() {
     place.run(&["diagnose", "holes.log"]).ends(0);
 }
 
+/// Where nothing but a job script says what is run, the file is for that script: nothing to fill in, and it is no obstacle.
+#[test]
+fn beside_a_job_script_alone_the_file_is_for_that_script() {
+    let place = Place::bare();
+    let job = "#!/bin/bash\n#SBATCH --gpus-per-node=1\ntorchrun train.py --batch_size 8\n";
+    place.write("job.slurm", job);
+    place
+        .run(&["init"])
+        .ends(0)
+        .says(&["next: `oomctl plan job.slurm`, then `oomctl submit -w job.slurm`"]);
+    let file = place.read("oomctl.yaml");
+    assert!(
+        !file.contains("preset:") && !file.contains("FILL_IN"),
+        "{file}"
+    );
+    let plan = place.run(&["plan", "job.slurm"]).ends(0);
+    plan.says(&["recognised as torchrun", "batch_size 8 -> 4"]);
+}
+
 /// A stranger's folder: what is known is in the file with its origin, and what is not is marked.
 #[test]
 fn what_lies_around_is_in_the_file_with_where_it_comes_from() {

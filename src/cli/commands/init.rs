@@ -12,6 +12,7 @@ use crate::io::files::{Access, share_with_group, write_to};
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 use draft::Draft;
+use starter::StarterFile;
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -58,6 +59,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
+    let mut script = None;
     let text = match &args.preset {
         _ if args.interactive => {
             let asks_first = path.exists() && !args.force;
@@ -69,7 +71,11 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
             text
         }
         Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
-        None => looked_around(&args.folder)?,
+        None => {
+            let file = looked_around(&args.folder)?;
+            script = file.script;
+            file.text
+        }
     };
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
     let written = format!("{}{text}", schema::FIRST_LINE);
@@ -80,9 +86,12 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
     let open = text.matches(draft::MARK).count();
-    print::talk(&match open {
-        0 => "next: `oomctl plan` and `oomctl submit`".to_owned(),
-        n => format!(
+    print::talk(&match (open, script) {
+        (_, Some(script)) => {
+            format!("next: `oomctl plan {script}`, then `oomctl submit -w {script}`")
+        }
+        (0, None) => "next: `oomctl plan` and `oomctl submit`".to_owned(),
+        (n, None) => format!(
             "next: replace each {} ({n} in all), then `oomctl plan` and `oomctl submit`",
             draft::MARK
         ),
@@ -91,7 +100,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
 }
 
 /// A file from what lies here.
-fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
+fn looked_around(folder: &Path) -> Result<StarterFile, CommandFailure> {
     let found = Surroundings::of(folder);
     print::talk("found:");
     let library = Library::new(Some(folder));
@@ -101,7 +110,7 @@ fn looked_around(folder: &Path) -> Result<String, CommandFailure> {
             "{script} is a job script: `oomctl submit -w {script}` needs no project file"
         ));
     }
-    starter::text(folder, &found, &library)
+    starter::file(folder, &found, &library)
 }
 
 /// Lets the group read the runs.

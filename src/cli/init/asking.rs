@@ -163,7 +163,7 @@ fn ask_preset(
     print::say("Presets that render a job (for a job script of your own: `oomctl submit SCRIPT`):");
     for file in &files {
         let here = match file.preset == default {
-            true => format!(" ({why})"),
+            true => format!(" ({})", why.as_deref().unwrap_or("the default")),
             false => String::new(),
         };
         print::say(&format!("  {:<14}  {}{here}", file.preset, file.summary));

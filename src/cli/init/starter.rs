@@ -17,16 +17,35 @@ use oomctl_memory::GPU_MEMORY;
 /// The rest of the file: sections to switch on; a test loads them.
 const SECTIONS: &str = include_str!("../../../templates/starter.yaml");
 
-/// The text of a file for `folder`.
-pub fn text(
+/// A file to begin with.
+pub struct StarterFile {
+    pub text: String,
+    /// The job script that it is for; none where it is for a preset, which renders the job.
+    pub script: Option<String>,
+}
+
+/// The file for `folder`. Where nothing but a job script says what is run, it is for that script.
+pub fn file(
     folder: &Path,
     found: &Surroundings,
     library: &Library,
-) -> Result<String, CommandFailure> {
+) -> Result<StarterFile, CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
+    if let (Some(script), None) = (found.scripts.first(), &why) {
+        return Ok(StarterFile {
+            text: format!(
+                "# Written by `oomctl init` for {script}: how `oomctl submit {script}` goes on.\n\n{SECTIONS}"
+            ),
+            script: Some(script.clone()),
+        });
+    }
+    let why = why.unwrap_or_else(|| "the default; `oomctl presets` lists others".to_owned());
     let mut draft = Draft::new(folder, &preset, &[])?.because(why);
     fill(&mut draft, found)?;
-    Ok(format!("{}\n{SECTIONS}", draft.text()?))
+    Ok(StarterFile {
+        text: format!("{}\n{SECTIONS}", draft.text()?),
+        script: None,
+    })
 }
 
 /// The presets that render a job.
@@ -45,18 +64,18 @@ fn presets(library: &Library) -> Result<Vec<PresetFile>, CommandFailure> {
     files.collect()
 }
 
-/// The preset that fits what lies here, and why.
+/// The preset that fits what lies here, and why; no reason for the default.
 pub fn preset(
     folder: &Path,
     found: &Surroundings,
     library: &Library,
-) -> Result<(String, String), CommandFailure> {
+) -> Result<(String, Option<String>), CommandFailure> {
     let files = rendering(library)?;
     for file in &files {
         let copied = file.files.iter().filter_map(|f| f.copy.as_ref());
         let mut copied = copied.filter_map(|knob| default_path(file, knob));
         if let Some(path) = copied.find(|path| folder.join(path).is_file()) {
-            return Ok((file.preset.clone(), format!("{path} lies here")));
+            return Ok((file.preset.clone(), Some(format!("{path} lies here"))));
         }
     }
     for file in &files {
@@ -68,7 +87,7 @@ pub fn preset(
                 _ => continue,
             };
             let why = format!("{told} in the active environment");
-            return Ok((file.preset.clone(), why));
+            return Ok((file.preset.clone(), Some(why)));
         }
     }
     // A program of one's own: a preset of no framework that asks for it.
@@ -78,21 +97,13 @@ pub fn preset(
         .rev()
         .find(asks)
         .filter(|_| program(found).is_some());
-    let default = library.default_preset().to_owned();
-    Ok(own.map_or_else(
-        || {
-            (
-                default,
-                "the default; `oomctl presets` lists others".to_owned(),
-            )
-        },
-        |file| {
-            (
-                file.preset.clone(),
-                "there is a program of your own".to_owned(),
-            )
-        },
-    ))
+    Ok(match own {
+        Some(file) => (
+            file.preset.clone(),
+            Some("there is a program of your own".to_owned()),
+        ),
+        None => (library.default_preset().to_owned(), None),
+    })
 }
 
 /// The path by default of a file that the preset copies.

@@ -157,7 +157,7 @@ pub fn measurement(
         return Ok((of(known, 0), true));
     }
     if let Some(attempt) = told {
-        print::talk(&format!("attempt {attempt}: runs on phantom GPUs"));
+        print::talk(&format!("phantom run {attempt} begins"));
     }
     let (summary, seconds) = summary(&asked, ears)?;
     cache::keep(&place, &summary)?;
