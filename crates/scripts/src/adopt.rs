@@ -11,8 +11,8 @@ use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::stack::{Stack, StackKnob, recognise};
 use super::submits::look_at;
-use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, follow};
-use crate::Spelling;
+use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, UnreadFile, follow};
+use crate::{SettingsReader, Spelling};
 use oomctl_base::Value;
 
 /// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
@@ -310,20 +310,20 @@ fn look_inside(reading: &mut Reading, at: usize, given: SubmissionContext<'_>, s
     let shipped = &stack.recognise.configs;
     let call = &mut reading.calls[at];
     // A file of data that an option names is none of settings, whatever its ending.
-    let (options, recognise) = (&call.unread_options, &stack.recognise);
-    let of_data = |name: &String| {
-        let option = options.get(name).filter(|option| !option.is_empty());
-        option.is_some_and(|o| {
-            recognise.is_indifferent(o) || recognise.is_indifferent(&format!("--{o}"))
-        })
+    let indifferent = |option: &str| stack.recognise.is_indifferent(option);
+    let of_data = |option: &str| {
+        !option.is_empty() && (indifferent(option) || indifferent(&format!("--{option}")))
     };
-    call.unread
-        .retain(|name| !shipped.contains(name) && !of_data(name));
+    call.unread.retain(|file| {
+        let is_known = shipped.contains(&file.path) || of_data(&file.option);
+        file.reader != SettingsReader::Program || !is_known
+    });
     let read = call.settings.len() + call.all_unread().count();
     if read == 0 && stack.is_told_by_files() {
         let program = call.program.as_deref().unwrap_or("the program");
         let inside = format!("a file of settings that {program} may name itself");
-        call.unread.push(inside);
+        call.unread
+            .push(UnreadFile::of(SettingsReader::Program, inside));
     }
 }
 

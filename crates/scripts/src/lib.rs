@@ -62,6 +62,6 @@ pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,
-    SCRIPT, ScriptSource, SettingsFile, Submission, follow,
+    SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, follow,
 };
 pub use walk::{folder_of_file, joined};

@@ -36,19 +36,13 @@ impl Adoption<'_> {
         let mut knobs = self.stack.iter().flat_map(|s| &s.knobs);
         let others = [SettingsReader::Launcher, SettingsReader::Library];
         let beside = key && !knobs.any(|k| others.contains(&k.reader));
-        let (program, launcher, library) = match knob.reader {
-            SettingsReader::Any => (true, beside, beside),
-            SettingsReader::Program => (true, false, false),
-            SettingsReader::Launcher => (false, true, false),
+        let may_give = |reader| match knob.reader {
+            SettingsReader::Any => beside || reader == SettingsReader::Program,
             // The files of the others may name one of the library's.
-            SettingsReader::Library => (true, true, true),
+            SettingsReader::Library => true,
+            own => own == reader,
         };
-        let files = [
-            program.then_some(&call.unread),
-            launcher.then_some(&call.unread_of_launcher),
-            library.then_some(&call.unread_beside),
-        ];
-        files.into_iter().flatten().flatten().next()
+        call.unread_by(may_give).next()
     }
 }
 

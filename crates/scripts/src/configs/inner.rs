@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, beside, joined, settled};
 use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
-use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
+use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile, UnreadFile};
 use crate::yaml;
 use crate::{Recognise, SettingsReader};
 
@@ -23,35 +23,40 @@ pub(crate) fn add_inner(
     let call = reading.calls[at].clone();
     let mut shelf = ConfigFiles::new(reading, files);
     let mut parts: Vec<ConfigPart> = Vec::new();
+    let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
     for file in &call.settings {
-        let mut keys = recognise.file_keys.iter().chain(launched);
         let mut file = file.clone();
-        // What a key of another file would name, an option names as well.
-        if keys.any(|key| key.rsplit('.').next() == Some(&file.option)) {
+        if ends_a_key(&keys, &file.option) {
             file.reader = SettingsReader::Library;
         }
-        let keys = recognise.file_keys.iter().chain(launched);
-        parts.extend(keys.filter_map(|key| named(&mut shelf, &call, &file, key)));
+        let inner = keys.iter();
+        parts.extend(inner.filter_map(|key| named(&mut shelf, &call, &file, key)));
         match recognise.below_key.as_deref() {
             Some(key) => below(&mut shelf, file, key, 0, &mut parts),
             None => parts.push(ConfigPart::File(file)),
         }
     }
-    let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
     parts.extend(nameless(&call, &keys).map(ConfigPart::Beside));
     let all = settled(parts);
     let call = &mut reading.calls[at];
     call.settings = all.files;
-    for list in [&mut call.unread, &mut call.unread_of_launcher] {
-        let of_key = |path: &mut String| {
-            let option = call.unread_options.get(path);
-            let mut keys = recognise.file_keys.iter().chain(launched);
-            option.is_some_and(|option| keys.any(|key| key.rsplit('.').next() == Some(option)))
-        };
-        call.unread_beside.extend(list.extract_if(.., of_key));
+    for file in call
+        .unread
+        .iter_mut()
+        .filter(|f| ends_a_key(&keys, &f.option))
+    {
+        file.reader = SettingsReader::Library;
     }
-    call.unread.extend(all.unread);
-    call.unread_beside.extend(all.beside);
+    let program = |path| UnreadFile::of(SettingsReader::Program, path);
+    let library = |path| UnreadFile::of(SettingsReader::Library, path);
+    call.unread.extend(all.unread.into_iter().map(program));
+    call.unread.extend(all.beside.into_iter().map(library));
+}
+
+/// Whether one of the keys that name files ends in an option: what the key would name, the option names as well.
+fn ends_a_key(keys: &[&String], option: &str) -> bool {
+    keys.iter()
+        .any(|key| key.rsplit('.').next() == Some(option))
 }
 
 /// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
@@ -65,8 +70,7 @@ fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = Str
         };
         let name = flag.strip_prefix("--")?.replace('-', "_");
         let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
-        let asked = keys.iter().any(|key| key.rsplit('.').next() == Some(&name));
-        (asked && SettingsFormat::of(value).is_none())
+        (ends_a_key(keys, &name) && SettingsFormat::of(value).is_none())
             .then(|| format!("what {flag} names ({value})"))
     })
 }

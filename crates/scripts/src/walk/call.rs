@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::settings_file::{ConfigOptions, SettingsFile};
+use crate::SettingsReader;
 use crate::traced::{Quote, Span, Traced};
 
 /// A program that is started.
@@ -32,26 +33,55 @@ pub struct Call {
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.
     pub settings: Vec<SettingsFile>,
-    /// Files of settings among the words that were not given, or whose format is not read: what they say is not
-    /// known.
-    pub unread: Vec<String>,
-    /// The same of those that what starts the program reads (accelerate's): they say nothing of the program's options.
-    pub unread_of_launcher: Vec<String>,
-    /// Files that others name by a key and that are not read: what keys of their own say is not known.
-    pub unread_beside: Vec<String>,
-    /// The options that name those of them that stand among the words, without dashes, by path.
-    pub unread_options: BTreeMap<String, String>,
+    /// Files of settings that were not given, or whose format is not read: what they say is not known.
+    pub unread: Vec<UnreadFile>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
     /// Where further words are put; None where the command appears in several places.
     pub end: Option<ArgumentsEnd>,
 }
 
+/// A file of settings that is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadFile {
+    /// Its path, or what stands for it.
+    pub path: String,
+    /// Who reads it. A launcher's (accelerate's) says nothing of the program's options.
+    pub reader: SettingsReader,
+    /// The option whose value it is, without dashes; empty where it is none's.
+    pub option: String,
+}
+
+impl UnreadFile {
+    /// One that no option names.
+    pub(crate) fn of(reader: SettingsReader, path: String) -> Self {
+        Self {
+            path,
+            reader,
+            option: String::new(),
+        }
+    }
+}
+
 impl Call {
-    /// All files of settings that are not read, whoever reads them.
+    /// The files of settings that are not read: the program's, those of its launchers, those of a library.
     pub fn all_unread(&self) -> impl Iterator<Item = &String> {
-        let of_program = self.unread.iter().chain(&self.unread_of_launcher);
-        of_program.chain(&self.unread_beside)
+        self.unread_by(|_| true)
+    }
+
+    /// Those of them that these read.
+    pub(crate) fn unread_by(
+        &self,
+        reads: impl Fn(SettingsReader) -> bool,
+    ) -> impl Iterator<Item = &String> {
+        use SettingsReader::{Launcher, Library, Program};
+        let readers = [Program, Launcher, Library]
+            .into_iter()
+            .filter(move |r| reads(*r));
+        readers.flat_map(|reader| {
+            let files = self.unread.iter().filter(move |f| f.reader == reader);
+            files.map(|file| &file.path)
+        })
     }
 }
 

@@ -212,8 +212,7 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
-        let (settings, [unread, unread_of_launcher], unread_options) =
-            self.settings(&chain.words, chain.at, doc);
+        let (settings, unread) = self.settings(&chain.words, chain.at, doc);
         let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, CallTarget::Script(_)));
@@ -228,9 +227,6 @@ impl Walker<'_> {
             config,
             settings,
             unread,
-            unread_of_launcher,
-            unread_beside: Vec::new(),
-            unread_options,
             start: start.map(|(span, ..)| span),
             target,
             args: chain.at,

@@ -30,7 +30,7 @@ use super::traced::{Quote, Span, Traced, Why};
 use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
-pub use call::{Arg, ArgumentsEnd, Call, CallTarget};
+pub use call::{Arg, ArgumentsEnd, Call, CallTarget, UnreadFile};
 pub use paths::{folder_of_file, joined};
 pub use reading::Passed;
 pub(crate) use reading::SELF;

@@ -1,10 +1,9 @@
 //! Files of settings that words name.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Walker;
-use super::call::Arg;
+use super::call::{Arg, UnreadFile};
 use super::doc::Doc;
 use super::reading::FileRole;
 use super::settings_file::{ConfigOptions, Folder, Reached, SettingsFile};
@@ -35,20 +34,15 @@ const OPTIONS: [(&str, ConfigOption); 8] = [
 ];
 
 impl Walker<'_> {
-    /// The files of settings that words name, in their order; and those of which nothing is known, of the program and
-    /// of what starts it, whose words are the first `launchers`, with the options that name them.
+    /// The files of settings that words name, in their order; and those of which nothing is known, the program's first. The
+    /// first `launchers` words are those of what starts the program.
     pub(super) fn settings(
         &mut self,
         words: &[Arg],
         launchers: usize,
         doc: &Doc,
-    ) -> (
-        Vec<SettingsFile>,
-        [Vec<String>; 2],
-        BTreeMap<String, String>,
-    ) {
-        let mut found = Vec::<SettingsFile>::new();
-        let (mut unread, mut options) = ([Vec::new(), Vec::new()], BTreeMap::new());
+    ) -> (Vec<SettingsFile>, Vec<UnreadFile>) {
+        let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::<UnreadFile>::new());
         let mut of_option = false;
         let mut before = String::new();
         for (at, word) in words.iter().enumerate() {
@@ -65,11 +59,17 @@ impl Walker<'_> {
             let Some(format) = SettingsFormat::of(&text) else {
                 continue;
             };
-            let of_launcher = at < launchers;
+            let reader = match at < launchers {
+                true => SettingsReader::Launcher,
+                false => SettingsReader::Program,
+            };
             let option = option(&text, &last);
             let mut not_read = |path: String| {
-                options.insert(path.clone(), option.clone());
-                unread[usize::from(of_launcher)].push(path);
+                unread.push(UnreadFile {
+                    path,
+                    reader,
+                    option: option.clone(),
+                });
             };
             let Some(path) = self.resolved(&value, doc) else {
                 not_read(text);
@@ -80,10 +80,7 @@ impl Walker<'_> {
             }
             match self.settings_file(&path, &value, format) {
                 Some(Some(file)) => found.push(SettingsFile {
-                    reader: match of_launcher {
-                        true => SettingsReader::Launcher,
-                        false => SettingsReader::Program,
-                    },
+                    reader,
                     option,
                     ..file
                 }),
@@ -94,7 +91,8 @@ impl Walker<'_> {
                 }
             }
         }
-        (found, unread, options)
+        unread.sort_by_key(|file| file.reader == SettingsReader::Launcher);
+        (found, unread)
     }
 
     /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
