@@ -341,21 +341,24 @@ proptest! {
     }
 }
 
-/// The program of a script, as one process is started with it.
-fn program(script: &str) -> Result<super::JobProgram, String> {
-    let stacks = [stack()];
+/// Looks at what is read of a script with a stack.
+pub(crate) fn reading<T>(stack: Stack, script: &str, look: impl FnOnce(&Adoption<'_>) -> T) -> T {
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()
     };
     let files = BTreeMap::from([("a.sh".to_owned(), script.to_owned())]);
-    let adoption = Adoption::read(SubmissionContext {
+    look(&Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,
         launchers: &LAUNCHERS,
-        stacks: &stacks,
-    });
-    adoption.program()
+        stacks: &[stack],
+    }))
+}
+
+/// The program of a script, as one process is started with it.
+fn program(script: &str) -> Result<super::JobProgram, String> {
+    reading(stack(), script, |adoption| adoption.program())
 }
 
 #[test]

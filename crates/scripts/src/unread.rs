@@ -48,12 +48,11 @@ impl Adoption<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use oomctl_base::{Effect, ValueKind};
 
     use super::*;
-    use crate::{Launchers, Recognise, Stack, Submission, SubmissionContext};
+    use crate::tests::reading;
+    use crate::{Recognise, Stack};
 
     fn knob(name: &str, spelling: Spelling, reader: SettingsReader) -> StackKnob {
         StackKnob {
@@ -89,21 +88,12 @@ mod tests {
                 knob("zero", key("zero.stage"), marked[1]),
             ],
         };
-        let text = include_str!("../../../presets/launchers/known.yaml");
-        let launchers: Launchers = serde_yaml::from_str(text).unwrap();
-        let submission = Submission {
-            script: "a.sh".to_owned(),
-            ..Submission::default()
-        };
-        let files = BTreeMap::from([("a.sh".to_owned(), script.to_owned())]);
-        let adoption = Adoption::read(SubmissionContext {
-            submission: &submission,
-            files: &files,
-            launchers: &launchers,
-            stacks: std::slice::from_ref(&stack),
-        });
-        let one = |k: &StackKnob| (k.name.clone(), adoption.hidden(k));
-        stack.knobs.iter().map(one).collect()
+        reading(stack, script, |adoption| {
+            let knobs = adoption.stack.iter().flat_map(|s| &s.knobs);
+            knobs
+                .map(|k| (k.name.clone(), adoption.hidden(k)))
+                .collect()
+        })
     }
 
     fn check(script: &str, marked: bool, expected: [Option<&str>; 4]) {
