@@ -9,13 +9,13 @@ use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::{DriveError, perform, prepare};
-use crate::core::adopt::version::MAX_LOG;
+use crate::core::adopt::version::LogHead;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
 use crate::core::request::VersionInLog;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
-use crate::io::window::head;
+use crate::io::window::log_head;
 use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
@@ -201,9 +201,9 @@ fn version(handle: &Handle) -> Option<VersionInLog> {
         .history
         .attempt()
         .filter(|_| request.assumes_version())?;
-    let logs = log_paths(&handle.folder, attempt).into_iter();
-    let heads = logs.filter_map(|log| Some((log.display().to_string(), head(&log, MAX_LOG).ok()?)));
-    request.version_in(&heads.collect::<Vec<_>>())
+    let logs = log_paths(&handle.folder, attempt);
+    let heads: Vec<LogHead> = logs.iter().filter_map(|log| log_head(log)).collect();
+    request.version_in(&heads)
 }
 
 /// What the memory of the fullest GPU did over the steps, by the sampler beside the job.

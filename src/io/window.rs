@@ -8,6 +8,8 @@ use std::path::Path;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::core::adopt::version::{LogHead, MAX_LOG};
+
 /// Bytes that are searched at once; a longer line counts as several.
 const CHUNK: u64 = 1 << 20;
 /// Most bytes of words that are searched for, as a regular expression.
@@ -38,13 +40,11 @@ pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<FileP
     })
 }
 
-/// What a file begins with, at most `most` bytes.
-///
-/// # Errors
-/// As `part`.
-pub fn head(path: &Path, most: u64) -> io::Result<String> {
-    let head = part(path, |length| 0..length.min(most))?;
-    Ok(String::from_utf8_lossy(&head.bytes).into_owned())
+/// What a log begins with; none where it cannot be read.
+#[must_use]
+pub fn log_head(path: &Path) -> Option<LogHead> {
+    let head = part(path, |length| 0..length.min(MAX_LOG)).ok()?;
+    Some(LogHead::new(path, &head.bytes))
 }
 
 /// Words to look for in lines.

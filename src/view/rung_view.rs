@@ -311,6 +311,7 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
     }
     table.lines().collect()
 }
+
 /// Where the attempts of a plan are taken to die; a real failure is answered by its own log.
 pub fn where_fullest(now: Option<&MemoryForecast>) -> &'static str {
     match now {

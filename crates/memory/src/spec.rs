@@ -303,13 +303,13 @@ impl Spec {
     /// trainer and rollout engine share weights.
     #[must_use]
     pub fn further_communicators(&self) -> u8 {
-        let split = [
-            self.tensor_parallel,
-            self.pipeline_parallel,
-            self.context_parallel,
+        let groups = [
+            self.tensor_parallel > 1.0,
+            self.pipeline_parallel > 1.0,
+            self.context_parallel > 1.0,
+            self.rollout.is_some(),
         ];
-        let splits = split.iter().filter(|ranks| **ranks > 1.0);
-        splits.map(|_| 1).sum::<u8>() + u8::from(self.rollout.is_some())
+        groups.map(u8::from).iter().sum()
     }
 
     /// The loss of a phase: log-probabilities name their own.

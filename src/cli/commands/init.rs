@@ -12,7 +12,6 @@ use crate::io::files::{Access, share_with_group, write_to};
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 use draft::Draft;
-use starter::StarterFile;
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -59,8 +58,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
-    let mut script = None;
-    let text = match &args.preset {
+    let (text, script) = match &args.preset {
         _ if args.interactive => {
             let asks_first = path.exists() && !args.force;
             let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
@@ -68,14 +66,13 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
                 print::talk("nothing was written");
                 return Ok(Exit::Success);
             }
-            text
+            (text, None)
         }
-        Some(preset) => Draft::new(&args.folder, preset, &args.set)?.checked()?,
-        None => {
-            let file = looked_around(&args.folder)?;
-            script = file.script;
-            file.text
+        Some(preset) => {
+            let draft = Draft::new(&args.folder, preset, &args.set)?;
+            (draft.checked()?, None)
         }
+        None => looked_around(&args.folder)?,
     };
     schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
     let written = format!("{}{text}", schema::FIRST_LINE);
@@ -99,8 +96,8 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     Ok(Exit::Success)
 }
 
-/// A file from what lies here.
-fn looked_around(folder: &Path) -> Result<StarterFile, CommandFailure> {
+/// A file from what lies here, and the job script that it is for.
+fn looked_around(folder: &Path) -> Result<(String, Option<String>), CommandFailure> {
     let found = Surroundings::of(folder);
     print::talk("found:");
     let library = Library::new(Some(folder));

@@ -17,35 +17,23 @@ use oomctl_memory::GPU_MEMORY;
 /// The rest of the file: sections to switch on; a test loads them.
 const SECTIONS: &str = include_str!("../../../templates/starter.yaml");
 
-/// A file to begin with.
-pub struct StarterFile {
-    pub text: String,
-    /// The job script that it is for; none where it is for a preset, which renders the job.
-    pub script: Option<String>,
-}
+/// The first line of a file for job scripts. It names none, for a file's name may hold a line break.
+const FOR_SCRIPTS: &str = "# Written by `oomctl init`: how `oomctl submit SCRIPT` goes on.\n";
 
-/// The file for `folder`. Where nothing but a job script says what is run, it is for that script.
+/// The text of a file for `folder`. Where nothing but a job script says what is run, it is for that script, which is named.
 pub fn file(
     folder: &Path,
     found: &Surroundings,
     library: &Library,
-) -> Result<StarterFile, CommandFailure> {
+) -> Result<(String, Option<String>), CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
     if let (Some(script), None) = (found.scripts.first(), &why) {
-        return Ok(StarterFile {
-            text: format!(
-                "# Written by `oomctl init` for {script}: how `oomctl submit {script}` goes on.\n\n{SECTIONS}"
-            ),
-            script: Some(script.clone()),
-        });
+        return Ok((format!("{FOR_SCRIPTS}\n{SECTIONS}"), Some(script.clone())));
     }
     let why = why.unwrap_or_else(|| "the default; `oomctl presets` lists others".to_owned());
     let mut draft = Draft::new(folder, &preset, &[])?.because(why);
     fill(&mut draft, found)?;
-    Ok(StarterFile {
-        text: format!("{}\n{SECTIONS}", draft.text()?),
-        script: None,
-    })
+    Ok((format!("{}\n{SECTIONS}", draft.text()?), None))
 }
 
 /// The presets that render a job.

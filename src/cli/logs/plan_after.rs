@@ -4,9 +4,9 @@ use crate::cli::args::Configuration;
 use crate::cli::logs::died::{Died, FailureDecision};
 use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
-use crate::cli::script::{self, LogHead};
+use crate::cli::script;
 use crate::cli::session::Session;
-use crate::core::adopt::version::MAX_LOG;
+use crate::core::adopt::version::{LogHead, MAX_LOG};
 use crate::core::request::Request;
 use crate::view::CommandFailure;
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::cli::args::{Backend, Configuration, sbatch_option};
 use crate::cli::runs;
 use crate::cli::script::arguments::SlurmCommandLine;
-use crate::cli::script::read::{LogHead, Read, Shelves, script};
+use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
 use crate::cli::session::Session;
@@ -19,6 +19,7 @@ use crate::io::environment::variables;
 use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
 use crate::io::scheduler::slurm_is_here;
+use crate::io::window::log_head;
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef};
 use oomctl_scripts::{Submission, split_line};
@@ -279,7 +280,7 @@ fn read(
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
     let mut read = Read::new(submission, text, workdir, shelves);
-    let head = foreign.logs.as_ref().and_then(|(out, _)| LogHead::of(out));
+    let head = foreign.logs.as_ref().and_then(|(out, _)| log_head(out));
     read.logs = head.into_iter().collect();
     Ok((read, known))
 }

@@ -14,6 +14,6 @@ pub use adopted::{JobArgs, open};
 pub use command::composed;
 pub use described::describes;
 pub use estimated::estimated;
-pub use read::{LogHead, Read, Shelves, text_of};
+pub use read::{Read, Shelves, text_of};
 pub use request::over;
 pub use submit::{ScriptCommandLine, agreed, dry_run, plan, planned, submit};

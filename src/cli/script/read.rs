@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::core::adopt::version::MAX_LOG;
+use crate::core::adopt::version::LogHead;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, LibraryFolder};
-use crate::io::window::head;
 use crate::view::CommandFailure;
 use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext};
 
@@ -122,33 +121,6 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
         );
     }
     Ok(text)
-}
-
-/// The beginning of a log.
-#[derive(Debug, Clone)]
-pub struct LogHead {
-    /// The file, or `-`.
-    pub path: String,
-    /// What stands there.
-    pub text: String,
-}
-
-impl LogHead {
-    /// Of a file; none where it cannot be read.
-    pub fn of(path: &Path) -> Option<Self> {
-        Some(Self {
-            path: path.display().to_string(),
-            text: head(path, MAX_LOG).ok()?,
-        })
-    }
-
-    /// Of bytes that were read.
-    pub fn new(path: &Path, bytes: &[u8]) -> Self {
-        Self {
-            path: path.display().to_string(),
-            text: String::from_utf8_lossy(bytes).into_owned(),
-        }
-    }
 }
 
 /// A submission with the texts of all that its script names.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::{learned, preview};
-use crate::cli::script::read::{LogHead, Read, Shelves, script};
+use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::session::Session;
 use crate::core::adopt;
+use crate::core::adopt::version::LogHead;
 use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::io::environment::variables;

@@ -37,7 +37,7 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVe
         }
     }
     for log in &read.logs {
-        told.extend(in_log(framework, &log.text, &log.path));
+        told.extend(in_log(framework, log));
     }
     KnownVersion::of(file, &told)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
 use super::request::Request;
-use crate::core::adopt::version::{KnownVersion, in_log};
+use crate::core::adopt::version::{KnownVersion, LogHead, in_log};
 use crate::core::adopt::{self, Scripts};
 use crate::core::config::parse_preset;
 use crate::core::recipe::Layer;
@@ -20,18 +20,18 @@ pub struct VersionInLog {
 }
 
 impl Request {
-    /// Whether its scripts are read for a version of their framework that is assumed.
+    /// Are its scripts read for an assumed version of their framework?
     #[must_use]
     pub fn assumes_version(&self) -> bool {
         let inputs = self.inputs();
         inputs.framework_version.is_none() && inputs.scripts.as_ref().is_some_and(|s| s.recognised)
     }
 
-    /// The version that the beginnings of its job's logs name, each with its path. `None` where it was known before, and
+    /// The version that the beginnings of its job's logs name. `None` where it was known before, and
     /// where they name none, two, or one that is newer than those of the preset. Of an older one it is the oldest that the
     /// preset supports.
     #[must_use]
-    pub fn version_in(&self, heads: &[(String, String)]) -> Option<VersionInLog> {
+    pub fn version_in(&self, heads: &[LogHead]) -> Option<VersionInLog> {
         let source = &self.inputs().preset;
         let file = parse_preset(&source.path, &source.text).ok()?;
         let framework = file.framework.as_ref()?;
@@ -40,8 +40,7 @@ impl Request {
         if !self.assumes_version() || !framework.packages.first().is_some_and(|p| unnamed(p)) {
             return None;
         }
-        let heads = heads.iter();
-        let told = heads.flat_map(|(path, text)| in_log(framework, text, path));
+        let told = heads.iter().flat_map(|head| in_log(framework, head));
         let known = KnownVersion::of(&file, &told.collect::<Vec<_>>());
         Some(VersionInLog {
             version: known.version(&file)?,

@@ -13,7 +13,7 @@ use semver::{Op, Version};
 use crate::core::recipe::PresetFile;
 use oomctl_diagnose::WrittenVersion;
 
-pub use named::{MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
+pub use named::{LogHead, MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
 pub use tree::{Tree, files, in_tree, trees};
 
 /// How near what tells a version is to what the job imports, the nearest first.

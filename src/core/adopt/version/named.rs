@@ -1,6 +1,7 @@
 //! Versions that texts and names of folders hold.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
@@ -52,9 +53,29 @@ pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<VersionStatem
     told
 }
 
+/// The beginning of a log.
+#[derive(Debug, Clone)]
+pub struct LogHead {
+    /// The file, or `-`.
+    pub path: String,
+    /// What stands there.
+    pub text: String,
+}
+
+impl LogHead {
+    /// Of bytes that were read.
+    #[must_use]
+    pub fn new(path: &Path, bytes: &[u8]) -> Self {
+        Self {
+            path: path.display().to_string(),
+            text: String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
+}
+
 /// What a log prints: a list of packages, or a line about the version.
 #[must_use]
-pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<VersionStatement> {
+pub fn in_log(framework: &Framework, log: &LogHead) -> Vec<VersionStatement> {
     let marks = [
         "==",
         " version: ",
@@ -64,11 +85,11 @@ pub fn in_log(framework: &Framework, log: &str, path: &str) -> Vec<VersionStatem
         "_version\": \"",
     ];
     let mut told = Vec::new();
-    for (number, line) in log.lines().enumerate() {
+    for (number, line) in log.text.lines().enumerate() {
         told.extend(framework.packages.iter().filter_map(|package| {
             Some(VersionStatement {
                 number: named(line, package, &marks).or_else(|| row(line, package))?,
-                by: format!("{path}:{}", number + 1),
+                by: format!("{}:{}", log.path, number + 1),
                 near: Proximity::Words,
             })
         }));
