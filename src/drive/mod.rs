@@ -64,7 +64,7 @@ const WAIT_PER_RUN: Duration = Duration::from_micros(100);
 const WAIT_FOR_ALL: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// The same, that measures on phantom GPUs where a run asks for it.
+    /// Measures on phantom GPUs for the runs that ask for it.
     #[must_use]
     pub fn measuring(mut self, measurer: Measurer) -> Self {
         self.hands.measurements.measurer = Some(measurer);

@@ -65,7 +65,7 @@ impl Run {
         check
     }
 
-    /// That no further configuration is measured before an attempt.
+    /// Why no further configuration is measured before an attempt; `None` while one may be.
     fn enough(&self, attempt: u32, seconds: u64) -> Option<String> {
         let measured = self.history.phantoms(attempt);
         let (count, before_s) =

@@ -198,7 +198,7 @@ pub struct PhantomSummary {
 }
 
 impl PhantomSummary {
-    /// Of nothing that was measured.
+    /// Nothing was measured, and why.
     #[must_use]
     pub fn unmeasured(why: &str) -> Self {
         Self::new(None, &PhantomOutcome::Unmeasured(why.to_owned()))

@@ -4,12 +4,13 @@
 use jiff::Timestamp;
 
 use super::attempt::{Attempt, take};
+use super::entry::{HistoryEntry, died};
 use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
 use crate::core::engine::phantom::PhantomCheck;
-use crate::core::ladder::{PastAttempt, Peak, Step};
+use crate::core::ladder::{PastAttempt, Step};
 use crate::core::launch;
 use crate::core::recipe::Layer;
 use oomctl_base::units::Bytes;
@@ -60,41 +61,27 @@ impl History {
         self.attempts.last()
     }
 
-    /// Layers that the attempts so far have put on the stack, in order.
+    /// Layers that the attempts so far, and the measurements before them, have put on the stack, in order.
     #[must_use]
     pub fn rungs(&self) -> Vec<Layer> {
-        let mut rungs: Vec<Layer> = self.phantoms(1).flat_map(PhantomCheck::layers).collect();
-        for attempt in &self.attempts {
-            rungs.extend(attempt.layers());
-            let next = self.phantoms(attempt.number + 1);
-            rungs.extend(next.flat_map(PhantomCheck::layers));
-        }
-        rungs
+        let all = self.in_order(&self.attempts);
+        all.flat_map(HistoryEntry::layers).collect()
     }
 
     /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
     #[must_use]
     pub fn tried(&self) -> Vec<PastAttempt> {
-        self.died(self.attempts.len().saturating_sub(1))
+        let before = self
+            .attempts
+            .split_last()
+            .map_or(&[][..], |(_, before)| before);
+        died(self.in_order(before))
     }
 
     /// The same of all attempts, and of what was measured on phantom GPUs since the last one.
     #[must_use]
     pub fn all_tried(&self) -> Vec<PastAttempt> {
-        self.died(self.attempts.len())
-    }
-
-    fn died(&self, attempts: usize) -> Vec<PastAttempt> {
-        let (mut rungs, mut tried) = (Vec::new(), Vec::new());
-        self.add_phantoms(1, &mut rungs, &mut tried);
-        for attempt in self.attempts.iter().take(attempts) {
-            let incident = attempt.incident.clone().filter(|i| i.fatal);
-            let peaks = || Peak::of(&attempt.measured);
-            tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, peaks())));
-            rungs.extend(attempt.layers());
-            self.add_phantoms(attempt.number + 1, &mut rungs, &mut tried);
-        }
-        tried
+        died(self.in_order(&self.attempts))
     }
 
     /// What was measured on phantom GPUs before an attempt, in order.
@@ -103,13 +90,14 @@ impl History {
         of.map(|(_, check)| check)
     }
 
-    /// Adds what was measured before an attempt to what died, and its rungs to those taken.
-    fn add_phantoms(&self, attempt: u32, rungs: &mut Vec<Layer>, tried: &mut Vec<PastAttempt>) {
-        for check in self.phantoms(attempt) {
-            let incident = check.measurement.incident();
-            tried.extend(incident.map(|i| PastAttempt::new(rungs.clone(), i, Vec::new())));
-            rungs.extend(check.layers());
-        }
+    /// The first attempts, each between what was measured on phantom GPUs before and after it.
+    fn in_order<'h>(&'h self, attempts: &'h [Attempt]) -> impl Iterator<Item = HistoryEntry<'h>> {
+        let measured = |number| self.phantoms(number).map(HistoryEntry::Phantom);
+        let later = attempts.iter().flat_map(move |attempt| {
+            let next = measured(attempt.number + 1);
+            std::iter::once(HistoryEntry::Attempt(attempt)).chain(next)
+        });
+        measured(1).chain(later)
     }
 
     /// Bytes that the next attempt of a program needs at least: what those before it had on a GPU and asked for, that
@@ -142,10 +130,8 @@ impl History {
 
     /// The rungs taken so far, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        let of_phantoms = |number| self.phantoms(number).flat_map(|check| &check.steps);
-        let later = self.attempts.iter();
-        of_phantoms(1)
-            .chain(later.flat_map(move |a| a.steps().iter().chain(of_phantoms(a.number + 1))))
+        let all = self.in_order(&self.attempts);
+        all.flat_map(HistoryEntry::steps)
     }
 
     /// How often the same configuration was submitted again for this cause, since somebody last asked that the run goes on.

@@ -3,6 +3,7 @@
 //! Rule: facts are taken in here and nowhere else; nothing is decided.
 
 mod attempt;
+mod entry;
 mod history;
 mod phase;
 mod refusal;

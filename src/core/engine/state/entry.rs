@@ -1,0 +1,56 @@
+//! What moved the rungs of a run: its attempts, and the measurements between them.
+
+use super::attempt::Attempt;
+use crate::core::engine::phantom::PhantomCheck;
+use crate::core::ladder::{PastAttempt, Peak, Step};
+use crate::core::recipe::Layer;
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) enum HistoryEntry<'h> {
+    /// A configuration that was measured on phantom GPUs.
+    Phantom(&'h PhantomCheck),
+    /// An attempt.
+    Attempt(&'h Attempt),
+}
+
+impl<'h> HistoryEntry<'h> {
+    /// Layers that what follows from it puts on the stack.
+    pub(super) fn layers(self) -> Vec<Layer> {
+        match self {
+            Self::Phantom(check) => check.layers().collect(),
+            Self::Attempt(attempt) => attempt.layers(),
+        }
+    }
+
+    /// The rungs that follow from it.
+    pub(super) fn steps(self) -> &'h [Step] {
+        match self {
+            Self::Phantom(check) => &check.steps,
+            Self::Attempt(attempt) => attempt.steps(),
+        }
+    }
+
+    /// As an attempt that had these rungs and died; `None` where it did not, or nobody knows of what.
+    fn past(self, rungs: &[Layer]) -> Option<PastAttempt> {
+        let (incident, peaks) = match self {
+            Self::Phantom(check) => (check.measurement.incident(), Vec::new()),
+            Self::Attempt(attempt) => {
+                let incident = attempt.incident.clone().filter(|i| i.fatal);
+                (incident, Peak::of(&attempt.measured))
+            }
+        };
+        Some(PastAttempt::new(rungs.to_vec(), incident?, peaks))
+    }
+}
+
+/// Those of them that died of a cause that is known, each with the rungs that it had.
+pub(super) fn died<'h>(entries: impl Iterator<Item = HistoryEntry<'h>>) -> Vec<PastAttempt> {
+    let mut rungs: Vec<Layer> = Vec::new();
+    let past = entries.filter_map(|entry| {
+        let past = entry.past(&rungs);
+        rungs.extend(entry.layers());
+        past
+    });
+    past.collect()
+}
