@@ -10,12 +10,9 @@ use super::choices::{DefaultsEntry, GroupOverride};
 use super::entry_point::{ArgumentText, EntryPoint, entry_point};
 use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, MAX_PARTS, beside, joined, settled};
-use crate::SettingsReader;
 use crate::hydra;
 use crate::settings::SettingsFormat;
-use crate::walk::{
-    Call, CallTarget, Folder, Reached, Reading, SettingsFile, UnreadFile, folder_of_file,
-};
+use crate::walk::{Call, CallTarget, Folder, Reached, Reading, SettingsFile, folder_of_file};
 use crate::yaml;
 
 /// The key of the folders that a configuration adds.
@@ -29,13 +26,12 @@ pub(crate) fn compose(reading: &mut Reading, files: &BTreeMap<String, String>) {
         let Some(parts) = Composer::of(&call, &mut shelf).and_then(Composer::parts) else {
             continue;
         };
-        let mut all = settled(parts);
+        let (mut found, unread) = settled(parts);
         let call = &mut shelf.reading.calls[at];
         // Words that name files are the program's own business, and count after its configuration.
-        all.files.append(&mut call.settings);
-        call.settings = all.files;
-        let program = |path| UnreadFile::of(SettingsReader::Program, path);
-        call.unread.extend(all.unread.into_iter().map(program));
+        found.append(&mut call.settings);
+        call.settings = found;
+        call.unread.extend(unread);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, beside, joined, settled};
 use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
-use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile, UnreadFile};
+use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
 use crate::yaml;
 use crate::{Recognise, SettingsReader};
 
@@ -37,9 +37,9 @@ pub(crate) fn add_inner(
         }
     }
     parts.extend(nameless(&call, &keys).map(ConfigPart::Beside));
-    let all = settled(parts);
+    let (files, unread) = settled(parts);
     let call = &mut reading.calls[at];
-    call.settings = all.files;
+    call.settings = files;
     for file in call
         .unread
         .iter_mut()
@@ -47,10 +47,7 @@ pub(crate) fn add_inner(
     {
         file.reader = SettingsReader::Library;
     }
-    let program = |path| UnreadFile::of(SettingsReader::Program, path);
-    let library = |path| UnreadFile::of(SettingsReader::Library, path);
-    call.unread.extend(all.unread.into_iter().map(program));
-    call.unread.extend(all.beside.into_iter().map(library));
+    call.unread.extend(unread);
 }
 
 /// Whether one of the keys that name files ends in an option: what the key would name, the option names as well.

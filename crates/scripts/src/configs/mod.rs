@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use super::settings::SettingsFormat;
 use super::traced::Traced;
-use super::walk::{Reached, Reading, SettingsFile, folder_of_file, joined};
+use super::walk::{Reached, Reading, SettingsFile, UnreadFile, folder_of_file, joined};
 use crate::SettingsReader;
 
 pub(super) use composed::{compose, replaces};
@@ -103,33 +103,26 @@ enum ConfigPart {
     Beside(String),
 }
 
-/// What a configuration comes to.
-struct Settled {
-    files: Vec<SettingsFile>,
-    unread: Vec<String>,
-    beside: Vec<String>,
-}
-
-/// What parts come to that stand in the order in which they count. What is not read may hide anything that stands
-/// before it.
-fn settled(parts: Vec<ConfigPart>) -> Settled {
-    let (mut found, mut unread, mut beside) = (Vec::new(), Vec::new(), Vec::new());
+/// The files that parts come to which stand in the order in which they count, and those that are not read. What is not read
+/// may hide anything that stands before it.
+fn settled(parts: Vec<ConfigPart>) -> (Vec<SettingsFile>, Vec<UnreadFile>) {
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    let mut hidden = false;
     for part in parts.into_iter().rev() {
         match part {
             ConfigPart::File(file) => found.push(SettingsFile {
-                hidden: file.hidden || !unread.is_empty(),
+                hidden: file.hidden || hidden,
                 ..file
             }),
-            ConfigPart::Unread(name) => unread.push(name),
-            ConfigPart::Beside(name) => beside.push(name),
+            ConfigPart::Unread(name) => {
+                hidden = true;
+                unread.push(UnreadFile::of(SettingsReader::Program, name));
+            }
+            ConfigPart::Beside(name) => unread.push(UnreadFile::of(SettingsReader::Library, name)),
         }
     }
     found.reverse();
-    Settled {
-        files: found,
-        unread,
-        beside,
-    }
+    (found, unread)
 }
 
 /// A path beside another one.

@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn lists_of_packages_in_a_log_are_read_and_sentences_are_not() {
         let check = |line: &str, expected: Option<&str>| {
-            let found = in_log(&framework(), line, "a.out");
+            let log = LogHead::new(Path::new("a.out"), line.as_bytes());
+            let found = in_log(&framework(), &log);
             let found = found.first().map(|told| told.number.to_string());
             assert_eq!(found.as_deref(), expected, "{line}");
         };
