@@ -37,6 +37,8 @@ pub enum Role {
     ParamOffload,
     /// Optimizer states kept in host memory between uses.
     OptimizerOffload,
+    /// Host memory locked for copies to the GPU.
+    PinnedMemory,
     /// Activations kept in host memory.
     ActivationOffload,
     /// Activations recomputed in the backward pass.

@@ -193,6 +193,13 @@ impl TracebackStream {
             .flatten()
     }
 
+    /// Does the innermost frame before line `number` hold this in its function or its source?
+    pub(crate) fn innermost_holds(&self, text: &str, number: u64) -> bool {
+        let near = number <= self.latest + STALE_LINES;
+        let holds = |frame: &Frame| frame.function.contains(text) || frame.code.contains(text);
+        near && self.innermost.as_ref().is_some_and(holds)
+    }
+
     /// The frames of the traceback that ends on line `number`, the outermost first.
     pub(crate) fn trace(&self, number: u64) -> Vec<String> {
         let near = number <= self.latest + STALE_LINES;
