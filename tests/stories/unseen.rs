@@ -166,7 +166,7 @@ fn where_host_memory_cannot_be_locked_it_is_not() {
     fixed(script, log).says(&[
         "host memory ran out",
         "unpinned",
-        "offload_optimizer.pin_memory  true -> false",
+        "pin_optimizer  true -> false",
     ]);
 }
 
