@@ -210,12 +210,11 @@ impl LineReader<'_> {
         in_traceback: bool,
         literals: &[(usize, usize)],
     ) -> bool {
-        let mut failure = None;
-        let (mut advice, mut handled) = (None, None);
+        let (mut failure, mut advice, mut handled) = (None, None, None);
         for (index, at) in literals {
             let (index, entry) = (*index, &COMPILED[*index]);
             let found = entry.find(&line.text, *at, line.body_at, line.own);
-            let Some(found) = found.filter(|_| self.stands_in(entry.signature, line)) else {
+            let Some(found) = found.filter(|_| self.text.context.suits(entry, line)) else {
                 continue;
             };
             match entry.signature.role {
@@ -256,14 +255,6 @@ impl LineReader<'_> {
                 .push(LogEvent::new(signature, self.source, line, at));
         }
         false
-    }
-
-    /// Is the traceback of the printer the one that a signature is about?
-    fn stands_in(&mut self, signature: &Signature, line: &CleanLine) -> bool {
-        signature.innermost.as_deref().is_none_or(|text| {
-            let stream = self.text.context.stream(line.printer);
-            stream.is_some_and(|s| s.innermost_holds(text, line.number))
-        })
     }
 
     /// Completes a message that began on a line before.
