@@ -219,3 +219,36 @@ fn what_no_rung_does_is_said() {
     fixed(script, &failure(&[replicas]))
         .says(&["torchrun --nproc_per_node or accelerate launch in place of python"]);
 }
+
+/// accelerate's plugin for FSDP loads the model in one process and gathers a checkpoint on one GPU, as its file says.
+#[test]
+fn weights_are_loaded_once_and_checkpoints_written_in_parts() {
+    let script = |state: &str| {
+        format!(
+            "cat > fsdp.yaml <<'EOF'\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_state_dict_type: {state}\n  \
+             fsdp_cpu_ram_efficient_loading: false\n  fsdp_sync_module_states: false\nnum_processes: 8\nEOF\n\
+             #SBATCH --mem=100G\naccelerate launch --config_file fsdp.yaml train.py --model_name_or_path m --per_device_train_batch_size 1"
+        )
+    };
+    let killed = "Loading checkpoint shards:  25%|██▌       | 1/4 [00:12<00:38, 12.81s/it]\nslurmstepd: error: Detected 1 oom_kill \
+        event in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
+    fixed(&script("FULL_STATE_DICT"), killed).says(&[
+        "load-once",
+        "fsdp_cpu_ram_efficient_loading  false -> true",
+        "fsdp_sync_module_states         false -> true",
+    ]);
+    let gathers =
+        "torch/distributed/fsdp/_state_dict_utils.py\", line 312, in _full_pre_state_dict_hook";
+    let log = failure(&[
+        "transformers/trainer.py\", line 3200, in save_model",
+        gathers,
+    ]);
+    fixed(&script("FULL_STATE_DICT"), &log)
+        .says(&["fsdp_state_dict_type  FULL_STATE_DICT -> SHARDED_STATE_DICT"]);
+    let parts = fixed(&script("SHARDED_STATE_DICT"), &log);
+    assert!(
+        !parts.out.contains("\n  checkpoint-in-parts"),
+        "{}",
+        parts.out
+    );
+}
