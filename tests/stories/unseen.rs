@@ -252,15 +252,3 @@ fn weights_are_loaded_once_and_checkpoints_written_in_parts() {
         parts.out
     );
 }
-
-/// The frame that failed copies the logits of a whole micro batch; the token budget is for what fails elsewhere.
-#[test]
-fn slimes_log_probabilities_are_computed_in_pieces_where_they_failed() {
-    let script = "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint /m --rollout-batch-size 32 \
-        --n-samples-per-prompt 8 --rollout-max-response-len 8192 --global-batch-size 256 --tensor-model-parallel-size 2 \
-        --use-dynamic-batch-size --max-tokens-per-gpu 9216 --sglang-mem-fraction-static 0.7";
-    let train = "slime/backends/megatron_utils/model.py\", line 640, in train_one_step";
-    let copies = "slime/utils/ppo_utils.py\", line 672, in calculate_log_probs_and_entropy";
-    fixed(script, &failure(&[train, copies])).says(&["log_probs_chunk_size  -1 -> 1024"]);
-    fixed(script, &failure(&[train, TRAIN])).says(&["max_tokens_per_gpu  9216 -> 4608"]);
-}
