@@ -27,12 +27,9 @@ pub fn estimated(
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
-    let open: Vec<String> = unread.iter().map(UnreadKnob::described).collect();
+    let open: String = unread.iter().map(|u| format!("\n{}", u.line())).collect();
     let options: Vec<String> = unread.iter().map(UnreadKnob::option).collect();
-    let what = format!(
-        "no estimate yet: the script does not say {}",
-        open.join(", ")
-    );
+    let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
     let command = format!("oomctl estimate {} {}", options.join(" "), words.join(" "));
     Err(CommandFailure::configuration(what).hint(command))
 }

@@ -234,10 +234,13 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
             Ok("y" | "Y" | "yes") => return Ok(()),
             Ok("d" | "D" | "diff") => {
                 let mut pager = Pager::open();
-                pager.write(&view.details())?;
+                pager.write(&view.diffs())?;
                 pager.close();
             }
-            _ => return Err(CommandFailure::usage("nothing was submitted")),
+            _ => {
+                print::talk("nothing was submitted");
+                return Err(CommandFailure::quiet(Exit::Usage));
+            }
         }
     }
 }
