@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before, where_fullest};
+use super::rung_view::{MemoryForecast, before, first_fit, where_fullest};
 use super::script_parts::{
     Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
 };
@@ -16,11 +16,8 @@ use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Preset, Resolved};
 use crate::core::request::{Inputs, ScriptPlan, UnreadKnob};
-use oomctl_memory::SAFE;
 use oomctl_scripts::Adoption;
 
-/// The probability from which on an attempt is rather expected to fit.
-const EVEN: f64 = 0.5;
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
 
@@ -194,7 +191,7 @@ impl ScriptView {
             self.place(knob, attempt)
         });
         table.first = self.job.is_none().then(|| self.first());
-        table.unasked = self.unasked();
+        table.unasked = self.also();
         let mut out = table.text(columns);
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
@@ -324,30 +321,11 @@ impl ScriptView {
 
     /// The first attempt that is expected to fit.
     fn first_fit(&self) -> String {
-        let odds = |memory: &MemoryForecast| memory.fits_probability().unwrap_or_default();
-        if self.now.as_ref().is_some_and(|now| odds(now) >= SAFE) {
-            return String::new();
-        }
-        let after = |a: &ScriptAttemptView| a.rungs.last()?.memory.as_ref().map(odds);
-        let known = self
-            .attempts
-            .iter()
-            .filter_map(|a| Some((a.attempt, after(a)?)));
-        let known: Vec<(u32, f64)> = known.collect();
-        let best = known
-            .iter()
-            .copied()
-            .reduce(|a, b| if b.1 > a.1 { b } else { a });
-        match (known.iter().find(|(_, p)| *p >= SAFE), best) {
-            (Some((attempt, _)), _) => format!("; attempt {attempt} fits"),
-            (None, Some((attempt, p))) if p >= EVEN => {
-                format!("; attempt {attempt} may fit ({p:.2})")
-            }
-            (None, Some((attempt, p))) => {
-                format!("; probably none below fits (best: attempt {attempt}, {p:.2})")
-            }
-            (None, None) => "; no rung below changes that".to_owned(),
-        }
+        let attempts = self.attempts.iter();
+        let attempts = attempts.filter_map(|a| Some((a.attempt, a.rungs.last()?.memory.as_ref()?)));
+        self.now
+            .as_ref()
+            .map_or_else(String::new, |now| first_fit(now, attempts))
     }
 
     /// Where the scripts give a knob that an attempt changes.
@@ -357,6 +335,19 @@ impl ScriptView {
         match self.values.place_of(knob).filter(|_| !appended) {
             Some(place) => place.to_owned(),
             None => "added".to_owned(),
+        }
+    }
+
+    /// What is done without a question, in short.
+    fn also(&self) -> String {
+        let causes: Vec<String> = self.unchanged.iter().map(UnchangedRetry::name).collect();
+        match causes.is_empty() {
+            true => format!("{} attempts at most", self.most_attempts),
+            false => format!(
+                "{} attempts at most; oomctl resubmits unchanged after {}",
+                self.most_attempts,
+                causes.join(", ")
+            ),
         }
     }
 

@@ -22,8 +22,7 @@ const NARROW: usize = 24;
 /// Values of a knob that stand in one row.
 const MOST_VALUES: usize = 5;
 /// What a plan by the memory model assumes.
-const ASSUMED: &str =
-    "assumes that each attempt runs out where its memory is fullest; oomctl goes by the real log";
+const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 
