@@ -311,7 +311,7 @@ impl ScriptView {
             None => match &self.preset {
                 Some(preset) => {
                     format!(
-                        "memory unknown: preset {preset} does not say how its values use memory"
+                        "memory unknown: the memory model does not cover {preset}, or a value in this script; `oomctl measure -- COMMAND` measures it"
                     )
                 }
                 None => "memory unknown, as the program is".to_owned(),

@@ -37,16 +37,16 @@ pub fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>)
     let named = knob.map(|k| recipe.value(&k.name)).filter(|v| !v.is_null());
     let Some(named) = named else {
         return Some(format!(
-            "say it: --set {GPU_MEMORY}=80GiB, or the type of the GPUs"
+            "add --set {GPU_MEMORY}=80GiB, or --set gpu_type=H100"
         ));
     };
     Some(match known.gpu(&named.to_string()) {
         Ok(Some((Capacity::Several(sizes), _))) => {
             let example = sizes.first().map_or("80GiB", String::as_str);
             let sizes = sizes.join(" or ");
-            format!("{named} has {sizes}; say which: --set {GPU_MEMORY}={example}")
+            format!("{named} has {sizes}; add --set {GPU_MEMORY}={example}")
         }
-        _ => format!("no table has the GPU type {named}; say it: --set {GPU_MEMORY}=80GiB"),
+        _ => format!("no table has the GPU type {named}; add --set {GPU_MEMORY}=80GiB"),
     })
 }
 
