@@ -128,7 +128,8 @@ impl PlanView {
             Some(now) => format!("{}{}\n", now.now(), first_fit(now, self.after())),
             None => "memory unknown: `oomctl estimate` says what is missing\n".to_owned(),
         };
-        if let Some(why) = &self.settings.gpu_unknown {
+        let open = self.settings.gpu_unknown.as_ref();
+        if let Some(why) = open.filter(|_| self.now.is_some()) {
             let _ = writeln!(out, "memory of a GPU unknown: {why}");
         }
         if let Some(start) = &self.start {

@@ -34,10 +34,8 @@ pub fn estimated(
         return Ok(request);
     }
     let open: String = unread.iter().map(|u| format!("\n{}", u.line())).collect();
-    let options: Vec<String> = unread.iter().map(UnreadKnob::option).collect();
     let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
-    let command = format!("oomctl estimate {} {}", options.join(" "), words.join(" "));
-    Err(CommandFailure::configuration(what).hint(command))
+    Err(CommandFailure::configuration(what))
 }
 
 /// What the memory model needs and nobody says; of a type of GPU that has several sizes, all of them.

@@ -92,7 +92,9 @@ fn aim(
     let nothing = |reason: String| Ok(Aim::Nothing { reason });
     if let Some(origin) = recipe.pins.get(name) {
         // `auto` says nothing itself: what makes nothing of it has nothing to move.
-        let says = !present.is_null() || wanted(shaper, scope, step, knob, &present)?.is_some();
+        let says = !present.is_null()
+            || recipe.unknown.contains(name)
+            || wanted(shaper, scope, step, knob, &present)?.is_some();
         let why = format!("{name} is pinned ({origin})");
         return nothing(if says { why } else { String::new() });
     }

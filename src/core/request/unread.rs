@@ -49,12 +49,6 @@ impl UnreadKnob {
         let computed: String = computed.map(|at| format!(" (computed: {at})")).collect();
         format!("  --set {}={}{computed}", self.knob, self.takes)
     }
-
-    /// The option that gives it, without its value.
-    #[must_use]
-    pub fn option(&self) -> String {
-        format!("--set {}=…", self.knob)
-    }
 }
 
 impl Request {
