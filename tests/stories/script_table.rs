@@ -344,13 +344,6 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
         )
     );
     insta::assert_snapshot!("tune_80", shown(&place, 80, &["plan", "tune.slurm"]));
-    let read = place.run(&["plan", "--all", "tune.slurm"]).ends(0);
-    read.says(&[
-        "trainer",
-        "sft  tune.py:1",
-        "torch_dtype",
-        "bfloat16  tune.py:2",
-    ]);
     // LoRA in the code has a rank that nobody reads.
     place.write("tune.py", "from trl import SFTTrainer\nSFTTrainer(m, peft_config=LoraConfig(r=8), dtype=\"bfloat16\")\n");
     let open = place.run(&["plan", "tune.slurm"]).ends(0);

@@ -95,13 +95,13 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFail
         true => ("already exists; replace it with this?", "n"),
         false => ("write this?", "y"),
     };
-    let question = format!("{}: {question} y or n", path.display());
+    let question = format!("{}: {question}", path.display());
     until_taken(&question, default, yes_or_no)
 }
 
 /// Asks whether lab mates may read the runs.
 pub fn group_reads() -> Result<bool, CommandFailure> {
-    let question = "Let your group read this project's runs (status, logs, report)? y or n";
+    let question = "Let your group read this project's runs (status, logs, report)?";
     until_taken(question, "n", yes_or_no)
 }
 
@@ -134,6 +134,8 @@ fn until_taken<T>(
 fn ask(question: &str, default: &str) -> Result<String, CommandFailure> {
     print::prompt(&match default {
         "" => format!("{question}: "),
+        "y" => format!("{question} [Y/n]: "),
+        "n" => format!("{question} [y/N]: "),
         default => format!("{question} [{default}]: "),
     });
     let mut line = String::new();
