@@ -8,6 +8,7 @@ mod estimated;
 mod read;
 mod request;
 mod submit;
+mod unread;
 mod version;
 
 pub use adopted::{JobArgs, open};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::{learned, preview};
-use crate::cli::script::estimated::unread;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
+use crate::cli::script::unread::unread;
 use crate::cli::session::Session;
 use crate::core::adopt;
 use crate::core::adopt::version::LogHead;
