@@ -137,7 +137,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
     }
     let resubmits = known && !taking.watch_only;
     if resubmits {
-        agreed(&request, Some(id), taking.yes)?;
+        agreed(session, &request, Some(id), taking.yes)?;
     }
     let request = match resubmits {
         true => request,

@@ -8,6 +8,7 @@ mod estimated;
 mod read;
 mod request;
 mod submit;
+mod unread;
 mod version;
 
 pub use adopted::{JobArgs, open};
@@ -16,4 +17,4 @@ pub use described::describes;
 pub use estimated::estimated;
 pub use read::{Read, Shelves, text_of};
 pub use request::over;
-pub use submit::{ScriptCommandLine, agreed, dry_run, plan, planned, submit};
+pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};
