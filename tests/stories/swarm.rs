@@ -160,7 +160,12 @@ fn the_allocators_variable_is_spelled_for_the_version_and_clashes_are_refused() 
 fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
     let place = Place::example_named("swarm");
     let ladder = |more: &[&str]| {
-        let mut words = vec!["plan", "--all", "--set", "model.path=Qwen/Qwen2.5-1.5B-Instruct"];
+        let mut words = vec![
+            "plan",
+            "--all",
+            "--set",
+            "model.path=Qwen/Qwen2.5-1.5B-Instruct",
+        ];
         words.extend(more);
         place.run(&words).ends(0).out
     };
