@@ -254,7 +254,7 @@ pub fn agreed(
 /// Prints what would be submitted: a script with its rungs, or the files of a template.
 pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
-        Some(_) => plan(session, request, true)?,
+        Some(_) => plan(session, request, false)?,
         None => preview::show(&preview::first(request)?, json)?,
     }
     print::talk("dry run: nothing was submitted");
