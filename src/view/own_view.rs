@@ -161,13 +161,18 @@ impl ScriptView {
             );
         }
         out += &self.values.gaps();
-        if !self.computed.is_empty() {
-            let knobs: Vec<&str> = self.computed.iter().map(|c| c.knob.as_str()).collect();
-            let _ = writeln!(
-                out,
-                "no rung changes {}: the script computes it (--all says where)",
-                knobs.join(", ")
-            );
+        for (fixed, why) in [
+            (false, "the script computes it (--all says where)"),
+            (
+                true,
+                "the code fixes it (--all says where). Read it from an option, and oomctl can change it",
+            ),
+        ] {
+            let knobs = self.computed.iter().filter(|c| c.fixed == fixed);
+            let knobs: Vec<&str> = knobs.map(|c| c.knob.as_str()).collect();
+            if !knobs.is_empty() {
+                let _ = writeln!(out, "no rung changes {}: {why}", knobs.join(", "));
+            }
         }
         self.doubts(&mut out);
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
@@ -242,7 +247,10 @@ impl ScriptView {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
         *out += &self.values.gaps();
-        for Computed { knob, why, wins } in &self.computed {
+        for Computed {
+            knob, why, wins, ..
+        } in &self.computed
+        {
             let _ = match wins {
                 Some(wins) => writeln!(
                     out,

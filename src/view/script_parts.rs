@@ -36,6 +36,9 @@ pub struct Computed {
     pub why: String,
     /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
     pub wins: Option<String>,
+    /// The program's code has it as a literal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
 }
 
 /// Attempts as they are shown.
@@ -78,7 +81,9 @@ pub fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
 pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
     let knobs = adoption.knobs().into_iter();
     let computed = knobs.filter_map(|(knob, found)| {
+        let fixed = adoption.is_fixed(knob) && knob.role.is_some();
         let (span, why) = match (&found.state, found.maybe, found.way) {
+            (KnobState::Known(_), ..) if fixed => (found.place(), "is fixed in the code"),
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
             (_, true, KnobForm::Composed) => (
                 found.place(),
@@ -94,10 +99,12 @@ pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         } else {
             "="
         };
-        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
+        let behind =
+            !found.launcher && found.way != KnobForm::Code && !matches!(spelling, Spelling::Key(_));
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
+            fixed: fixed && matches!(found.state, KnobState::Known(_)),
             wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
         })
     });

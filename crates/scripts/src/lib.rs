@@ -10,6 +10,7 @@ mod ask;
 mod change;
 mod code;
 mod configs;
+mod configured;
 mod defaults;
 mod devices;
 mod edit;

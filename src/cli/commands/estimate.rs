@@ -23,7 +23,12 @@ pub struct EstimateArgs {
     configuration: Configuration,
     /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input); `model` and
     /// `gpu_type` stand for dimensions and capacity that it does not give
-    #[arg(long, value_name = "FILE", conflicts_with = "jsonl", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "jsonl",
+        hide_short_help = true
+    )]
     spec: Option<PathBuf>,
     /// Estimate many bare specifications, one JSON object a line
     #[arg(long, value_name = "FILE", hide_short_help = true)]

@@ -120,9 +120,8 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
     if DESCRIBING.contains(&knob) || used.contains(knob) || asked {
         return Ok(());
     }
-    let what = format!(
-        "--set {set} before SCRIPT changes nothing: it is no value that an estimate needs"
-    );
+    let what =
+        format!("--set {set} before SCRIPT changes nothing: it is no value that an estimate needs");
     Err(CommandFailure::usage(what).hint(format!(
         "put the script's own options after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
          What a node has goes into a cluster profile (`oomctl init --cluster`)",

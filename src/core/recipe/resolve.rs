@@ -260,10 +260,15 @@ fn without_value(missing: &[&Knob], values: &BTreeMap<String, Resolved>) -> Opti
         1 => "a required value is missing. Add this line".to_owned(),
         n => format!("{n} required values are missing. Add these lines"),
     };
-    let lines = missing.iter().map(|k| format!("\n  {}: …  # {}", k.name, k.doc));
+    let lines = missing
+        .iter()
+        .map(|k| format!("\n  {}: …  # {}", k.name, k.doc));
     let lines: String = lines.collect();
     let problem = Problem::new(format!("{what} under `knobs:` in {file}:{lines}"));
-    Some(problem.hint(format!("or give each for one command: --set {}=…", first.name)))
+    Some(problem.hint(format!(
+        "or give each for one command: --set {}=…",
+        first.name
+    )))
 }
 
 /// The names of a preset's expressions before any knob has a value.
