@@ -10,7 +10,7 @@ use super::explanation::with_patch;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::run_view::evidence;
-use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, table};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, reasons, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -120,8 +120,8 @@ impl PlanAfterView {
             let _ = writeln!(out, "\n{}", expectation(expects));
             out.push_str(&self.phases(expects));
         }
-        for skipped in &self.skipped {
-            let line = format!("skipped: {}: {}", skipped.rung, skipped.reason);
+        for reason in reasons(&self.skipped) {
+            let line = format!("skipped: {reason}");
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
         if let Some(explanation) = &self.explanation {

@@ -6,8 +6,35 @@ use serde::Serialize;
 use super::rung_view::RungForecast;
 use super::script_values::place;
 use crate::core::engine::RetryCause;
-use crate::core::request::{Inputs, ScriptAttempt};
-use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
+use crate::core::recipe::{Preset, Resolved};
+use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
+use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
+
+/// A script as it was read, and what follows.
+pub struct AdoptedScript<'a> {
+    /// What is asked for.
+    pub inputs: &'a Inputs,
+    /// The preset that it was assembled from.
+    pub preset: &'a Preset,
+    /// Memory of one GPU, where it is known.
+    pub gpu_memory: Option<Resolved>,
+    /// Why later runs learn nothing of this one.
+    pub not_comparable: Option<String>,
+    /// Where the scripts go against the preset.
+    pub doubts: &'a [String],
+    /// Whether an attempt goes on from a checkpoint.
+    pub resumes: bool,
+    /// What an estimate needs and nobody says.
+    pub unread: Vec<UnreadKnob>,
+    /// What is understood of it.
+    pub adoption: Option<&'a Adoption<'a>>,
+    /// The job that is the first attempt, where it was submitted without us.
+    pub job: Option<&'a str>,
+    /// The command that measures it without a GPU, where that works.
+    pub measure: Option<String>,
+    /// The attempts that may come.
+    pub plan: ScriptPlan,
+}
 
 /// An attempt that may come.
 #[derive(Serialize, JsonSchema)]
@@ -78,10 +105,11 @@ pub fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
 }
 
 /// The values that the first call of the program does not give as text.
-pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
+pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
+    let moved = |knob: &StackKnob| preset.ladder.iter().any(|r| r.moves(&knob.name, knob.role));
     let knobs = adoption.knobs().into_iter();
     let computed = knobs.filter_map(|(knob, found)| {
-        let fixed = adoption.is_fixed(knob) && knob.role.is_some();
+        let fixed = adoption.is_fixed(knob) && moved(knob);
         let (span, why) = match (&found.state, found.maybe, found.way) {
             (KnobState::Known(_), ..) if fixed => (found.place(), "is fixed in the code"),
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),

@@ -70,6 +70,7 @@ mod shell;
 mod slurm;
 mod snapshot;
 mod storage;
+mod stranger;
 mod swarm;
 mod sweep_submit;
 mod sweeps;

@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Recipe, Resolved, rules_about};
+use crate::core::recipe::{Knob, Recipe, Resolved, RungSpec, rules_about};
 use crate::core::request::Request;
 use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
@@ -88,11 +88,7 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         .cloned()
         .ok_or_else(|| preset.unknown_knob(&knob.name))?;
     let rungs = request.inputs().ladder.iter();
-    let moves = |r: &&crate::core::recipe::RungSpec| {
-        r.moves.iter().any(|m| {
-            m.knob.as_deref() == Some(&knob.name) || (m.role.is_some() && m.role == knob.role)
-        })
-    };
+    let moves = |r: &&RungSpec| r.moves(&knob.name, knob.role);
     Ok(ExplainView {
         schema_version: 1,
         knob: knob.name.clone(),

@@ -124,7 +124,7 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
         format!("--set {set} before SCRIPT changes nothing: it is no value that an estimate needs");
     Err(CommandFailure::usage(what).hint(format!(
         "put the script's own options after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
-         What a node has goes into a cluster profile (`oomctl init --cluster`)",
+         What a node has goes into a cluster profile (--cluster NAME; `oomctl init --cluster` writes one)",
         DESCRIBING.map(|name| format!("{name}=…")).join(", ")
     )))
 }

@@ -14,7 +14,7 @@ mod version;
 pub use adopted::{JobArgs, open};
 pub use command::composed;
 pub use described::describes;
-pub use estimated::estimated;
+pub use estimated::{estimated, narrower, without_model};
 pub use read::{Read, Shelves, text_of};
 pub use request::over;
 pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};

@@ -16,8 +16,9 @@ use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
-use crate::view::own_view::{AdoptedScript, ScriptView};
+use crate::view::own_view::ScriptView;
 use crate::view::pager::Pager;
+use crate::view::script_parts::AdoptedScript;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
@@ -277,6 +278,16 @@ pub fn plan(session: &Session, request: &Request, all: bool) -> Result<(), Comma
     })
 }
 
+/// The command that measures a job without a GPU; none for a script whose program cannot be started here.
+pub fn measure_command(request: &Request) -> Option<String> {
+    let Some(scripts) = &request.inputs().scripts else {
+        return Some("oomctl measure".to_owned());
+    };
+    let program = request.adoption()?.program();
+    program.ok()?;
+    Some(format!("oomctl measure {}", scripts.script))
+}
+
 /// Columns of a stream; elsewhere than on a terminal a line may be long.
 fn width(stream: impl IsTerminal + AsFd) -> usize {
     columns_of(stream).unwrap_or(NO_TERMINAL)
@@ -294,6 +305,7 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
         doubts: request.doubts(),
         resumes: request.resumes(&[]),
         unread: unread(&session.library, request),
+        measure: measure_command(request),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })
