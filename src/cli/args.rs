@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::core::adopt::is_array;
 use crate::core::ladder::Policy;
 use crate::io::scheduler::slurm::bad_option;
 
@@ -108,9 +109,9 @@ pub enum Backend {
     Local,
 }
 
-/// An option that sbatch may be given beside ours.
+/// An option that sbatch may be given beside ours. A script of the user's own may be an array.
 pub fn sbatch_option(option: &str) -> Result<String, String> {
-    match bad_option(option) {
+    match bad_option(option).filter(|_| !is_array(option)) {
         None => Ok(option.to_owned()),
         Some((reason, hint)) => Err(format!("{reason}: {hint}")),
     }

@@ -9,6 +9,7 @@ use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
+use super::record::Task;
 use crate::core::engine::{
     Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
 };
@@ -18,7 +19,7 @@ use crate::io::files::{io_error, link, replace};
 use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
-use oomctl_base::job::{JobId, Token};
+use oomctl_base::job::JobId;
 use oomctl_diagnose::Incident;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
@@ -37,8 +38,8 @@ pub struct Handle {
     pub(super) group: u64,
     /// Others of its sweep go first.
     pub(super) held: bool,
-    /// The token of its first attempt, where that is a task of a job array.
-    pub(super) task: Option<Token>,
+    /// Where attempts of it are tasks of a job array.
+    pub(super) task: Option<Task>,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -175,8 +176,10 @@ impl Handle {
 
     /// Is its present attempt a task of a job array that this process submits?
     pub(super) fn is_task(&self) -> bool {
-        let token = self.run.history.attempt().and_then(|a| a.token.as_ref());
-        self.task.is_some() && token == self.task.as_ref()
+        let Some((attempt, task)) = self.run.history.attempt().zip(self.task.as_ref()) else {
+            return false;
+        };
+        attempt.token.is_some() && attempt.token == task.token(attempt.number)
     }
 
     /// Is there anything that may be done for it now?

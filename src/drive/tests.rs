@@ -352,7 +352,7 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let token = array.token.clone();
     let sweep_group = SweepGroup {
         runs,
-        at_once: None,
+        ..SweepGroup::default()
     };
     let record = SweepRecord::new("s", sweep_group, vec![array]);
     record.write(project.root.path()).unwrap();

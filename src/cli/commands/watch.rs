@@ -52,7 +52,9 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
         false => Takeover::IfDead,
     };
     let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
-    let wanted = session.runs.or_newest(&args.runs)?;
+    let wanted = session.runs.or_newest(&args.runs)?.into_iter();
+    let wanted = wanted.map(|wanted| script::take_array(&session, wanted, &args.job));
+    let wanted = wanted.collect::<Result<Vec<String>, CommandFailure>>()?;
     let (names, sweeps) = session.runs.expand(&wanted)?;
     allow_open(names.len() as u64);
     for wanted in &names {

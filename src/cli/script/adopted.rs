@@ -12,7 +12,7 @@ use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
 use crate::cli::session::Session;
-use crate::core::adopt::{self, JobIds};
+use crate::core::adopt::{self, JobIds, LogPattern, is_array};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::environment::variables;
@@ -49,6 +49,30 @@ pub struct JobArgs {
     /// Follow and diagnose such a job, and submit nothing
     #[arg(long, conflicts_with = "yes")]
     watch_only: bool,
+}
+
+impl JobArgs {
+    /// The preset of its program.
+    pub(super) fn preset(&self) -> Option<&str> {
+        self.preset.as_deref()
+    }
+
+    /// The request as it is agreed to: what may be submitted again is shown, and asked for.
+    pub(super) fn agreed(
+        &self,
+        request: Request,
+        known: bool,
+        id: &str,
+    ) -> Result<Request, CommandFailure> {
+        if known {
+            fits_a_run(&request)?;
+        }
+        if !known || self.watch_only {
+            return watching(request);
+        }
+        agreed(&request, Some(id), self.yes)?;
+        Ok(request)
+    }
 }
 
 /// A run of the project, or a job that was submitted without oomctl, which becomes one; with its backend.
@@ -119,30 +143,20 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         return Err(CommandFailure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
-    one_job(&foreign, id)?;
+    free(&foreign, taking)?;
     job.submitted = foreign.submitted.unwrap_or(job.submitted);
     let flags = Configuration {
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
-    let shelves = Shelves::of(&session.library, taking.preset.as_deref())?;
+    let shelves = Shelves::of(&session.library, taking.preset())?;
     let (read, known) = read(&slurm, &foreign, taking, &shelves)?;
     let mut name = format!("job-{id}");
     if session.runs.dir().join(&name).exists() {
         name = session.runs.new_name(&name)?;
     }
     let request = request(session, &flags, &name, &read, &shelves)?;
-    if known {
-        fits_a_run(&request)?;
-    }
-    let resubmits = known && !taking.watch_only;
-    if resubmits {
-        agreed(&request, Some(id), taking.yes)?;
-    }
-    let request = match resubmits {
-        true => request,
-        false => watching(request)?,
-    };
+    let request = taking.agreed(request, known, id)?;
     let logs = logs(&foreign, &request);
     if logs.is_empty() {
         print::talk(&format!(
@@ -154,16 +168,26 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         gpus: foreign.gpus,
         logs,
     };
-    let mut inputs = request.inputs().clone();
-    inputs.adopts = Some(adopts.clone());
-    let mut handle = session.runs.create(&name, Request::new(inputs)?)?;
-    attach(&mut handle, adopts)?;
+    let handle = created(session, &name, request, adopts)?;
     print::talk(&format!("job {id} is attempt 1 of the run {name}"));
     Ok(handle)
 }
 
+/// A run whose first attempt is a job that was submitted without us.
+pub(super) fn created(
+    session: &Session,
+    name: &str,
+    request: Request,
+    adopts: Adopts,
+) -> Result<Handle, CommandFailure> {
+    let request = request.adopting(adopts.clone());
+    let mut handle = session.runs.create(name, request)?;
+    attach(&mut handle, adopts)?;
+    Ok(handle)
+}
+
 /// What Slurm says of a job, with the line of its submission, which accounting writes down a little late.
-fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> {
+pub(super) fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> {
     let ask = || {
         let told = slurm.foreign(job);
         told.map_err(|e| CommandFailure::refused(format!("job {}: {e}", job.id)))
@@ -180,7 +204,7 @@ fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> 
 }
 
 /// A job of somebody else is left alone.
-fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
+pub(super) fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     let uid = rustix::process::getuid().as_raw();
     match foreign.uid {
         Some(theirs) if theirs != uid => {
@@ -195,15 +219,15 @@ fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     }
 }
 
-/// One job, and one that is nobody's run yet.
-fn one_job(foreign: &Foreign, id: &str) -> Result<(), CommandFailure> {
-    if foreign.id.0 != id {
+/// A job that is nobody's run yet, and that can be submitted again by itself.
+pub(super) fn free(foreign: &Foreign, taking: &JobArgs) -> Result<(), CommandFailure> {
+    let id = &foreign.id;
+    if foreign.is_heterogeneous && !taking.watch_only {
         let what = format!(
-            "job {id} is a job array; {} is one of its tasks",
-            foreign.id
+            "job {id} is heterogeneous: several jobs with requests of their own, of which oomctl cannot change one"
         );
         return Err(CommandFailure::usage(what)
-            .hint(format!("name one task: `oomctl watch {}`", foreign.id)));
+            .hint("--watch-only follows it, says what killed it, and submits nothing"));
     }
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
@@ -226,7 +250,7 @@ fn watching(request: Request) -> Result<Request, CommandFailure> {
 }
 
 /// The submission as far as it can be found, and whether the script is.
-fn read(
+pub(super) fn read(
     slurm: &Slurm,
     foreign: &Foreign,
     taking: &JobArgs,
@@ -353,11 +377,14 @@ fn named(command: Option<&str>, rest: &[String], workdir: &Path) -> (String, Vec
 
 /// The options of the submission, but those that are about how it was answered; a task of an array is submitted alone.
 fn options_of(foreign: &Foreign, given: Vec<String>, more: &[String]) -> Vec<String> {
-    let is_array = |o: &String| o.starts_with("--array") || o.starts_with("-a");
+    let task = foreign.id.0.split_once('_');
     let answered = |o: &String| ["--parsable", "--quiet", "-Q"].contains(&o.as_str());
-    let ours = |o: &String| !is_array(o) && !answered(o) && bad_option(o).is_none();
+    let ours = |o: &String| match is_array(o) {
+        true => task.is_none(),
+        false => !answered(o) && bad_option(o).is_none(),
+    };
     let mut options: Vec<String> = given.into_iter().filter(ours).collect();
-    if let Some((_, task)) = foreign.id.0.split_once('_') {
+    if let Some((_, task)) = task {
         options.push(format!("--array={task}"));
     }
     options.extend(more.iter().cloned());
@@ -365,11 +392,14 @@ fn options_of(foreign: &Foreign, given: Vec<String>, more: &[String]) -> Vec<Str
 }
 
 /// The logs that Slurm names, or else those that the script asks for.
-fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
+pub(super) fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
     let told = foreign.logs.clone().or_else(|| {
         let adoption = request.adoption()?;
         let user = foreign.user.as_deref().unwrap_or_default();
         let (out, err) = adopt::logs(&adoption.reading, &request.inputs().workdir, user);
+        let unnamed = |p: &LogPattern| foreign.raw_id.is_empty() && p.names_job();
+        let named = !out.iter().chain(&err).any(unnamed);
+        let (out, err) = named.then_some((out, err))?;
         let (array, task) = match foreign.id.0.split_once('_') {
             Some((array, task)) => (array, Some(task)),
             None => (foreign.id.0.as_str(), None),

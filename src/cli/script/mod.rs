@@ -1,7 +1,9 @@
 //! Job scripts of the user's own: reading them with all that they call, and what follows for each command.
 
 mod adopted;
+mod adopted_array;
 mod arguments;
+mod array;
 mod command;
 mod described;
 mod estimated;
@@ -11,6 +13,8 @@ mod submit;
 mod version;
 
 pub use adopted::{JobArgs, open};
+pub use adopted_array::take_array;
+pub use array::SubmitOptions;
 pub use command::composed;
 pub use described::describes;
 pub use estimated::estimated;
