@@ -9,7 +9,7 @@ use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::perform::{SCRIPT_MAX, answered, submission};
-use super::record::{Array, SweepRecord, Task};
+use super::record::{Array, SweepRecord, TaskPlace};
 use super::supervisor::Supervisor;
 use super::turn::tell;
 use crate::core::adopt::is_array;
@@ -52,7 +52,7 @@ impl Supervisor {
             let tasks = array.tasks();
             for (index, run) in &tasks {
                 if let Some(handle) = self.runs.get_mut(run) {
-                    handle.task = Some(Task {
+                    handle.task = Some(TaskPlace {
                         array: array.token.clone(),
                         index: *index,
                         always: !array.indices.is_empty(),

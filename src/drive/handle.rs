@@ -9,7 +9,6 @@ use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
-use super::record::Task;
 use crate::core::engine::{
     Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
 };
@@ -39,7 +38,7 @@ pub struct Handle {
     /// Others of its sweep go first.
     pub(super) held: bool,
     /// Where attempts of it are tasks of a job array.
-    pub(super) task: Option<Task>,
+    pub(super) task: Option<super::record::TaskPlace>,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -176,10 +175,8 @@ impl Handle {
 
     /// Is its present attempt a task of a job array that this process submits?
     pub(super) fn is_task(&self) -> bool {
-        let Some((attempt, task)) = self.run.history.attempt().zip(self.task.as_ref()) else {
-            return false;
-        };
-        attempt.token.is_some() && attempt.token == task.token(attempt.number)
+        let task = self.run.history.attempt().zip(self.task.as_ref());
+        task.is_some_and(|(a, task)| a.token.is_some() && a.token == task.token(a.number))
     }
 
     /// Is there anything that may be done for it now?

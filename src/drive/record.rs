@@ -76,14 +76,14 @@ impl ArrayRecord {
 }
 
 /// Of which array attempts of a run are tasks.
-pub(super) struct Task {
+pub(super) struct TaskPlace {
     pub(super) array: Token,
     pub(super) index: u32,
     /// All of them, not the first alone.
     pub(super) always: bool,
 }
 
-impl Task {
+impl TaskPlace {
     /// The token of an attempt; `None` where that is a job of its own.
     pub(super) fn token(&self, attempt: u32) -> Option<Token> {
         let ours = self.always || attempt == 1;

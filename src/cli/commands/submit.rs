@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::cli::args::Configuration;
+use crate::cli::args::{Configuration, SubmitOptions};
 use crate::cli::measure;
 use crate::cli::request::{checkpoint, learned, yaml_lint};
 use crate::cli::script;
@@ -37,7 +37,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true, conflicts_with_all = ["watch", "dry_run"])]
     supervise: Option<Supervise>,
     #[command(flatten)]
-    how: script::SubmitOptions,
+    how: SubmitOptions,
     /// Your job script and its arguments [default: what the project file says]
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,

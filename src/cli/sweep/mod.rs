@@ -1,5 +1,7 @@
 //! Sweeps: reading one, and its cells as runs.
 
+mod adopted;
+mod array;
 pub mod cells;
 pub mod choice;
 mod plain;
@@ -11,6 +13,7 @@ use crate::cli::watch::pipeline::Pipeline;
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, Supervisor, Until};
 use crate::view::{CommandFailure, print};
+pub use adopted::take_array;
 use cells::SweepPlan;
 
 /// Makes the runs, submits what can be submitted now, and goes or stays. `tell` prints what has become of them.

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::adopted::{JobArgs, created, free, logs, ours, read, told};
+use super::cells::check_count;
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::script::read::Shelves;
-use crate::cli::script::request::request;
+use crate::cli::script::{JobArgs, Shelves, created, free, logs, ours, read, request, told};
 use crate::cli::session::Session;
-use crate::cli::sweep::cells::check_count;
 use crate::core::engine::SweepGroup;
 use crate::core::request::{Adopts, Request};
 use crate::core::sweep::indices;
