@@ -386,7 +386,7 @@ impl Handle {
 #[must_use]
 pub fn log_paths(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
     if attempt.token.is_none() {
-        return attempt.logs.clone();
+        return attempt.own_logs();
     }
     vec![folder.stderr(attempt.number), folder.stdout(attempt.number)]
 }

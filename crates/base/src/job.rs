@@ -272,6 +272,9 @@ impl RunMachine {
 pub struct JobStatus {
     /// The job's id.
     pub id: JobId,
+    /// The number of its own that a task of an array gets when it starts (`%j` in the names of logs).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
     /// State.
     pub state: JobState,
     /// Slurm's pending or end reason, as printed (`Resources`, `QOSMaxGRESPerUser`, …).
@@ -322,6 +325,7 @@ impl JobStatus {
     pub fn bare(id: JobId, state: JobState) -> Self {
         Self {
             id,
+            number: None,
             state,
             reason: None,
             exit: None,

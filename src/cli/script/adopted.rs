@@ -12,7 +12,7 @@ use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
 use crate::cli::script::submitted::{JobArgs, read};
 use crate::cli::session::Session;
-use crate::core::adopt::{self, JobIds, LogPattern};
+use crate::core::adopt::{self, JOB_NUMBER, JobIds};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::ledger::Takeover;
@@ -32,12 +32,10 @@ impl JobArgs {
         known: bool,
         id: &str,
     ) -> Result<Request, CommandFailure> {
-        if known {
-            fits_a_run(&request)?;
-        }
         if !known || self.watch_only {
             return watching(request);
         }
+        fits_a_run(&request)?;
         agreed(&request, Some(id), self.yes)?;
         Ok(request)
     }
@@ -223,15 +221,15 @@ pub fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
         let adoption = request.adoption()?;
         let user = foreign.user.as_deref().unwrap_or_default();
         let (out, err) = adopt::logs(&adoption.reading, &request.inputs().workdir, user);
-        let unnamed = |p: &LogPattern| foreign.raw_id.is_empty() && p.names_job();
-        let named = !out.iter().chain(&err).any(unnamed);
-        let (out, err) = named.then_some((out, err))?;
         let (array, task) = match foreign.id.0.split_once('_') {
             Some((array, task)) => (array, Some(task)),
             None => (foreign.id.0.as_str(), None),
         };
         let ids = JobIds {
-            job: &foreign.raw_id,
+            job: match foreign.raw_id.as_str() {
+                "" => JOB_NUMBER,
+                number => number,
+            },
             array,
             task,
         };

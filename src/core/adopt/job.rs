@@ -23,6 +23,8 @@ const NOT_ONE_JOB: [(&str, &str); 4] = [
         "a heterogeneous job is several jobs with requests of their own, and oomctl changes one job; submit it with sbatch, and `oomctl diagnose LOG` says what killed it",
     ),
 ];
+/// What stands for the number of a job that has none yet, in the name of a log.
+pub const JOB_NUMBER: &str = "%j";
 /// What Slurm writes for the index of a job that is no task of an array.
 const NO_TASK: &str = "4294967294";
 
@@ -63,12 +65,6 @@ enum PathPart {
 }
 
 impl LogPattern {
-    /// Does the job's own number stand in it?
-    #[must_use]
-    pub fn names_job(&self) -> bool {
-        self.parts.contains(&PathPart::Job)
-    }
-
     /// The path for a job.
     #[must_use]
     pub fn path(&self, ids: &JobIds<'_>) -> String {

@@ -177,16 +177,12 @@ pub fn totals(rows: &[RunRow]) -> String {
     let mut text = summary(rows.iter().map(|row| row.state.as_str()));
     let mut causes: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for row in rows {
-        let cause = row
-            .cause
-            .as_deref()
-            .map(|cause| (cause, row.state.as_str()));
-        causes
-            .entry(cause.unwrap_or_default())
-            .or_default()
-            .push(&row.run);
+        let cause = row.cause.as_deref().filter(|_| row.state != "cancelled");
+        if let Some(cause) = cause {
+            let of = causes.entry((cause, row.state.as_str())).or_default();
+            of.push(&row.run);
+        }
     }
-    causes.remove(&Default::default());
     for ((cause, state), runs) in causes {
         let shown = runs.iter().take(MOST_NAMES).copied().collect::<Vec<_>>();
         let more = if runs.len() > MOST_NAMES { ", …" } else { "" };
