@@ -4,7 +4,7 @@ use super::own_scripts;
 use super::place::{Place, install};
 use super::slurm::Slurm;
 
-const JOB: &str = "#!/bin/bash -l
+const JOB: &str = "#!/bin/bash
 #SBATCH --job-name=gems --array=0-2%2
 #SBATCH --output=out/%x-%A_%a.log
 #SBATCH --gres=gpu:4
@@ -31,7 +31,7 @@ fn place() -> (Place, Slurm) {
     place.write("job.slurm", JOB);
     install(&place.home.join("bin/torchrun"), TORCHRUN);
     let slurm = Slurm::before(&mut place);
-    slurm.tell("array-size", "1001\n");
+    place.first_on_path.push(place.home.join("bin"));
     (place, slurm)
 }
 
@@ -55,6 +55,11 @@ fn a_task_that_dies_of_memory_goes_back_under_its_index_and_the_others_do_not() 
     );
     let script = place.read(".oomctl/sweeps/a/array-1.attempt-3/array.sbatch");
     insta::assert_snapshot!(place.steady(&script), @r#"
+    #!/bin/bash
+    #SBATCH --gres=gpu:4
+
+    # a: each task is an attempt of a run of its own.
+    exec bash [PROJECT]/.oomctl/sweeps/a/array-1.attempt-3/"$SLURM_ARRAY_TASK_ID"/job.slurm "$@"
     "#);
     let log = place.read(".oomctl/runs/a_1/attempt-3/slurm.out");
     assert!(
@@ -66,7 +71,9 @@ fn a_task_that_dies_of_memory_goes_back_under_its_index_and_the_others_do_not() 
     let done = done.ends(0);
     done.says(&["b_1 starts with halve-batch-keep-effective"]);
     assert!(!done.err.contains("b_0 starts with"), "{}", done.err);
-    assert_eq!(arrays(&slurm)[3..], ["--array=1%2", "--array=0,2%2"]);
+    assert_eq!(arrays(&slurm)[3..], ["--array=0-2%2"]);
+    let log = place.read(".oomctl/runs/b_1/attempt-1/slurm.out");
+    assert!(log.contains("batch 8\n"), "{log}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub fn take_array(
     let Some(first) = tasks.values().next() else {
         return Ok(wanted);
     };
-    check_count(tasks.len())?;
+    check_count(tasks.len(), "tasks")?;
     let Some(foreign) = told(&slurm, &job(&first.id.0))? else {
         return Ok(wanted);
     };

@@ -59,7 +59,7 @@ impl SweepPlan {
         selection: &Selection,
     ) -> Result<Self, CommandFailure> {
         let cells = selection.run.len();
-        check_count(cells)?;
+        check_count(cells, "cells")?;
         let mut base = loaded.request().clone();
         if let Some(attempts) = wish.attempts {
             base = base.with_attempts(attempts);
@@ -103,7 +103,7 @@ impl SweepPlan {
         list: &TaskList,
         memory: Option<&LearnedEntries>,
     ) -> Result<Self, CommandFailure> {
-        check_count(list.indices.len())?;
+        check_count(list.indices.len(), "tasks")?;
         let task = |index: &u32| {
             let task = base.task(&format!("{name}_{index}"), *index);
             let start = memory.and_then(|m| task.start(m).ok().flatten());
@@ -312,7 +312,7 @@ pub fn count(text: &str) -> Result<usize, String> {
 }
 
 /// Refuses more cells than this process could watch.
-pub fn check_count(cells: usize) -> Result<(), CommandFailure> {
+pub fn check_count(cells: usize, noun: &str) -> Result<(), CommandFailure> {
     let open = runs_open().map_or(MOST_RUNS, |n| usize::try_from(n).unwrap_or(MOST_RUNS));
     let (most, why) = match open < MOST_RUNS {
         true => (open, " because of the limit of open files (`ulimit -Hn`)"),
@@ -321,8 +321,12 @@ pub fn check_count(cells: usize) -> Result<(), CommandFailure> {
     if cells <= most {
         return Ok(());
     }
-    let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(CommandFailure::usage(what).hint("choose some with --limit, --cell or --count"))
+    let what = format!("{cells} {noun} would run; the limit is {most}{why}");
+    let hint = match noun {
+        "tasks" => "choose some with --sbatch=--array=LIST",
+        _ => "choose some with --limit, --cell or --count",
+    };
+    Err(CommandFailure::usage(what).hint(hint))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.
