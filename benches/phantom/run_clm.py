@@ -2,6 +2,7 @@
 import json, sys
 from dataclasses import dataclass
 import torch
+import transformers
 from datasets import Dataset
 from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, HfArgumentParser, Trainer,
                           TrainingArguments, default_data_collator)
@@ -16,6 +17,8 @@ class Model:
     targets: str = ""
     kind: str = "causal"
 
+# Its name until transformers 5.
+DTYPE = "dtype" if transformers.__version__ >= "5" else "torch_dtype"
 model, args = HfArgumentParser((Model, TrainingArguments)).parse_args_into_dataclasses()
 config = AutoConfig.for_model(**json.loads(model.config))
 ids = list(range(model.length))
@@ -26,7 +29,7 @@ else:
     rows = {"input_ids": [ids] * 512, "labels": [1] * 512}
     make = AutoModelForSequenceClassification
 with torch.device("cuda"):
-    network = make.from_config(config, dtype=getattr(torch, model.dtype), attn_implementation=model.attention)
+    network = make.from_config(config, **{DTYPE: getattr(torch, model.dtype)}, attn_implementation=model.attention)
 network.config.use_cache = False
 if model.lora:
     from peft import LoraConfig, get_peft_model

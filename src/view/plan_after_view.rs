@@ -127,7 +127,18 @@ impl PlanAfterView {
         if let Some(explanation) = &self.explanation {
             let _ = write!(out, "\n{}", with_patch(explanation));
         }
+        if self.is_left_to_people() {
+            let one = |help: &String| format!("helps      {help}\n");
+            let helps: String = self.incident.helps.iter().map(one).collect();
+            let _ = write!(out, "\n{helps}");
+        }
         out
+    }
+
+    /// Does what helps stand in no knob: no rung is taken, or the program starts one process for all GPUs?
+    fn is_left_to_people(&self) -> bool {
+        let nothing = self.steps.is_empty() && self.shortfall.is_none();
+        nothing && self.incident.course.is_none() || self.incident.data_parallel
     }
 
     /// The steps, those of one rung together.

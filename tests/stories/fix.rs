@@ -449,16 +449,16 @@ fn host_memory_of_a_program_that_nobody_knows_is_doubled_in_the_form_in_which_it
     let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=5.batch. Some of the step tasks have been OOM Killed.\n";
     place.write("job.err", killed);
     let cases: [(&[&str], Option<&str>); 8] = [
-        (&["--mem=16G"], Some("--mem=32768M")),
+        (&["--mem=16G"], Some("--mem=32G")),
         (
             &["--mem-per-cpu=4G", "--cpus-per-task=8"],
-            Some("--mem-per-cpu=8192M"),
+            Some("--mem-per-cpu=8G"),
         ),
         (
             &["--ntasks=4", "--nodes=2", "--mem-per-cpu=3001"],
             Some("--mem-per-cpu=6002M"),
         ),
-        (&["--mem-per-gpu=60G"], Some("--mem-per-gpu=122880M")),
+        (&["--mem-per-gpu=60G"], Some("--mem-per-gpu=120G")),
         (&["--mem-per-cpu=4G", "--exclusive"], None),
         (&["--mem=16G", "--mem-per-gpu=8G"], None),
         (&["--mem=0"], None),

@@ -155,3 +155,100 @@ fn where_host_memory_lacks_the_engine_sleeps_no_more() {
         used=31.35GB) was running was 486.59GB / 512.00GB (0.950371), which exceeds the memory usage threshold of 0.95.\n";
     fixed(script, log).says(&["engine-stays-awake", "vllm_enable_sleep  true -> false"]);
 }
+
+/// `cudaHostAlloc` fails with the message of `cudaMalloc`; what it lacks is host memory that can be locked.
+#[test]
+fn where_host_memory_cannot_be_locked_it_is_not() {
+    let script = "cat > ds.json <<'EOF'\n{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimization\": {\"stage\": 2, \
+        \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}}}\nEOF\ndeepspeed --num_gpus 2 train.py --deepspeed_config ds.json";
+    let log = "Traceback (most recent call last):\n  File \"/opt/venv/lib/python3.11/site-packages/deepspeed/accelerator/cuda_accelerator.py\", \
+        line 330, in pin_memory\n    return tensor.pin_memory()\nRuntimeError: CUDA error: out of memory\n";
+    fixed(script, log).says(&[
+        "host memory ran out",
+        "unpinned",
+        "pin_optimizer  true -> false",
+    ]);
+}
+
+/// verl's reference policy takes the actor's budget where it has none of its own.
+#[test]
+fn a_budget_that_follows_another_gets_a_value_of_its_own() {
+    let script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gae data.train_batch_size=256 data.max_prompt_length=1024 \
+        data.max_response_length=1024 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.actor.use_dynamic_bsz=True \
+        actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768 \
+        actor_rollout_ref.rollout.name=vllm critic.model.path=Qwen/Qwen2.5-7B-Instruct critic.ppo_max_token_len_per_gpu=32768 \
+        trainer.n_gpus_per_node=8 trainer.nnodes=1";
+    let frame = "verl/workers/fsdp_workers.py\", line 1004, in compute_ref_log_prob";
+    fixed(script, &failure(&[frame, TRAIN])).says(&[
+        "ref.log_prob_max_token_len_per_gpu  32768 -> 16384",
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=16384",
+    ]);
+}
+
+/// Megatron's loss holds logits that tensor parallelism splits by the vocabulary.
+#[test]
+fn megatron_in_nemo_rl_shares_matrices_before_sequences_are_cut() {
+    let script = "uv run examples/run_grpo.py --config own.yaml policy.max_total_sequence_length=8192 policy.train_micro_batch_size=1 \
+        policy.logprob_batch_size=1 policy.megatron_cfg.enabled=true policy.megatron_cfg.tensor_model_parallel_size=2 \
+        policy.megatron_cfg.sequence_parallel=true policy.megatron_cfg.activation_checkpointing=true cluster.gpus_per_node=8";
+    let frame = "nemo_rl/models/policy/workers/megatron_policy_worker.py\", line 411, in train";
+    fixed(script, &failure(&[frame, TRAIN]))
+        .says(&["split-matrices", "megatron_tensor_parallel_size  2 -> 4"]);
+}
+
+#[test]
+fn host_memory_of_verl_grows_in_the_unit_of_the_script() {
+    let script = "#SBATCH --mem=250G\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \
+        data.max_prompt_length=1024 data.max_response_length=1024 actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct \
+        actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=2";
+    let log = "slurmstepd: error: Detected 1 oom_kill event in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
+    let said = fixed(script, log);
+    said.says(&["mem  250G -> 500G", "+#SBATCH --mem=500G"]);
+    assert!(!said.out.contains("changes training"), "{}", said.out);
+}
+
+/// What no knob of the job does, somebody has to: the options of a container, the way in which the program is started.
+#[test]
+fn what_no_rung_does_is_said() {
+    let shm = "RuntimeError: DataLoader worker (pid 37) is killed by signal: Bus error. It is possible that dataloader's workers are \
+        out of shared memory. Please try to raise your shared memory limit.\n";
+    fixed("docker run --rm image python tools/train.py config.py", shm)
+        .says(&["helps      a larger /dev/shm"]);
+    let script = "python src/train.py --stage sft --finetuning_type lora --cutoff_len 1024 --model_name_or_path m --per_device_train_batch_size 1";
+    let replicas = "torch/nn/parallel/data_parallel.py\", line 184, in forward";
+    fixed(script, &failure(&[replicas]))
+        .says(&["torchrun --nproc_per_node or accelerate launch in place of python"]);
+}
+
+/// accelerate's plugin for FSDP loads the model in one process and gathers a checkpoint on one GPU, as its file says.
+#[test]
+fn weights_are_loaded_once_and_checkpoints_written_in_parts() {
+    let script = |state: &str| {
+        format!(
+            "cat > fsdp.yaml <<'EOF'\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_state_dict_type: {state}\n  \
+             fsdp_cpu_ram_efficient_loading: false\n  fsdp_sync_module_states: false\nnum_processes: 8\nEOF\n\
+             #SBATCH --mem=100G\naccelerate launch --config_file fsdp.yaml train.py --model_name_or_path m --per_device_train_batch_size 1"
+        )
+    };
+    let killed = "Loading checkpoint shards:  25%|██▌       | 1/4 [00:12<00:38, 12.81s/it]\nslurmstepd: error: Detected 1 oom_kill \
+        event in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
+    fixed(&script("FULL_STATE_DICT"), killed).says(&[
+        "load-once",
+        "fsdp_cpu_ram_efficient_loading  false -> true",
+        "fsdp_sync_module_states         false -> true",
+    ]);
+    let gathers =
+        "torch/distributed/fsdp/_state_dict_utils.py\", line 312, in _full_pre_state_dict_hook";
+    let log = failure(&[
+        "transformers/trainer.py\", line 3200, in save_model",
+        gathers,
+    ]);
+    fixed(&script("FULL_STATE_DICT"), &log)
+        .says(&["fsdp_state_dict_type  FULL_STATE_DICT -> SHARDED_STATE_DICT"]);
+    let parts = fixed(&script("SHARDED_STATE_DICT"), &log);
+    assert!(
+        !parts.out.contains("\n  checkpoint-in-parts"),
+        "{}",
+        parts.out
+    );
+}

@@ -37,6 +37,10 @@ pub enum Role {
     ParamOffload,
     /// Optimizer states kept in host memory between uses.
     OptimizerOffload,
+    /// Host memory locked for copies to the GPU.
+    PinnedMemory,
+    /// Weights loaded in one process of a node, which sends the others theirs.
+    LoadOnce,
     /// Activations kept in host memory.
     ActivationOffload,
     /// Activations recomputed in the backward pass.

@@ -98,6 +98,17 @@ pub fn with_mib(text: &str) -> String {
     }
 }
 
+/// The same amount in the unit of another one, where that has a unit and the amount is whole in it.
+#[must_use]
+pub fn in_unit_of(amount: &str, other: &str) -> Option<String> {
+    let unit = other.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' '));
+    let one = Bytes::parse(&format!("1{unit}")).ok()?;
+    let all = Bytes::parse(amount).ok()?;
+    all.0
+        .is_multiple_of(one.0)
+        .then(|| format!("{}{unit}", all.0 / one.0))
+}
+
 /// Bytes as Slurm's `--mem` takes them: whole mebibytes within them, and one at least where there are any, for `0M`
 /// is all memory of a node.
 #[must_use]
@@ -217,6 +228,16 @@ mod tests {
         assert_eq!(Bytes::parse_mib("4GiB"), Bytes::parse("4GiB"));
         assert_eq!(Bytes::parse("80"), Err("`80` has no unit: 80GiB?".into()));
         assert_eq!(Bytes::parse("0"), Ok(Bytes(0)));
+    }
+
+    #[test]
+    fn an_amount_keeps_the_unit_of_another_where_it_is_whole_in_it() {
+        let of = |amount, other| in_unit_of(amount, other);
+        assert_eq!(of("1030144M", "503G").as_deref(), Some("1006G"));
+        assert_eq!(of("1030145M", "503G"), None);
+        assert_eq!(of("512000M", "250 GiB").as_deref(), Some("500GiB"));
+        assert_eq!(of("512000M", "250"), None);
+        assert_eq!(of("512000M", "none"), None);
     }
 
     proptest::proptest! {

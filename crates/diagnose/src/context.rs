@@ -11,6 +11,7 @@ use super::frame::{Frame, FrameShape};
 use super::phase::{self, PhaseMention};
 use super::prefix::{CleanLine, Printer};
 use super::replicas;
+use super::signatures::CompiledSignature;
 
 /// Frames of one traceback that are remembered, the heaviest of a longer one included.
 const FRAMES: usize = 48;
@@ -193,6 +194,13 @@ impl TracebackStream {
             .flatten()
     }
 
+    /// Does the innermost frame before line `number` hold this in its function or its source?
+    fn innermost_holds(&self, text: &str, number: u64) -> bool {
+        let near = number <= self.latest + STALE_LINES;
+        let holds = |frame: &Frame| frame.function.contains(text) || frame.code.contains(text);
+        near && self.innermost.as_ref().is_some_and(holds)
+    }
+
     /// The frames of the traceback that ends on line `number`, the outermost first.
     pub(crate) fn trace(&self, number: u64) -> Vec<String> {
         let near = number <= self.latest + STALE_LINES;
@@ -331,6 +339,14 @@ impl Context {
     /// The traceback of a printer.
     pub(crate) fn stream(&mut self, printer: Printer) -> Option<&mut TracebackStream> {
         self.streams.iter_mut().find(|s| s.printer == printer)
+    }
+
+    /// Is the traceback of the line's printer one that a signature is about?
+    pub(crate) fn suits(&mut self, entry: &CompiledSignature, line: &CleanLine) -> bool {
+        entry.signature.innermost.as_deref().is_none_or(|text| {
+            let stream = self.stream(line.printer);
+            stream.is_some_and(|s| s.innermost_holds(text, line.number))
+        })
     }
 
     /// Was no line with this marker read yet?

@@ -210,11 +210,11 @@ impl LineReader<'_> {
         in_traceback: bool,
         literals: &[(usize, usize)],
     ) -> bool {
-        let mut failure = None;
-        let (mut advice, mut handled) = (None, None);
+        let (mut failure, mut advice, mut handled) = (None, None, None);
         for (index, at) in literals {
             let (index, entry) = (*index, &COMPILED[*index]);
-            let Some(found) = entry.find(&line.text, *at, line.body_at, line.own) else {
+            let found = entry.find(&line.text, *at, line.body_at, line.own);
+            let Some(found) = found.filter(|_| self.text.context.suits(entry, line)) else {
                 continue;
             };
             match entry.signature.role {

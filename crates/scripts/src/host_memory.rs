@@ -6,7 +6,7 @@ use super::sbatch::{Directive, directives, wins};
 use super::traced::{Span, Traced};
 use super::walk::Reading;
 use oomctl_base::Role;
-use oomctl_base::units::Bytes;
+use oomctl_base::units::{Bytes, in_unit_of};
 
 /// The options that ask for it, which exclude each other (sbatch 25.05, `--mem`).
 const OPTIONS: [&str; 3] = ["mem", "mem-per-gpu", "mem-per-cpu"];
@@ -42,7 +42,9 @@ pub(super) fn edits(reading: &Reading, amount: &str) -> Result<Vec<TextEdit>, St
         1 => amount.to_owned(),
         parts => {
             let whole = mib(amount).ok_or_else(|| by_hand(directive))?;
-            format!("{}M", whole.div_ceil(u64::from(parts)))
+            let part = format!("{}M", whole.div_ceil(u64::from(parts)));
+            let written = directive.value.as_ref().and_then(Traced::known);
+            written.and_then(|w| in_unit_of(&part, &w)).unwrap_or(part)
         }
     };
     Ok(vec![value(directive, &new)?])

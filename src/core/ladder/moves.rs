@@ -4,6 +4,7 @@ use crate::core::recipe::{
     Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, bounds, default_value,
     expr::{self, Scope},
 };
+use oomctl_base::units::in_unit_of;
 use oomctl_base::{Origin, Value, ValueKind};
 
 /// What a move wants of one knob.
@@ -109,6 +110,10 @@ fn aim(
         None => return nothing(String::new()),
         Some(target) => clamp(knob.kind, &present, target, floor, ceiling),
     };
+    let target = match knob.kind {
+        ValueKind::SlurmSize => as_written(target, &present),
+        _ => target,
+    };
     if target == present {
         return nothing(stays(step, name, &present));
     }
@@ -123,6 +128,14 @@ fn aim(
         ceiling,
         along: step.along,
     })
+}
+
+/// An amount of memory in the unit in which the script has it, where it is whole in it.
+fn as_written(target: Value, present: &Value) -> Value {
+    let (Value::Text(amount), Value::Text(written)) = (&target, present) else {
+        return target;
+    };
+    in_unit_of(amount, written).map_or(target, Value::Text)
 }
 
 /// A knob that is not known and on which it depends what a move makes of another one. Whether the other one counts

@@ -48,6 +48,9 @@ pub(crate) struct Signature {
     /// Must not match the line.
     #[serde(default)]
     pub unless: Option<String>,
+    /// Stands in the innermost frame's function or source line: another message where it does not.
+    #[serde(default)]
+    pub innermost: Option<String>,
     /// The message is long and often wrapped: the next lines belong to it.
     #[serde(default)]
     pub wraps: bool,
@@ -94,6 +97,7 @@ impl Signature {
             contains: Vec::new(),
             pattern: None,
             unless: None,
+            innermost: None,
             wraps: false,
             fatal: true,
             any_level: false,
