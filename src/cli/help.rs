@@ -34,7 +34,7 @@ pub fn grouped(command: Command) -> Command {
     }
     let rest = hidden.join(", ");
     page.push_str(&format!(
-        "\nAlso: {rest}. `oomctl COMMAND -h` shows the options of a command.\n\n{head}Options:{head:#}\n{{options}}{{after-help}}"
+        "\nAlso: {rest}. `oomctl COMMAND -h` shows a command's options.\n\n{head}Options:{head:#}\n{{options}}{{after-help}}"
     ));
     command.help_template(page)
 }

@@ -222,6 +222,16 @@ impl EstimateView {
         );
     }
 
+    /// The verdict for people: "tight" alone does not say to which side.
+    fn said(&self) -> &'static str {
+        match (self.verdict, self.fits_probability) {
+            ("tight", Some(p)) if p < 0.5 => "probably does not fit",
+            ("tight", Some(_)) => "probably fits, but is tight",
+            ("unknown", _) => "unknown whether it fits",
+            (verdict, _) => verdict,
+        }
+    }
+
     fn closing(&self, out: &mut String) {
         let style = match self.verdict {
             "fits" => GOOD,
@@ -234,7 +244,7 @@ impl EstimateView {
         let _ = writeln!(
             out,
             "\n{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
-            Paint(style, self.verdict),
+            Paint(style, self.said()),
             self.predicted_peak_gib,
             self.likely_gib.0,
             self.likely_gib.1,
@@ -270,7 +280,7 @@ impl EstimateView {
             None if self.verdict != "fits" && self.verdict != "unknown" => {
                 let _ = writeln!(
                     out,
-                    "no rung of the ladder makes it fit; `oomctl plan` shows why"
+                    "no rung makes it fit for sure; `oomctl plan` shows what each one frees"
                 );
             }
             None => {}

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before, where_fullest};
+use super::rung_view::{MemoryForecast, before, first_fit, where_fullest};
 use super::script_parts::{
     Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
 };
@@ -16,7 +16,6 @@ use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Preset, Resolved};
 use crate::core::request::{Inputs, ScriptPlan, UnreadKnob};
-use oomctl_memory::SAFE;
 use oomctl_scripts::Adoption;
 
 /// Reasons that are told where no rung is left.
@@ -73,6 +72,13 @@ pub struct ScriptView {
     of_checkpoints: BTreeSet<String>,
 }
 
+/// Files that the scripts name and that are not there. The script that activates an environment gives no value.
+fn missing(adoption: &Adoption<'_>) -> Vec<String> {
+    let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
+    let wanted = adoption.reading.wanted.iter();
+    wanted.filter(|path| !activates(path)).cloned().collect()
+}
+
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
     /// What is asked for.
@@ -119,7 +125,7 @@ impl ScriptView {
             programs: adoption.map_or(0, |a| a.calls().count()),
             computed: adoption.map_or_else(Vec::new, computed),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
-            missing: adoption.map_or_else(Vec::new, |a| a.reading.wanted.iter().cloned().collect()),
+            missing: adoption.map_or_else(Vec::new, missing),
             not_comparable: told.not_comparable,
             taught: has(LayerKind::Learned),
             measured: has(LayerKind::Rung),
@@ -145,7 +151,7 @@ impl ScriptView {
         out += &self.head(false);
         let list = |names: &[String]| names.join(", ");
         if !self.missing.is_empty() {
-            let _ = writeln!(out, "not there: {}", list(&self.missing));
+            let _ = writeln!(out, "file not found: {}", list(&self.missing));
         }
         if !self.unread.is_empty() {
             let _ = writeln!(
@@ -185,7 +191,7 @@ impl ScriptView {
             self.place(knob, attempt)
         });
         table.first = self.job.is_none().then(|| self.first());
-        table.unasked = self.unasked();
+        table.unasked = self.also();
         let mut out = table.text(columns);
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
@@ -198,9 +204,21 @@ impl ScriptView {
         out
     }
 
-    /// All that is known: each attempt with its changes and its diff to the one before, the rungs that are not used, and
-    /// the values that were read.
+    /// All that is known: the diffs, the rungs that are not used, and the values that were read.
     pub fn details(&self) -> String {
+        let mut out = self.diffs();
+        if !self.not_used.is_empty() {
+            out.push_str("\nNot used:\n");
+        }
+        for skipped in &self.not_used {
+            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
+        }
+        let _ = write!(out, "\nRead:\n{}", self.values.text());
+        out
+    }
+
+    /// Each attempt with its changes and its diff to the one before.
+    pub fn diffs(&self) -> String {
         let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
         self.gaps(&mut out);
@@ -217,20 +235,13 @@ impl ScriptView {
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         }
-        if !self.not_used.is_empty() {
-            out.push_str("\nNot used:\n");
-        }
-        for skipped in &self.not_used {
-            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
-        }
-        let _ = write!(out, "\nRead:\n{}", self.values.text());
         out
     }
 
     /// What could not be read, or is computed, a line each.
     fn gaps(&self, out: &mut String) {
         for missing in &self.missing {
-            let _ = writeln!(out, "not there: {missing}");
+            let _ = writeln!(out, "file not found: {missing}");
         }
         for unread in &self.unread {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
@@ -283,23 +294,24 @@ impl ScriptView {
 
     /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
     fn memory(&self) -> String {
-        let open: Vec<String> = self.asked.iter().map(UnreadKnob::described).collect();
-        let open = open.join(", ");
+        let open: String = self
+            .asked
+            .iter()
+            .map(|a| format!("\n{}", a.line()))
+            .collect();
         match &self.now {
             Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
             Some(now) => format!(
-                "{}. Say with --set before SCRIPT, to see whether it fits: {open}",
+                "{}. To see whether it fits, add before SCRIPT:{open}",
                 now.now()
             ),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!(
-                    "memory unknown. Say with --set NAME=VALUE before SCRIPT what the script leaves open: {open}"
-                )
+                format!("memory unknown. To estimate it, add before SCRIPT:{open}")
             }
             None => match &self.preset {
                 Some(preset) => {
                     format!(
-                        "memory unknown: preset {preset} does not say how its values use memory"
+                        "memory unknown: the memory model does not cover {preset}, or a value in this script; `oomctl measure -- COMMAND` measures it"
                     )
                 }
                 None => "memory unknown, as the program is".to_owned(),
@@ -309,16 +321,11 @@ impl ScriptView {
 
     /// The first attempt that is expected to fit.
     fn first_fit(&self) -> String {
-        let fits = |memory: &MemoryForecast| memory.fits_probability().is_some_and(|p| p >= SAFE);
-        if self.now.as_ref().is_some_and(fits) {
-            return String::new();
-        }
-        let after =
-            |a: &ScriptAttemptView| a.rungs.last().and_then(|r| r.memory.as_ref().map(fits));
-        match self.attempts.iter().find(|a| after(a) == Some(true)) {
-            Some(attempt) => format!("; attempt {} fits", attempt.attempt),
-            None => "; nothing below fits".to_owned(),
-        }
+        let attempts = self.attempts.iter();
+        let attempts = attempts.filter_map(|a| Some((a.attempt, a.rungs.last()?.memory.as_ref()?)));
+        self.now
+            .as_ref()
+            .map_or_else(String::new, |now| first_fit(now, attempts))
     }
 
     /// Where the scripts give a knob that an attempt changes.
@@ -331,6 +338,19 @@ impl ScriptView {
         }
     }
 
+    /// What is done without a question, in short.
+    fn also(&self) -> String {
+        let causes: Vec<String> = self.unchanged.iter().map(UnchangedRetry::name).collect();
+        match causes.is_empty() {
+            true => format!("{} attempts at most", self.most_attempts),
+            false => format!(
+                "{} attempts at most; oomctl resubmits unchanged after {}",
+                self.most_attempts,
+                causes.join(", ")
+            ),
+        }
+    }
+
     fn unasked(&self) -> String {
         let most = format!("{} attempts at most", self.most_attempts);
         if self.unchanged.is_empty() {
@@ -338,7 +358,7 @@ impl ScriptView {
         }
         let causes = self.unchanged.iter().map(UnchangedRetry::text);
         let causes = causes.collect::<Vec<_>>().join(", ");
-        format!("unasked: resubmits unchanged after {causes}; {most}")
+        format!("oomctl resubmits unchanged after {causes}; {most}")
     }
 
     fn attempt<'a>(

@@ -1,13 +1,14 @@
-//! What `oomctl plan` shows: the ladder rung by rung, with what the memory model expects.
+//! What `oomctl plan` shows of a project: the attempts in a table, or the ladder rung by rung.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, table, where_fullest};
-use super::{DIM, Paint, start_view};
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, table};
+use super::script_table::ScriptTable;
+use super::{DIM, NAME, Paint, start_view};
 use crate::core::ladder::{Policy, Skipped};
 use crate::core::recipe::Preset;
 use crate::core::request::{Plan, Start};
@@ -28,11 +29,29 @@ pub struct PlanView {
     /// For each rung the attempt that takes it.
     attempts: Vec<u32>,
     not_used: Vec<Skipped>,
+    #[serde(skip)]
+    settings: PlanSettings,
+}
+
+/// What the table says of the configuration.
+#[derive(Default)]
+pub struct PlanSettings {
+    /// Where knobs are given.
+    pub places: BTreeMap<String, String>,
+    /// Why the memory of a GPU is unknown, if it is.
+    pub gpu_unknown: Option<String>,
+    /// Attempts in all.
+    pub most_attempts: u32,
 }
 
 impl PlanView {
     /// The plan of a preset.
-    pub fn new(preset: &Preset, policy: Policy, start: Option<Start>, plan: Plan) -> Self {
+    pub fn new(
+        preset: &Preset,
+        policy: Policy,
+        (start, plan): (Option<Start>, Plan),
+        settings: PlanSettings,
+    ) -> Self {
         Self {
             schema_version: 1,
             preset: preset.name.clone(),
@@ -44,81 +63,84 @@ impl PlanView {
             rungs: RungForecast::all(plan.steps),
             attempts: plan.attempts,
             not_used: plan.not_used,
+            settings,
         }
     }
 
-    /// The ladder for people; with the table of phases where it is not wider than `columns`. Rungs that do not help and
-    /// those that are not used stand in a line, unless `all` is asked for.
-    pub fn text(&self, columns: usize, all: bool) -> String {
+    /// The attempts in a table, or with `all` rung by rung, for people; with `phases` the memory of each phase, too.
+    pub fn text(&self, columns: usize, all: bool, phases: bool) -> String {
         let mut out = self.head();
-        let mut said = BTreeSet::new();
-        let (shown, folded): (Vec<_>, Vec<_>) =
-            (0..self.rungs.len()).partition(|i| all || self.rungs[*i].helps());
-        for i in shown {
-            self.rung(i, &mut said, &mut out);
-        }
-        if !folded.is_empty() {
-            let names = folded
-                .iter()
-                .map(|i| format!("{} {}", self.attempts[*i], self.rungs[*i].step.rung));
-            let names = names.collect::<Vec<_>>().join(", ");
-            let _ = writeln!(
-                out,
-                "\nBy the memory model these do not help where memory is fullest (--all shows them): {names}"
-            );
-        }
-        if all && !self.not_used.is_empty() {
-            out.push_str("\nNot used:\n");
-            for skipped in &self.not_used {
-                let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
-            }
-        }
-        let table = self.phases();
-        let width = table.lines().map(|l| l.chars().count()).max();
-        match width {
-            Some(width) if width <= columns => {
-                let _ = write!(
-                    out,
-                    "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
-                );
-            }
-            None if columns == usize::MAX => out.push_str(
-                "\nMemory cannot be estimated; `oomctl estimate` says what is missing.\n",
-            ),
-            _ => {}
+        match all {
+            true => self.ladder(&mut out),
+            false => out += &format!("\n{}", self.table(columns)),
         }
         if self.rungs.is_empty() {
             out.push_str("\nNo rungs: the run ends when it runs out of memory.\n");
-        } else {
-            out.push_str("\nThe number is the attempt that takes the rung.");
-            match self.rules {
-                0 => {}
-                1 => out.push_str(" All keep the preset's rule."),
-                n => {
-                    let _ = write!(out, " All keep the preset's {n} rules.");
-                }
-            }
-            out.push('\n');
+        }
+        if phases {
+            out += &self.phases().unwrap_or_else(|| {
+                "\nMemory cannot be estimated; `oomctl estimate` says what is missing.\n".to_owned()
+            });
+        }
+        if !all && !self.rungs.is_empty() {
+            out.push_str("\n`oomctl plan --all` shows each rung with its notes, and the rungs that are not used\n");
         }
         out
+    }
+
+    /// The attempts, each with its rungs, on at most 15 lines.
+    fn table(&self, columns: usize) -> String {
+        let mut from = 0;
+        let attempts = self.attempts.chunk_by(|a, b| a == b).map(|same| {
+            let rungs = &self.rungs[from..from + same.len()];
+            from += same.len();
+            (same[0], rungs)
+        });
+        let attempts: Vec<(u32, &[RungForecast])> = attempts.collect();
+        let place = |knob: &str, _| self.settings.places.get(knob).cloned().unwrap_or_default();
+        let mut table = ScriptTable::new(attempts.into_iter(), self.now.as_ref(), place);
+        table.first = Some("the configuration as it is");
+        table.unasked = format!("{} attempts at most", self.settings.most_attempts);
+        match table.is_empty() {
+            true => String::new(),
+            false => table.text(columns),
+        }
+    }
+
+    /// Rung by rung, with those that are not used.
+    fn ladder(&self, out: &mut String) {
+        let mut said = BTreeSet::new();
+        for i in 0..self.rungs.len() {
+            self.rung(i, &mut said, out);
+        }
+        if !self.not_used.is_empty() {
+            out.push_str("\nNot used:\n");
+        }
+        for skipped in &self.not_used {
+            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
+        }
     }
 
     fn head(&self) -> String {
         let version = self.framework_version.as_deref();
         let version = version.map_or_else(String::new, |v| format!(" {v}"));
         let mut out = match &self.now {
-            Some(now) => format!("{}\n", now.now()),
-            None => String::new(),
+            Some(now) => format!("{}{}\n", now.now(), first_fit(now, self.after())),
+            None => "memory unknown: `oomctl estimate` says what is missing\n".to_owned(),
         };
+        let open = self.settings.gpu_unknown.as_ref();
+        if let Some(why) = open.filter(|_| self.now.is_some()) {
+            let _ = writeln!(out, "memory of a GPU unknown: {why}");
+        }
         if let Some(start) = &self.start {
             let _ = writeln!(out, "{}", start_view::text(start));
         }
-        let fullest = where_fullest(self.now.as_ref());
-        let _ = writeln!(
-            out,
-            "Ladder of {}{version}, from here, if every attempt runs out of GPU memory{fullest}:",
-            self.preset
-        );
+        let rules = match self.rules {
+            0 => String::new(),
+            1 => "; every attempt keeps its rule".to_owned(),
+            n => format!("; every attempt keeps its {n} rules"),
+        };
+        let _ = writeln!(out, "{}{version}{rules}", Paint(NAME, &self.preset));
         if self.policy == Policy::Predict && self.now.is_none() {
             let note = "note: the policy `predict` decides after each failure, not in this order; --after LOG shows its decision";
             let _ = writeln!(out, "{}", Paint(DIM, note));
@@ -134,17 +156,27 @@ impl PlanView {
         out.push_str(&rung.text(before, said));
     }
 
-    /// A line for each attempt, a column for each phase; empty where memory is not known.
-    fn phases(&self) -> String {
-        let Some(now) = &self.now else {
-            return String::new();
-        };
+    /// The memory after each attempt, where it is known.
+    fn after(&self) -> impl Iterator<Item = (u32, &MemoryForecast)> {
+        let rungs = self.attempts.iter().zip(&self.rungs).enumerate();
+        let last = |at: usize| self.attempts.get(at + 1) != self.attempts.get(at);
+        rungs.filter_map(move |(at, (n, rung))| {
+            Some((*n, rung.memory.as_ref()?)).filter(|_| last(at))
+        })
+    }
+
+    /// A line for each attempt, a column for each phase; none where memory is not known.
+    fn phases(&self) -> Option<String> {
+        let now = self.now.as_ref()?;
         let rungs = self.attempts.iter().zip(&self.rungs);
         let rungs = rungs.map(|(n, r)| (*n, r.step.rung.as_str(), r.memory.as_ref()));
         let rows = std::iter::once((1, "as it is", Some(now))).chain(rungs);
         let row = |(attempt, name, memory): (u32, &str, Option<&'_ MemoryForecast>)| {
             PhaseRow::new(format!("{attempt:>3}  {name}"), memory)
         };
-        table(&rows.map(row).collect::<Vec<_>>())
+        let table = table(&rows.map(row).collect::<Vec<_>>());
+        Some(format!(
+            "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
+        ))
     }
 }

@@ -155,8 +155,15 @@ pub fn somebody(otherwise: &str) -> String {
     user.unwrap_or_else(|_| otherwise.to_owned())
 }
 
-/// Asks the person at the terminal: the answer comes on the same line.
+/// Asks the person at the terminal: the answer comes behind the last line.
 pub fn prompt(text: &str) {
+    let text = match text.rsplit_once('\n') {
+        Some((above, last)) => {
+            say(above);
+            last
+        }
+        None => text,
+    };
     let mut err = anstream::stderr().lock();
     drop(write!(err, "{}", terminal_safe(text)).and_then(|()| err.flush()));
 }

@@ -11,7 +11,7 @@ use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::request::{Freed, PlannedStep};
-use oomctl_memory::{Estimate, Phase};
+use oomctl_memory::{Estimate, Phase, SAFE};
 
 /// A rung with what the memory model expects after it.
 #[derive(Serialize, JsonSchema)]
@@ -142,6 +142,33 @@ impl MemoryForecast {
             self.peak_gib,
             self.phase.name()
         )
+    }
+}
+
+/// The probability from which on an attempt is rather expected to fit.
+const EVEN: f64 = 0.5;
+
+/// Which attempt is the first that is expected to fit, behind `now`; empty where it fits as it is, or nobody can tell.
+pub fn first_fit<'a>(
+    now: &MemoryForecast,
+    attempts: impl Iterator<Item = (u32, &'a MemoryForecast)>,
+) -> String {
+    let Some(odds) = now.fits_probability.filter(|p| *p < SAFE) else {
+        return String::new();
+    };
+    let known = attempts.filter_map(|(attempt, memory)| Some((attempt, memory.fits_probability?)));
+    let known: Vec<(u32, f64)> = known.collect();
+    let best = known
+        .iter()
+        .copied()
+        .reduce(|a, b| if b.1 > a.1 { b } else { a });
+    match (known.iter().find(|(_, p)| *p >= SAFE), best) {
+        (Some((attempt, _)), _) => format!("; attempt {attempt} fits"),
+        (None, Some((attempt, p))) if p >= EVEN => format!("; attempt {attempt} may fit ({p:.2})"),
+        (None, Some((attempt, p))) if p > odds => {
+            format!("; probably none below fits (best: attempt {attempt}, {p:.2})")
+        }
+        (None, _) => "; no rung below changes that".to_owned(),
     }
 }
 

@@ -107,12 +107,16 @@ pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
 impl UnchangedRetry {
     /// `preemption (10x)`.
     pub fn text(&self) -> String {
-        let cause = match self.cause {
+        format!("{} ({}x)", self.name(), self.times)
+    }
+
+    /// Its cause, for people.
+    pub fn name(&self) -> String {
+        match self.cause {
             RetryCause::CoTenant => "other processes on the GPU".to_owned(),
             RetryCause::LateOom => "late out-of-memory".to_owned(),
             RetryCause::Leak => "memory leak".to_owned(),
             other => other.to_string(),
-        };
-        format!("{cause} ({}x)", self.times)
+        }
     }
 }

@@ -22,8 +22,7 @@ const NARROW: usize = 24;
 /// Values of a knob that stand in one row.
 const MOST_VALUES: usize = 5;
 /// What a plan by the memory model assumes.
-const ASSUMED: &str =
-    "assumed: each attempt dies where its memory is fullest; a real failure is answered by its log";
+const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 
@@ -185,7 +184,7 @@ impl<'a> ScriptTable<'a> {
             false => String::new(),
         };
         let names = names.join(", ");
-        let line = format!("no help where memory is fullest (--all): {names}");
+        let line = format!("frees nothing where memory is fullest (--all): {names}");
         wrapped(&number, &line, columns)
     }
 
@@ -336,7 +335,8 @@ impl<'a> ChangeRow<'a> {
         };
         let rest = |left: usize| match left {
             0 => String::new(),
-            n => format!(", {n} more"),
+            1 => ", +1 change".to_owned(),
+            n => format!(", +{n} changes"),
         };
         let total = self.changes.len();
         let mut best = self.changes.first().map_or_else(String::new, |c| {

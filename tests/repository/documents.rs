@@ -456,7 +456,7 @@ fn the_worked_example_goes_from_oom_to_success() {
     }
     let plan = said(&oomctl(folder.path(), &["plan".to_owned()]), 0, "plan");
     assert!(
-        plan.contains("batch_size  4 -> 2") && plan.contains("accumulate  8 -> 16"),
+        plan.contains("batch_size 32 -> 16 -> 8 -> 4 -> 2") && plan.contains("accumulate 1 -> 2"),
         "{plan}"
     );
     let line = "oomctl submit --backend local --watch";

@@ -68,7 +68,7 @@ fn what_is_missing_and_what_is_no_shell_is_said() {
     place
         .run(&["plan", "--all", "b.sh"])
         .ends(0)
-        .says(&["not there: env.sh"]);
+        .says(&["file not found: env.sh"]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
 fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_content() {
     let place = Place::bare();
     for (words, named) in [
-        ("--deepspeed_config ds.json", "not there: ds.json"),
+        ("--deepspeed_config ds.json", "file not found: ds.json"),
         (
             "--deepspeed_config $DS",
             "not read: what --deepspeed_config names ($DS);",

@@ -170,11 +170,11 @@ fn the_memory_of_a_gpu_follows_from_its_type() {
     for (kind, why) in [
         (
             "a100",
-            "memory unknown: a100 exists with 79.15GiB and of 39.39GiB; give gpu_memory",
+            "memory unknown: a100 has 79.15GiB or 39.39GiB; add --set gpu_memory=79.15GiB",
         ),
         (
             "warp9",
-            "memory unknown: unknown GPU type warp9; give gpu_memory",
+            "memory unknown: no table has the GPU type warp9; add --set gpu_memory=80GiB",
         ),
     ] {
         estimate(&place, &["--set", &format!("gpu_type={kind}")])

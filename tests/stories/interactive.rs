@@ -131,8 +131,8 @@ fn the_answers_become_a_project_file_with_computed_defaults() {
         seen.contains("4 forwards of 17 answers are more than a round has (64)"),
         "{seen}"
     );
-    let seen = asking.answer("write this? y or n [y]: ", "");
-    asking.answer("(status, logs, report)? y or n [n]: ", "");
+    let seen = asking.answer("write this? [Y/n]: ", "");
+    asking.answer("(status, logs, report)? [y/N]: ", "");
     assert!(seen.contains("  minibatch_size: 8\r\n"), "{seen}");
     asking.ends("next: ", 0);
     let text = place.read("oomctl.yaml");
@@ -174,7 +174,7 @@ fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
     let mut asking = Asking::start(&place, &given);
     asking.answer("fp16 [false]: ", "");
     asking.answer("minibatch_size [", "16");
-    asking.answer("already exists; replace it with this? y or n [n]: ", "");
+    asking.answer("already exists; replace it with this? [y/N]: ", "");
     asking.ends("nothing was written", 0);
     assert_eq!(place.read("oomctl.yaml"), "preset: torchrun\n");
 }
@@ -197,7 +197,7 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
     asking.answer("gpu_memory [81559MiB]: ", "");
     asking.answer("script (Enter: fill it in later): ", "train.py");
     asking.answer("model.path: ", QWEN);
-    asking.answer("  hf_bf16\r\nprecision [fp32]: ", "amp");
+    asking.answer("Adam's states in fp32\r\nprecision [fp32]: ", "amp");
     let told =
         regex::Regex::new(r"memory model: batch_size (\d+) at most[\s\S]*batch_size \[(\d+)\]: ")
             .unwrap();
@@ -207,8 +207,8 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
     assert_eq!(found[1], found[2]);
     let batch = found[1].to_owned();
     asking.answer("batch_size [", "");
-    asking.answer("write this? y or n [y]: ", "");
-    asking.answer("(status, logs, report)? y or n [n]: ", "");
+    asking.answer("write this? [Y/n]: ", "");
+    asking.answer("(status, logs, report)? [y/N]: ", "");
     asking.ends("next: ", 0);
     assert!(
         place
@@ -281,8 +281,8 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     asking.until("earlier answers: preset torchrun gpu_memory=24GiB");
     asking.answer("script (Enter: fill it in later): ", "");
     asking.answer("model.path: ", "");
-    asking.answer("write this? y or n [y]: ", "");
-    asking.answer("(status, logs, report)? y or n [n]: ", "");
+    asking.answer("write this? [Y/n]: ", "");
+    asking.answer("(status, logs, report)? [y/N]: ", "");
     asking.ends("replace each FILL_IN (2 in all)", 0);
     let file = place.read("oomctl.yaml");
     for line in [

@@ -77,11 +77,10 @@ fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
     assert!(before.get("start").is_none());
     submit(&place, &[]).ends(0);
     let plan = place.run(&["plan"]).ends(0);
-    assert!(
-        plan.out
-            .starts_with("start      as in run weaver-1, attempt 3, which fitted")
-    );
-    assert!(plan.out.contains("threads  2 -> 1"), "{}", plan.told());
+    plan.says(&[
+        "start      as in run weaver-1, attempt 3, which fitted",
+        "threads 2 -> 1",
+    ]);
     let plan = place.run(&["plan", "--json"]).ends(0).json();
     assert_eq!(plan["start"]["ground"], "fits");
     assert_eq!(plan["start"]["because"]["run"], "weaver-1");

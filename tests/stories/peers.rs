@@ -68,10 +68,12 @@ fn an_effective_batch_is_kept_where_the_stack_can_and_otherwise_its_loss_is_said
         "torchrun.yaml",
         "preset: torchrun\nknobs: { script: train.py, batch_size: 8 }\n",
     );
-    let done = place.run(&["plan", "--config", "torchrun.yaml"]).ends(0);
+    let done = place
+        .run(&["plan", "--all", "--config", "torchrun.yaml"])
+        .ends(0);
     done.says(&["without gradient accumulation the effective batch is halved too, now 4"]);
     let done = place
-        .call("plan --config torchrun.yaml --set gradient_accumulation_steps=2")
+        .call("plan --all --config torchrun.yaml --set gradient_accumulation_steps=2")
         .ends(0);
     done.says(&["the effective batch stays 16"]);
 }

@@ -196,8 +196,9 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
     let place = place();
     let none = place.run(&["estimate", "train.slurm"]).ends(5);
     none.says(&[
-        "no estimate yet: the script does not say attention (flash, sdpa, eager)",
-        "hint: oomctl estimate --set attention=… --set optimizer=… --set precision=… --set sharding=… --set gpu_memory=… train.slurm",
+        "the script leaves open what an estimate needs. Add before SCRIPT:",
+        "--set attention=flash|sdpa|eager",
+        "--set gpu_memory=79.15GiB|39.39GiB (a100 has either)",
     ]);
     let told = [
         "--set",
@@ -222,7 +223,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
     ]
     .concat();
     let plan = place.run(&plan).ends(0);
-    plan.says(&["; attempt 2 fits", "assumed: each attempt dies where"]);
+    plan.says(&["; attempt 2 fits", "assumes each attempt fails where"]);
     // What the script gives is changed there; a word that no preset has, or an impossible one, is refused.
     for (set, says) in [
         (
@@ -241,7 +242,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
     let computed = FSDP.replace("SEQ=4096", "SEQ=$(cat length)");
     place.write("train.slurm", &computed);
     let open = place.run(&known).ends(5);
-    open.says(&["max_seq_len (a whole number; computed: train.slurm:"]);
+    open.says(&["--set max_seq_len=N (computed: train.slurm:"]);
     let told = [&known[..9], &["--set", "max_seq_len=2048", "train.slurm"]].concat();
     let told = place.run(&told).ends(0);
     assert!(!told.out.contains("shorter-sequences"), "{}", told.out);
@@ -278,4 +279,85 @@ fn the_question_has_the_table_and_d_opens_diffs_to_the_attempt_before() {
     }
     assert!(!seen.contains("-BATCH=8\n+BATCH=2"), "{seen}");
     assert!(!place.root.join(".oomctl/runs").exists());
+}
+
+const DPO: &str = "#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:8
+srun bash -c 'accelerate launch --config_file zero3.yaml \\
+    --num_machines $SLURM_NNODES --machine_rank $SLURM_NODEID --main_process_ip $HEAD \\
+    align.py --config dpo.yaml'
+";
+
+const DPO_YAML: &str = "model_name_or_path: meta-llama/Llama-3.1-8B-Instruct
+per_device_train_batch_size: 4
+gradient_accumulation_steps: 4
+max_length: 4096
+bf16: true
+gradient_checkpointing: false
+";
+
+/// A file of accelerate with a file of DeepSpeed, whose `auto` leaves the batch to the Trainer.
+const DEEPSPEED: &str = "distributed_type: DEEPSPEED
+deepspeed_config:
+  deepspeed_config_file: ds.json
+num_machines: 2
+num_processes: 16
+";
+
+const AUTO: &str = "{\"zero_optimization\": {\"stage\": 3},
+  \"gradient_accumulation_steps\": \"auto\",
+  \"train_micro_batch_size_per_gpu\": \"auto\"}
+";
+
+#[test]
+fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_without_a_question() {
+    let place = place();
+    for (name, text) in [
+        ("align.slurm", DPO),
+        ("dpo.yaml", DPO_YAML),
+        ("zero3.yaml", DEEPSPEED),
+        ("ds.json", AUTO),
+        (
+            "align.py",
+            "from trl import DPOConfig, DPOTrainer\ntrainer = DPOTrainer(model, args=args)\n",
+        ),
+        (
+            "tune.slurm",
+            "#!/bin/bash\n#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node=4 tune.py --model_name_or_path Qwen/Qwen2.5-7B \\\n  \
+             --per_device_train_batch_size 4 --gradient_accumulation_steps 8 --max_length 4096 --bf16\n",
+        ),
+        (
+            "tune.py",
+            "from trl import SFTTrainer\nm = load(name, torch_dtype=torch.bfloat16)\nSFTTrainer(m)\n",
+        ),
+    ] {
+        place.write(name, text);
+    }
+    insta::assert_snapshot!(
+        "dpo_80",
+        shown(
+            &place,
+            80,
+            &["plan", "--set", "gpu_memory=80GiB", "align.slurm"]
+        )
+    );
+    insta::assert_snapshot!("tune_80", shown(&place, 80, &["plan", "tune.slurm"]));
+    // LoRA in the code has a rank that nobody reads.
+    place.write("tune.py", "from trl import SFTTrainer\nSFTTrainer(m, peft_config=LoraConfig(r=8), dtype=\"bfloat16\")\n");
+    let open = place.run(&["plan", "tune.slurm"]).ends(0);
+    open.says(&["memory unknown", "--set lora_r=RANK (0 without LoRA)"]);
+}
+
+#[test]
+fn a_project_has_the_table_too_and_a_type_of_gpu_with_two_sizes_is_asked_about() {
+    let place = Place::with(
+        "preset: verl-grpo\nknobs: { train_files: a, val_files: b, model.path: Qwen/Qwen2.5-7B-Instruct, rollout.name: vllm, \
+         gpu_memory_utilization: 0.6 }\n",
+    );
+    insta::assert_snapshot!(
+        "project_80",
+        shown(&place, 80, &["plan", "--set", "gpu_type=A100"])
+    );
 }

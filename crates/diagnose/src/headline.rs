@@ -49,7 +49,9 @@ impl Incident {
                 let place = self.frame.as_ref().map(place).unwrap_or_default();
                 Some(format!("{}{place}", cut(self.exception.as_ref()?)))
             }
-            "bus_error" | "error_message" => Some(cut(body_of(&root.text).trim())),
+            "bus_error" | "error_message" | "shell_unbound_variable" => {
+                Some(cut(body_of(&root.text).trim()))
+            }
             _ => None,
         }
     }

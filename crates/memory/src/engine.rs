@@ -90,6 +90,7 @@ impl EngineView<'_> {
                 TermKind::States,
                 on(states.weights, spec.offloads_params),
             )
+            .add("reference model", TermKind::States, states.reference)
             .add("adapter", TermKind::States, states.adapter)
             .add(
                 "optimizer",
@@ -106,6 +107,7 @@ impl EngineView<'_> {
         let away = spec.offloads_params && !spec.offload_returns;
         List::new()
             .add("weights", TermKind::States, on(states.weights, away))
+            .add("reference model", TermKind::States, states.reference)
             .add("adapter", TermKind::States, states.adapter)
             .add(
                 "optimizer",

@@ -93,6 +93,8 @@ pub struct MeasurementRow {
     pub ref_loss_impl: Option<String>,
     /// `allocated`, `reserved`, `nvidia-smi`; the device's use by default.
     pub metric: Option<String>,
+    /// A frozen copy of the model is held beside it; no by default.
+    pub reference: Option<bool>,
     /// Share of the GPU of a rollout engine.
     pub engine_share: Option<f64>,
     /// Tensor parallel size of the rollout engine.

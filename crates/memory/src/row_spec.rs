@@ -67,6 +67,7 @@ impl MeasurementRow {
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             lora,
             quantised,
+            reference: self.reference.unwrap_or(false),
             // Kernels that fuse the loss come with fused norms and MLPs (Hsu 2024).
             compiled: self.compile.unwrap_or(false) || self.loss_impl.as_deref() == Some("fused"),
             loss: profile.loss(self.loss_name(), &marks),

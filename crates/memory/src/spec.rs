@@ -274,6 +274,8 @@ pub struct Spec {
     pub lora: Option<Lora>,
     /// The format of the frozen base.
     pub quantised: Option<Quantised>,
+    /// A frozen copy of the model is held beside it, sharded as it is.
+    pub reference: bool,
     /// `torch.compile`.
     pub compiled: bool,
     /// What the loss keeps of the logits; the profile's, by its name.

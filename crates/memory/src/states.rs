@@ -13,6 +13,8 @@ const TRAINED_EMBEDDING: f64 = 12.0;
 pub(super) struct States {
     /// Weights at rest.
     pub weights: f64,
+    /// Weights of the frozen copy.
+    pub reference: f64,
     /// Gradients when all of them exist.
     pub gradients: f64,
     /// Moments and master copies.
@@ -109,8 +111,10 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
     } else {
         p.moments * spec.optimizer.moments
     };
+    let weights = base_bytes(spec, profile) / weight_shards;
     States {
-        weights: base_bytes(spec, profile) / weight_shards,
+        weights,
+        reference: if spec.reference { weights } else { 0.0 },
         gradients,
         optimizer: all * (moments + p.master) / optimizer_shards,
         adapter: 0.0,

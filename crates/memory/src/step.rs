@@ -120,6 +120,7 @@ impl TrainingStep {
         let optimizer = on(self.states.optimizer, optimizer_away);
         List::new()
             .add("weights", TermKind::States, on(self.states.weights, away))
+            .add("reference model", TermKind::States, self.states.reference)
             .add("optimizer", TermKind::States, optimizer)
             .add("adapter", TermKind::States, self.states.adapter)
             .add("cast copy", TermKind::States, self.states.cast_copy)

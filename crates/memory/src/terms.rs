@@ -62,6 +62,11 @@ pub const TERMS: &[About] = &[
         "Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP",
     ),
     about(
+        "reference model",
+        "parameters x bytes / shards, of a frozen copy",
+        "TRL 1.9.0 trainer/dpo_trainer.py, grpo_trainer.py",
+    ),
+    about(
         "gradients",
         "trainable parameters x bytes / shards",
         "Rajbhandari 2019 (ZeRO), section 3",

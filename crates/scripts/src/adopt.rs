@@ -53,10 +53,15 @@ impl<'a> Adoption<'a> {
         let names: BTreeSet<String> = programs.map(first).collect();
         let mut reading = follow(given.submission, given.files, given.launchers, &names);
         compose(&mut reading, given.files);
+        let wanted: BTreeSet<&str> = given
+            .stacks
+            .iter()
+            .flat_map(|s| s.recognise.names())
+            .collect();
         for at in 0..reading.calls.len() {
             let path = reading.calls[at].program.clone();
             let program = path.and_then(|path| given.files.get_key_value(&path));
-            look_at(&mut reading, at, program);
+            look_at(&mut reading, at, program, &wanted);
         }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);

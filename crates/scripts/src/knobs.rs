@@ -5,6 +5,7 @@
 
 use super::configs::replaces;
 use super::hydra;
+use super::requested::step_of_its_own;
 use super::resources;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
@@ -93,10 +94,7 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let given = words
         .next()
         .map(|found| match of_request(reading, knob, &found) {
-            true => FoundKnob {
-                way: KnobForm::Asked,
-                ..found
-            },
+            true => requested(reading, call, knob, found),
             false => found,
         });
     given.or_else(|| {
@@ -116,6 +114,24 @@ fn of_request(reading: &Reading, knob: &StackKnob, found: &FoundKnob) -> bool {
     counts && code.trim_start_matches(['$', '{']).starts_with("SLURM_")
 }
 
+/// A value that follows what the job asks for; what a step of its own has is not known.
+fn requested(reading: &Reading, call: &Call, knob: &StackKnob, found: FoundKnob) -> FoundKnob {
+    let split = call.args.min(call.words.len());
+    let own = [&call.around[..], &call.words[..split]].concat();
+    let count = knob.role.and_then(|role| resources::asked(reading, role));
+    let state = match count.filter(|_| !step_of_its_own(&own)) {
+        Some((count, _)) if matches!(found.state, KnobState::Computed(..)) => {
+            KnobState::Known(Value::Int(i64::from(count)))
+        }
+        _ => found.state,
+    };
+    FoundKnob {
+        state,
+        way: KnobForm::Asked,
+        ..found
+    }
+}
+
 /// Whether a value is what a calculation of the shell comes to.
 pub(super) fn calculated(reading: &Reading, found: &FoundKnob) -> bool {
     code(reading, found).is_some_and(|code| code.starts_with("$(("))
@@ -123,7 +139,10 @@ pub(super) fn calculated(reading: &Reading, found: &FoundKnob) -> bool {
 
 /// The bytes that stand for a value.
 fn code<'r>(reading: &'r Reading, found: &FoundKnob) -> Option<&'r str> {
-    let (span, ..) = found.value.stretch()?;
+    let span = match found.state {
+        KnobState::Computed(span, _) => span,
+        _ => found.value.stretch()?.0,
+    };
     let source = reading.sources.get(span.file)?;
     source.text.get(span.start..span.end)
 }

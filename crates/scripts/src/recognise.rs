@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::code::CodeRule;
+
 /// By what a program of a framework is known. A name that ends in `*` stands for all that begin so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +35,12 @@ pub struct Recognise {
     /// Programs that drive several GPUs from one process (`nn.DataParallel`), which their Python file shows; no others.
     #[serde(default)]
     pub one_process: bool,
+    /// Names of its classes: a Python program that uses one is its program.
+    #[serde(default)]
+    pub uses: Vec<String>,
+    /// Values of knobs that the program's Python text shows by the names that it uses, where nothing else gives them.
+    #[serde(default)]
+    pub code: BTreeMap<String, Vec<CodeRule>>,
     /// Keys of its files of settings that name a further one, as from the folder in which it runs.
     #[serde(default)]
     pub file_keys: Vec<String>,
@@ -57,6 +65,12 @@ pub struct Recognise {
 }
 
 impl Recognise {
+    /// The names that count in the text of a program.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let of_code = self.code.values().flatten().flat_map(|rule| &rule.names);
+        self.uses.iter().chain(of_code).map(String::as_str)
+    }
+
     /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.
     #[must_use]
     pub fn is_indifferent(&self, key: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::code::{CodePlace, CodeRule};
 use super::configs::stem;
 use super::hydra;
 use super::spelling::setting_names;
@@ -122,6 +123,7 @@ impl Stack {
         let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
             return Likeness::default();
         };
+        let named = named + usize::from(self.is_used_by(call)) * VALUE;
         let config = call.config.name.as_deref().map(stem);
         let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
@@ -140,6 +142,26 @@ impl Stack {
                 _ if shipped => 0,
                 some => some + 2 * composed,
             },
+        }
+    }
+
+    /// Whether the program's text uses a class of the stack.
+    fn is_used_by(&self, call: &Call) -> bool {
+        let names = call.names.as_ref();
+        names.is_some_and(|n| self.recognise.uses.iter().any(|used| n.contains_key(used)))
+    }
+
+    /// The value of a knob that the program's own text shows, with the place of the name.
+    #[must_use]
+    pub fn of_code(&self, call: &Call, knob: &str) -> Option<(&str, Option<CodePlace>)> {
+        let rules = self.recognise.code.get(knob)?;
+        let mut found = rules.iter().filter_map(|rule| shown(rule, call));
+        match found.next() {
+            Some(first) => found.all(|(value, _)| value == first.0).then_some(first),
+            None => {
+                let other = rules.iter().find(|rule| rule.names.is_empty())?;
+                call.names.is_some().then_some((other.value.as_str(), None))
+            }
         }
     }
 
@@ -216,6 +238,16 @@ impl Stack {
         };
         self.knobs.iter().filter(says).count()
     }
+}
+
+/// The value of a rule that holds for a call.
+fn shown<'r>(rule: &'r CodeRule, call: &Call) -> Option<(&'r str, Option<CodePlace>)> {
+    let names = call.names.as_ref();
+    let place = names.and_then(|all| rule.names.iter().find_map(|n| all.get(n)).copied());
+    let launches = |l: &String| rule.names.iter().any(|n| l.rsplit('/').next() == Some(n));
+    let holds =
+        place.is_some() || is_called(&rule.names, call) || call.launchers.iter().any(launches);
+    holds.then_some((rule.value.as_str(), place))
 }
 
 /// Whether a call starts one of these modules and programs.

@@ -1,5 +1,8 @@
 //! What the text and the words of a program say beside its knobs: one process for several GPUs, further jobs.
 
+use std::collections::BTreeSet;
+
+use super::code::names_in;
 use super::devices::DeviceScript;
 use super::walk::Reading;
 
@@ -12,14 +15,21 @@ fn submits(text: &str) -> bool {
 }
 
 /// Looks at the program of a call, whose path and text are given where they are there.
-pub(super) fn look_at(reading: &mut Reading, at: usize, program: Option<(&String, &String)>) {
+pub(super) fn look_at(
+    reading: &mut Reading,
+    at: usize,
+    program: Option<(&String, &String)>,
+    wanted: &BTreeSet<&str>,
+) {
     if let Some((path, text)) = program {
+        let names = names_in(text, wanted);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
-        if one_process || submits {
+        if one_process || submits || !names.is_empty() {
             reading.add_source(path, text);
         }
         reading.calls[at].one_process = one_process;
+        reading.calls[at].names = Some(names);
         if submits {
             reading.submits.insert(format!("submitit in {path}"));
         }

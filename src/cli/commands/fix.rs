@@ -27,9 +27,10 @@ pub struct FixArgs {
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too
+    /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too; by default
+    /// the newest run
     #[arg(value_name = "LOG|JOBID|RUN")]
-    log: String,
+    log: Option<String>,
     /// The job script and its arguments, as on sbatch's command line
     #[arg(value_name = "SCRIPT", trailing_var_arg = true)]
     script: Vec<String>,
@@ -47,12 +48,16 @@ Nothing is written. `oomctl sweep fix` is another command: it changes the values
 pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     let flags = &args.configuration;
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
-    let mut groups = logs::paired(logs::meant(&session.runs, &args.log)?);
+    let log = match &args.log {
+        Some(log) => log.clone(),
+        None => session.runs.newest()?,
+    };
+    let mut groups = logs::paired(logs::meant(&session.runs, &log)?);
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
     let incident = if decides(args, &session, &groups) {
-        let decided = plan_after::decide(&session, flags, &args.script, &args.log, &groups)?;
+        let decided = plan_after::decide(&session, flags, &args.script, &log, &groups)?;
         let view = fix_view::FixDecision {
             decision: decided.view,
             diff: decided.diff,
@@ -60,7 +65,7 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         session.show(&view, |view| view.text())?;
         decided.incident
     } else {
-        advised(args, &session, &groups)?
+        advised(args, &session, (&log, &groups))?
     };
     let code = match args.exit_code {
         true => logs::exit(&incident),
@@ -87,10 +92,10 @@ fn decides(args: &FixArgs, session: &Session, groups: &[LogGroup]) -> bool {
 fn advised(
     args: &FixArgs,
     session: &Session,
-    groups: &[LogGroup],
+    (log, groups): (&str, &[LogGroup]),
 ) -> Result<Incident, CommandFailure> {
     let Some(group) = groups.first() else {
-        return Err(CommandFailure::usage(format!("{} has no log", args.log)));
+        return Err(CommandFailure::usage(format!("{log} has no log")));
     };
     let given = args.configuration.preset.as_deref();
     let shelves = Shelves::of(&session.library, given)?;
@@ -111,9 +116,9 @@ fn advised(
         let other = other?;
         advices.iter_mut().for_each(|a| a.keep_shared(&other));
     }
-    let log = logs::view(group, &incident);
-    let view = fix_view::LogAdvice::new(log, likely.as_ref(), advices);
-    session.show(&view, |view| view.text(&incident, &args.log))?;
+    let of_log = logs::view(group, &incident);
+    let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices);
+    session.show(&view, |view| view.text(&incident, log))?;
     Ok(incident)
 }
 

@@ -1,14 +1,19 @@
-//! `oomctl plan`: the ladder from here, rung by rung, with what each would change.
+//! `oomctl plan`: the attempts that may come, with what each would change.
+
+use std::path::Path;
 
 use crate::cli::args::{Configuration, sbatch_option};
 use crate::cli::logs::plan_after;
 use crate::cli::measure;
+use crate::cli::request::known::{LookupTables, gpu_unknown};
 use crate::cli::request::yaml_lint;
-use crate::cli::script;
+use crate::cli::script::{self, NO_TERMINAL};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::plan_view::PlanView;
+use crate::core::request::Request;
+use crate::view::plan_view::{PlanSettings, PlanView};
 use crate::view::{CommandFailure, columns};
+use oomctl_base::Origin;
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -18,7 +23,7 @@ pub struct PlanArgs {
     /// Show the decision after this failure instead: a log file, the id of a job, or a run
     #[arg(long, value_name = "LOG|JOBID|RUN")]
     after: Option<String>,
-    /// Also show the memory of every phase, a column each (by itself where the terminal is wide enough)
+    /// Also show the memory of every phase, a column each
     #[arg(long, conflicts_with = "after")]
     phases: bool,
     /// Run the job's own program on phantom GPUs as it is and after each rung, until it fits (docs/measure.md)
@@ -62,11 +67,29 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
     yaml_lint::tell(&request);
     let policy = request.inputs().policy;
-    let view = PlanView::new(request.preset(), policy, start, request.plan()?);
-    let columns = match args.phases {
-        true => usize::MAX,
-        false => columns().unwrap_or(0),
-    };
-    session.show(&view, |view| view.text(columns, args.all))?;
+    let settings = settings(&session, &request)?;
+    let view = PlanView::new(request.preset(), policy, (start, request.plan()?), settings);
+    session.show(&view, |view| {
+        view.text(columns().unwrap_or(NO_TERMINAL), args.all, args.phases)
+    })?;
     Ok(Exit::Success)
+}
+
+/// What the table says of the configuration: where its values are given, and why the memory of a GPU is unknown.
+fn settings(session: &Session, request: &Request) -> Result<PlanSettings, CommandFailure> {
+    let recipe = request.recipe(&[])?;
+    let workdir = Path::new(&request.inputs().workdir);
+    let known = LookupTables::new(&session.library, workdir);
+    let place = |origin: &Origin| match origin {
+        Origin::Default { .. } | Origin::Computed { .. } => "default".to_owned(),
+        origin => origin.to_string(),
+    };
+    let places = recipe.values.iter();
+    Ok(PlanSettings {
+        places: places
+            .map(|(knob, r)| (knob.clone(), place(&r.origin)))
+            .collect(),
+        gpu_unknown: gpu_unknown(request, &recipe, &known),
+        most_attempts: request.inputs().limits.attempts,
+    })
 }

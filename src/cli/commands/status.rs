@@ -99,13 +99,14 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
     match (names.is_empty(), &args.format[..]) {
         (true, []) => print::data(NO_RUNS)?,
         _ if rows.is_empty() && !names.is_empty() => {}
+        (_, []) => print::prose(&list(&rows, fields, !args.noheader))?,
         _ => print::data(&list(&rows, fields, !args.noheader))?,
     }
     if !args.runs.is_empty() && args.format.is_empty() {
         print::data(&totals(&rows))?;
     }
     if let Some(text) = in_full {
-        print::data(&format!("\n{text}"))?;
+        print::prose(&format!("\n{text}"))?;
     }
     damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
 }

@@ -92,7 +92,7 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     if !args.script.is_empty() {
-        script::agreed(&measured.shown(&request), None, args.how.yes)?;
+        script::agreed(&session, &measured.shown(&request), None, args.how.yes)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check(&request)?;

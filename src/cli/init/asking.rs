@@ -8,7 +8,7 @@ use super::draft::Draft;
 use super::starter;
 use super::surroundings::Surroundings;
 use crate::cli::session::Session;
-use crate::core::recipe::{Knob, PresetFile};
+use crate::core::recipe::{Knob, PresetFile, Scalar};
 use crate::core::request::Request;
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
@@ -76,7 +76,7 @@ fn ask_all(draft: &mut Draft, found: &Surroundings) -> Result<(), CommandFailure
             }
             Some(Role::ModelVariant) if is_known(draft, knob) => {}
             Some(Role::ModelVariant) => ask_once(draft, knob, &knob.doc, "")?,
-            _ if knob.required => ask_once(draft, knob, &knob.doc, "")?,
+            _ if knob.required => ask_once(draft, knob, &knob.doc, &usual(knob))?,
             _ => {}
         }
     }
@@ -95,13 +95,13 @@ pub fn wanted(path: &Path, text: &str, exists: bool) -> Result<bool, CommandFail
         true => ("already exists; replace it with this?", "n"),
         false => ("write this?", "y"),
     };
-    let question = format!("{}: {question} y or n", path.display());
+    let question = format!("{}: {question}", path.display());
     until_taken(&question, default, yes_or_no)
 }
 
 /// Asks whether lab mates may read the runs.
 pub fn group_reads() -> Result<bool, CommandFailure> {
-    let question = "Let your group read this project's runs (status, logs, report)? y or n";
+    let question = "Let your group read this project's runs (status, logs, report)?";
     until_taken(question, "n", yes_or_no)
 }
 
@@ -134,6 +134,8 @@ fn until_taken<T>(
 fn ask(question: &str, default: &str) -> Result<String, CommandFailure> {
     print::prompt(&match default {
         "" => format!("{question}: "),
+        "y" => format!("{question} [Y/n]: "),
+        "n" => format!("{question} [y/N]: "),
         default => format!("{question} [{default}]: "),
     });
     let mut line = String::new();
@@ -160,7 +162,12 @@ fn ask_preset(
 ) -> Result<String, CommandFailure> {
     let (default, why) = starter::preset(folder, found, library)?;
     let files = starter::rendering(library)?;
-    print::say("Presets that render a job (for a job script of your own: `oomctl submit SCRIPT`):");
+    if let Some(script) = found.scripts.first() {
+        print::say(&format!(
+            "{script} is a job script: `oomctl submit -w {script}` runs it without a project file (Ctrl-C ends these questions)."
+        ));
+    }
+    print::say("Presets for a job that oomctl writes:");
     for file in &files {
         let here = match file.preset == default {
             true => format!(" ({})", why.as_deref().unwrap_or("the default")),
@@ -170,14 +177,19 @@ fn ask_preset(
     }
     let names = files.iter().map(|file| file.preset.as_str());
     until_taken("preset", &default, |name| {
-        if names.clone().any(|known| known == name) {
-            return Ok(name.to_owned());
+        let mut begin = names.clone().filter(|known| known.starts_with(name));
+        match (
+            names.clone().find(|known| *known == name),
+            begin.next(),
+            begin.next(),
+        ) {
+            (Some(known), ..) | (None, Some(known), None) => Ok(known.to_owned()),
+            _ => {
+                let failure = CommandFailure::usage(format!("no preset named {name:?}"));
+                let all = || format!("one of {}", names.clone().collect::<Vec<_>>().join(", "));
+                Err(failure.hint(meant(name, names.clone()).unwrap_or_else(all)))
+            }
         }
-        let failure = CommandFailure::usage(format!("no preset named {name:?}"));
-        Err(match meant(name, names.clone()) {
-            Some(question) => failure.hint(question),
-            None => failure,
-        })
     })
 }
 
@@ -200,6 +212,23 @@ fn is_known(draft: &Draft, knob: &Knob) -> bool {
     recipe.is_some_and(|r| !r.value(&knob.name).is_null())
 }
 
+/// The default of a knob, as an answer.
+fn usual(knob: &Knob) -> String {
+    match &knob.default {
+        Some(Scalar::Text(text)) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// The choices of a knob, a line each.
+fn choices(knob: &Knob) -> String {
+    let line = |choice: &String| match knob.choice_docs.get(choice) {
+        Some(doc) => format!("\n  {choice:<9}  {doc}"),
+        None => format!("\n  {choice}"),
+    };
+    knob.choices.iter().map(line).collect()
+}
+
 /// A knob that is not settled yet; no answer leaves one unset that need not be given.
 fn ask_once(
     draft: &mut Draft,
@@ -214,7 +243,7 @@ fn ask_once(
         true => " (Enter: fill it in later)",
         false => "",
     };
-    let question = format!("{question}\n{}{later}", knob.name);
+    let question = format!("{question}{}\n{}{later}", choices(knob), knob.name);
     until_taken(&question, default, |answer| match answer {
         // A required one is marked in the file.
         "" => Ok(()),
@@ -232,8 +261,7 @@ fn ask_legal(
     present: &str,
     default: &str,
 ) -> Result<(), CommandFailure> {
-    let choices = knob.choices.iter().map(|choice| format!("\n  {choice}"));
-    let question = format!("{}{}\n{}", knob.doc, choices.collect::<String>(), knob.name);
+    let question = format!("{}{}\n{}", knob.doc, choices(knob), knob.name);
     let assumed = draft.assumes(&knob.name);
     let legal = |request: &Request| Ok(request.shape(&[]).map(drop)?);
     until_taken(&question, default, |answer| {

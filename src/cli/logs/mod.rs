@@ -111,7 +111,10 @@ impl LogGroup {
             notes.push("the file is empty, so it says nothing about the job".to_owned());
         }
         let mut incident = scanner.verdict(self.status.as_ref());
-        incident.notes.append(&mut notes);
+        // A job that writes one log leaves the other out.
+        if bytes == 0 || incident.kind == "other" {
+            incident.notes.append(&mut notes);
+        }
         self.see_snapshot(&mut incident)?;
         Ok(incident)
     }

@@ -28,6 +28,7 @@ impl JobArgs {
     /// The request as it is agreed to: what may be submitted again is shown, and asked for.
     pub fn agreed(
         &self,
+        session: &Session,
         request: Request,
         known: bool,
         id: &str,
@@ -36,7 +37,7 @@ impl JobArgs {
             return watching(request);
         }
         fits_a_run(&request)?;
-        agreed(&request, Some(id), self.yes)?;
+        agreed(session, &request, Some(id), self.yes)?;
         Ok(request)
     }
 }
@@ -122,7 +123,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         name = session.runs.new_name(&name)?;
     }
     let request = request(session, &flags, &name, &read, &shelves)?;
-    let request = taking.agreed(request, known, id)?;
+    let request = taking.agreed(session, request, known, id)?;
     let logs = logs(&foreign, &request);
     if logs.is_empty() {
         print::talk(&format!(

@@ -1,9 +1,10 @@
 //! A script whose memory is to be estimated.
 
 use super::submit::{ScriptCommandLine, planned};
+use super::unread::unread;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
-use crate::core::request::{Request, UnreadKnob};
+use crate::core::request::Request;
 use crate::view::CommandFailure;
 
 /// The request of a script. What it leaves open and the memory model needs is asked for.
@@ -23,16 +24,11 @@ pub fn estimated(
             logs: &[],
         },
     )?;
-    let unread = request.unread();
+    let unread = unread(&session.library, &request);
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
-    let open: Vec<String> = unread.iter().map(UnreadKnob::described).collect();
-    let options: Vec<String> = unread.iter().map(UnreadKnob::option).collect();
-    let what = format!(
-        "no estimate yet: the script does not say {}",
-        open.join(", ")
-    );
-    let command = format!("oomctl estimate {} {}", options.join(" "), words.join(" "));
-    Err(CommandFailure::configuration(what).hint(command))
+    let open: String = unread.iter().map(|u| format!("\n{}", u.line())).collect();
+    let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
+    Err(CommandFailure::configuration(what))
 }

@@ -9,6 +9,7 @@ mod read;
 mod request;
 mod submit;
 mod submitted;
+mod unread;
 mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};
@@ -17,5 +18,5 @@ pub use described::describes;
 pub use estimated::estimated;
 pub use read::{Read, Shelves, text_of};
 pub use request::{over, request};
-pub use submit::{ScriptCommandLine, agreed, dry_run, plan, planned, submit};
+pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};
 pub use submitted::{JobArgs, read};

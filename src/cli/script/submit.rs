@@ -8,6 +8,7 @@ use crate::cli::args::Configuration;
 use crate::cli::request::{learned, preview};
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
+use crate::cli::script::unread::unread;
 use crate::cli::session::Session;
 use crate::core::adopt;
 use crate::core::adopt::version::LogHead;
@@ -33,7 +34,7 @@ const NOT_TAKEN: [&str; 7] = [
 ];
 
 /// Columns of what is written to a file or a pipe.
-const NO_TERMINAL: usize = 160;
+pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
 const OURS: [&str; 9] = [
@@ -212,8 +213,13 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
 
 /// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
 /// first attempt, where that was submitted without us.
-pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), CommandFailure> {
-    let view = shown(request, job);
+pub fn agreed(
+    session: &Session,
+    request: &Request,
+    job: Option<&str>,
+    yes: bool,
+) -> Result<(), CommandFailure> {
+    let view = shown(session, request, job);
     print::talk(view.text(width(std::io::stderr())).trim_end());
     if yes {
         return Ok(());
@@ -238,10 +244,13 @@ pub fn agreed(request: &Request, job: Option<&str>, yes: bool) -> Result<(), Com
             Ok("y" | "Y" | "yes") => return Ok(()),
             Ok("d" | "D" | "diff") => {
                 let mut pager = Pager::open();
-                pager.write(&view.details())?;
+                pager.write(&view.diffs())?;
                 pager.close();
             }
-            _ => return Err(CommandFailure::usage("nothing was submitted")),
+            _ => {
+                print::talk("nothing was submitted");
+                return Err(CommandFailure::quiet(Exit::Usage));
+            }
         }
     }
 }
@@ -263,7 +272,7 @@ pub fn plan(session: &Session, request: &Request, all: bool) -> Result<(), Comma
         .scripts
         .as_ref()
         .map_or("SCRIPT", |s| &s.script);
-    session.show(&shown(request, None), |view| match all {
+    session.show(&shown(session, request, None), |view| match all {
         true => view.details(),
         false => format!(
             "{}\n`oomctl plan --all {script}` shows the diffs and everything that was read\n",
@@ -278,7 +287,7 @@ fn width(stream: impl IsTerminal + AsFd) -> usize {
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
-fn shown(request: &Request, job: Option<&str>) -> ScriptView {
+fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView {
     let first = if job.is_some() { 2 } else { 1 };
     ScriptView::new(AdoptedScript {
         inputs: request.inputs(),
@@ -288,7 +297,7 @@ fn shown(request: &Request, job: Option<&str>) -> ScriptView {
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
         doubts: request.doubts(),
         resumes: request.resumes(&[]),
-        unread: request.unread(),
+        unread: unread(&session.library, request),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })

@@ -115,7 +115,7 @@ fn base(
     let shelves = Shelves::of(&session.library, taking.preset())?;
     let (read, known) = read(slurm, array, taking, &shelves)?;
     let request = request(session, &flags, name, &read, &shelves)?;
-    taking.agreed(request, known, &array.id.0)
+    taking.agreed(session, request, known, &array.id.0)
 }
 
 /// Writes down which runs there are to be, before the first of them is made.

@@ -44,7 +44,7 @@ impl SubmitOptions {
             dry_run(session, request, self.json)?;
             return Ok(Exit::Success);
         }
-        agreed(request, None, self.yes)?;
+        agreed(session, request, None, self.yes)?;
         go(plan, pipeline, stays, &|supervisor, code| match self.json {
             true => print::json(&document(&ended::views(supervisor), Some(code))),
             false => print::data(&ended::run_list(supervisor)),

@@ -246,6 +246,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
             layer.set(&knob.name, value, origin);
         }
     }
+    of_code(preset, adoption, &mut layer);
     for knob in adoption.stack.iter().flat_map(|s| &s.knobs) {
         let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
         let there = preset.knobs.iter().any(|k| k.name == knob.name);
@@ -285,6 +286,35 @@ fn known(found: FoundKnob) -> Option<Value> {
     match found.state {
         KnobState::Known(value) if !found.maybe => Some(value),
         _ => None,
+    }
+}
+
+/// What the text of the program shows and nothing else gives.
+fn of_code(preset: &Preset, adoption: &Adoption<'_>, layer: &mut Layer) {
+    let (Some(stack), Some(call)) = (adoption.stack, adoption.calls().next()) else {
+        return;
+    };
+    let program = call.program.as_deref().unwrap_or("the program");
+    for name in stack.recognise.code.keys() {
+        let given = layer.settings.contains_key(name) || layer.pins.contains_key(name);
+        let (false, Some(knob), Some((text, place))) =
+            (given, preset.knob(name), stack.of_code(call, name))
+        else {
+            continue;
+        };
+        let origin = match place {
+            Some(place) => Origin::File {
+                path: program.to_owned(),
+                line: u32::try_from(place.line).unwrap_or(u32::MAX),
+                column: u32::try_from(place.column).unwrap_or(u32::MAX),
+            },
+            None => Origin::Flag {
+                text: program.to_owned(),
+            },
+        };
+        if let Ok(value) = knob.kind.parse(text) {
+            layer.set(&knob.name, value, origin);
+        }
     }
 }
 

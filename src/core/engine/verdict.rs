@@ -165,9 +165,12 @@ fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incid
         .filter(|i| i.kind != "no_failure")
         .and_then(|i| i.evidence.first().map(|e| (i, e)));
     if let Some((incident, evidence)) = proof {
+        let (headline, text) = (incident.headline(), &evidence.text);
+        let says_it = headline.starts_with(text.as_str()) || text.contains(&headline);
         return match incident.kind.as_str() {
-            "other" => evidence.text.clone(),
-            kind => format!("{kind}: {}", evidence.text),
+            "other" => text.clone(),
+            _ if says_it || incident.class == Class::GpuOom => headline,
+            _ => format!("{headline}: {text}"),
         };
     }
     let job = attempt

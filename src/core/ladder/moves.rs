@@ -92,7 +92,12 @@ fn aim(
     let name = &knob.name;
     let nothing = |reason: String| Ok(Aim::Nothing { reason });
     if let Some(origin) = recipe.pins.get(name) {
-        return nothing(format!("{name} is pinned ({origin})"));
+        // `auto` says nothing itself: what makes nothing of it has nothing to move.
+        let says = !present.is_null()
+            || recipe.unknown.contains(name)
+            || wanted(shaper, scope, step, knob, &present)?.is_some();
+        let why = format!("{name} is pinned ({origin})");
+        return nothing(if says { why } else { String::new() });
     }
     if let Some(what) = open(shaper, recipe, step, knob) {
         return nothing(format!(

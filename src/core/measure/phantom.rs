@@ -25,7 +25,8 @@ const NO_NETWORK: [&str; 10] = [
     "couldn't connect to",
 ];
 
-/// By how much the phantom's allocated peak was too low in the worst published row (docs/measure.md), as a part of the real one.
+/// By how much the phantom's allocated peak was too low in the worst published row, in later versions than the source's (docs/measure.md), as a part of
+/// the real one.
 const TOO_LOW: f64 = 0.112;
 
 /// What one process recorded. Fields that the recorder has not written yet are absent.

@@ -1,5 +1,7 @@
 //! A knob: one named parameter of a training stack, as its preset declares it.
 
+use std::collections::BTreeMap;
+
 use oomctl_base::{Effect, Role, Value, ValueKind};
 use schemars::JsonSchema;
 use semver::{Version, VersionReq};
@@ -22,7 +24,7 @@ pub enum Scalar {
     /// A list of texts.
     List(Vec<String>),
     /// Names to texts.
-    Map(std::collections::BTreeMap<String, String>),
+    Map(BTreeMap<String, String>),
 }
 
 /// What differs for some versions of the framework. The first entry whose range holds wins; a field
@@ -77,6 +79,9 @@ pub struct Knob {
     /// The only values allowed.
     #[serde(default)]
     pub choices: Vec<String>,
+    /// What each of them means, in a line.
+    #[serde(default)]
+    pub choice_docs: BTreeMap<String, String>,
     /// For text that goes where no quoting exists (an `#SBATCH` line): a regular expression that
     /// the whole text must match.
     #[serde(default)]

@@ -196,8 +196,11 @@ impl<'a> Resolver<'a> {
                 Err(what) => problems.push(Problem::new(format!("{}: {what}", knob.name))),
             }
             if knob.required && values.get(&knob.name).is_none_or(|r| r.value.is_null()) {
-                let problem = Problem::new(format!("{} has no value: {}", knob.name, knob.doc));
-                problems.push(problem.hint(format!("give one with `--set {}=…`", knob.name)));
+                let problem = Problem::new(format!("{} has no value. {}", knob.name, knob.doc));
+                problems.push(problem.hint(format!(
+                    "add it under `knobs:` in oomctl.yaml, or `--set {}=…`",
+                    knob.name
+                )));
             }
         }
     }

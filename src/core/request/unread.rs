@@ -27,11 +27,12 @@ pub struct UnreadKnob {
 impl UnreadKnob {
     fn new(knob: &Knob, computed: Option<String>) -> Self {
         let takes = match (knob.kind, knob.role) {
-            _ if !knob.choices.is_empty() => knob.choices.join(", "),
+            _ if !knob.choices.is_empty() => knob.choices.join("|"),
             (ValueKind::Size, _) => "80GiB".to_owned(),
-            (_, Some(Role::ModelVariant)) => "a name or a folder".to_owned(),
-            (_, Some(Role::LoraRank)) => "0 without LoRA".to_owned(),
-            _ => knob.kind.noun().to_owned(),
+            (_, Some(Role::ModelVariant)) => "NAME|FOLDER".to_owned(),
+            (_, Some(Role::LoraRank)) => "RANK (0 without LoRA)".to_owned(),
+            (ValueKind::Int | ValueKind::Float, _) => "N".to_owned(),
+            _ => "VALUE".to_owned(),
         };
         Self {
             knob: knob.name.clone(),
@@ -41,18 +42,12 @@ impl UnreadKnob {
         }
     }
 
-    /// The knob with what it takes: `precision (fp32, amp)`.
+    /// The option that gives it, with what it takes and where code computes it.
     #[must_use]
-    pub fn described(&self) -> String {
+    pub fn line(&self) -> String {
         let computed = self.computed.iter();
-        let computed: String = computed.map(|at| format!("; computed: {at}")).collect();
-        format!("{} ({}{computed})", self.knob, self.takes)
-    }
-
-    /// The option that gives it, without its value.
-    #[must_use]
-    pub fn option(&self) -> String {
-        format!("--set {}=…", self.knob)
+        let computed: String = computed.map(|at| format!(" (computed: {at})")).collect();
+        format!("  --set {}={}{computed}", self.knob, self.takes)
     }
 }
 

@@ -135,7 +135,7 @@ impl ModelSource {
             .map_or(String::new(), |n| format!("{n}: "));
         let _ = writeln!(
             out,
-            "  model  {name}{params}{} layers, width {}, {} heads of {} ({} for keys and values), MLP {}, {} words",
+            "  model  {name}{params}{} layers, width {}, {} heads of {} ({} for keys and values), MLP {}, vocabulary {}",
             of("layers"),
             of("hidden"),
             of("heads"),

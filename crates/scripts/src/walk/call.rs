@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
+use crate::code::CodePlace;
 use crate::traced::{Quote, Span, Traced};
 
 /// A program that is started.
@@ -29,6 +30,8 @@ pub struct Call {
     pub program: Option<String>,
     /// It drives several GPUs from one process, as its text shows.
     pub one_process: bool,
+    /// The names in its Python text that a stack asks for; absent where the text was not read.
+    pub names: Option<BTreeMap<String, CodePlace>>,
     /// What its words say of a configuration that it composes itself.
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.

@@ -224,6 +224,7 @@ impl Walker<'_> {
         let call = Call {
             program,
             one_process: false,
+            names: None,
             config,
             settings,
             unread,

@@ -27,7 +27,7 @@ pub fn sources(
 }
 
 /// Why the memory of a GPU is not known; `None` where it is, or nobody asks for it.
-fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>) -> Option<String> {
+pub fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>) -> Option<String> {
     let preset = request.preset();
     let asked = preset.knob(GPU_MEMORY).is_some();
     if !asked || !recipe.value(GPU_MEMORY).is_null() {
@@ -36,14 +36,17 @@ fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>) -> 
     let knob = preset.with_role(Role::GpuType).next();
     let named = knob.map(|k| recipe.value(&k.name)).filter(|v| !v.is_null());
     let Some(named) = named else {
-        return Some(format!("give {GPU_MEMORY}, or the type of the GPUs"));
+        return Some(format!(
+            "add --set {GPU_MEMORY}=80GiB, or --set gpu_type=H100"
+        ));
     };
     Some(match known.gpu(&named.to_string()) {
         Ok(Some((Capacity::Several(sizes), _))) => {
-            let sizes = sizes.join(" and of ");
-            format!("{named} exists with {sizes}; give {GPU_MEMORY}")
+            let example = sizes.first().map_or("80GiB", String::as_str);
+            let sizes = sizes.join(" or ");
+            format!("{named} has {sizes}; add --set {GPU_MEMORY}={example}")
         }
-        _ => format!("unknown GPU type {named}; give {GPU_MEMORY}"),
+        _ => format!("no table has the GPU type {named}; add --set {GPU_MEMORY}=80GiB"),
     })
 }
 

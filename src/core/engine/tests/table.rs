@@ -297,7 +297,7 @@ fn without_a_rung_left_gpu_and_host_end_differently() {
     else {
         panic!("{host:?}");
     };
-    assert_eq!(reason, "host_oom: job 17 ended in OUT_OF_MEMORY");
+    assert_eq!(reason, "host memory ran out: job 17 ended in OUT_OF_MEMORY");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::io::finding::{CheckFinding, CheckHealth};
 
 /// Characters of an answer that are shown.
 const LONGEST: usize = 120;
+/// What is said of a Slurm of which nothing else can be asked.
+const NO_CLUSTER: &str = "Slurm is installed, but has no cluster (no slurm.conf)";
 /// Oldest version whose answers were looked at.
 const OLDEST: (u32, u32) = (20, 11);
 
@@ -29,9 +31,12 @@ impl Slurm {
             let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
             self.clients.query(program, &arguments)
         };
-        std::thread::scope(|scope| {
+        let version = version(&ask("sbatch", &["--version"]));
+        if version.found == NO_CLUSTER {
+            return vec![version];
+        }
+        let rest = std::thread::scope(|scope| {
             let asked = [
-                scope.spawn(|| version(&ask("sbatch", &["--version"]))),
                 scope.spawn(|| controller(&ask("scontrol", &["ping"]))),
                 scope.spawn(|| {
                     accounting(&ask(
@@ -43,11 +48,10 @@ impl Slurm {
                 scope.spawn(|| json("sacct", &ask("sacct", &["--json", "-X", "-S", "now"]))),
                 scope.spawn(|| from_nodes(&ask("scontrol", &["-o", "show", "partition"]))),
             ];
-            asked
-                .into_iter()
-                .filter_map(|look| look.join().ok())
-                .collect()
-        })
+            let found = asked.into_iter().filter_map(|look| look.join().ok());
+            found.collect::<Vec<_>>()
+        });
+        std::iter::once(version).chain(rest).collect()
     }
 }
 
@@ -66,7 +70,7 @@ fn version(answer: &CommandOutput) -> CheckFinding {
         _ if answer.stderr.contains("configuration source") => CheckFinding::with(
             CheckHealth::Bad,
             "Slurm",
-            "Slurm is installed, but has no cluster (no slurm.conf)",
+            NO_CLUSTER,
             "`export SLURM_CONF=...` or `module load slurm`; to run jobs on this machine: `--backend local`, or `backend: local` in oomctl.yaml",
         ),
         _ => CheckFinding::with(
