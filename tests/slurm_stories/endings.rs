@@ -185,7 +185,7 @@ fn host_out_of_memory_is_answered_with_host_memory_and_never_with_the_gpu_ladder
         place.run()
     ));
     assert!(
-        changes.contains("-#SBATCH --mem=300M") && changes.contains("+#SBATCH --mem=900M"),
+        changes.contains("-#SBATCH --mem=300M") && changes.contains("+#SBATCH --mem=600M"),
         "{changes}"
     );
     assert!(
