@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
+use super::rung_view::EVEN;
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
@@ -225,7 +226,7 @@ impl EstimateView {
     /// The verdict for people: "tight" alone does not say to which side.
     fn said(&self) -> &'static str {
         match (self.verdict, self.fits_probability) {
-            ("tight", Some(p)) if p < 0.5 => "probably does not fit",
+            ("tight", Some(p)) if p < EVEN => "probably does not fit",
             ("tight", Some(_)) => "probably fits, but is tight",
             ("unknown", _) => "unknown whether it fits",
             (verdict, _) => verdict,

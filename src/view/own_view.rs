@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before, first_fit, where_fullest};
+use super::rung_view::{MemoryForecast, before, first_fit, not_used, where_fullest};
 use super::script_parts::{
     Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
 };
@@ -207,12 +207,7 @@ impl ScriptView {
     /// All that is known: the diffs, the rungs that are not used, and the values that were read.
     pub fn details(&self) -> String {
         let mut out = self.diffs();
-        if !self.not_used.is_empty() {
-            out.push_str("\nNot used:\n");
-        }
-        for skipped in &self.not_used {
-            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
-        }
+        out += &not_used(&self.not_used);
         let _ = write!(out, "\nRead:\n{}", self.values.text());
         out
     }
@@ -340,25 +335,27 @@ impl ScriptView {
 
     /// What is done without a question, in short.
     fn also(&self) -> String {
-        let causes: Vec<String> = self.unchanged.iter().map(UnchangedRetry::name).collect();
-        match causes.is_empty() {
-            true => format!("{} attempts at most", self.most_attempts),
-            false => format!(
-                "{} attempts at most; oomctl resubmits unchanged after {}",
-                self.most_attempts,
-                causes.join(", ")
-            ),
+        let most = format!("{} attempts at most", self.most_attempts);
+        match self.retried(UnchangedRetry::name) {
+            Some(retried) => format!("{most}; {retried}"),
+            None => most,
         }
     }
 
+    /// The same, with how often.
     fn unasked(&self) -> String {
         let most = format!("{} attempts at most", self.most_attempts);
-        if self.unchanged.is_empty() {
-            return most;
+        match self.retried(UnchangedRetry::text) {
+            Some(retried) => format!("{retried}; {most}"),
+            None => most,
         }
-        let causes = self.unchanged.iter().map(UnchangedRetry::text);
-        let causes = causes.collect::<Vec<_>>().join(", ");
-        format!("oomctl resubmits unchanged after {causes}; {most}")
+    }
+
+    /// After which causes the same is submitted again; none where that is after none.
+    fn retried(&self, cause: fn(&UnchangedRetry) -> String) -> Option<String> {
+        let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
+        let some = !causes.is_empty();
+        some.then(|| format!("oomctl resubmits unchanged after {}", causes.join(", ")))
     }
 
     fn attempt<'a>(

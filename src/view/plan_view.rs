@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, table};
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, not_used, table};
 use super::script_table::ScriptTable;
 use super::{DIM, NAME, Paint, start_view};
 use crate::core::ladder::{Policy, Skipped};
@@ -113,12 +113,7 @@ impl PlanView {
         for i in 0..self.rungs.len() {
             self.rung(i, &mut said, out);
         }
-        if !self.not_used.is_empty() {
-            out.push_str("\nNot used:\n");
-        }
-        for skipped in &self.not_used {
-            let _ = writeln!(out, "     {}: {}", skipped.rung, skipped.reason);
-        }
+        *out += &not_used(&self.not_used);
     }
 
     fn head(&self) -> String {

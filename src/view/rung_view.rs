@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::figures::{gib, odds, percent, rounded};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::ladder::{Change, Expectation, Step};
+use crate::core::ladder::{Change, Expectation, Skipped, Step};
 use crate::core::request::{Freed, PlannedStep};
 use oomctl_memory::{Estimate, Phase, SAFE};
 
@@ -146,7 +146,7 @@ impl MemoryForecast {
 }
 
 /// The probability from which on an attempt is rather expected to fit.
-const EVEN: f64 = 0.5;
+pub const EVEN: f64 = 0.5;
 
 /// Which attempt is the first that is expected to fit, behind `now`; empty where it fits as it is, or nobody can tell.
 pub fn first_fit<'a>(
@@ -337,6 +337,17 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
         table.row([c.knob.clone(), change]);
     }
     table.lines().collect()
+}
+
+/// The rungs that are not used, each with the reason; empty where there are none.
+pub fn not_used(skipped: &[Skipped]) -> String {
+    let lines = skipped
+        .iter()
+        .map(|s| format!("     {}: {}\n", s.rung, s.reason));
+    match skipped {
+        [] => String::new(),
+        _ => format!("\nNot used:\n{}", lines.collect::<String>()),
+    }
 }
 
 /// Where the attempts of a plan are taken to die; a real failure is answered by its own log.

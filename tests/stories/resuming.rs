@@ -186,8 +186,10 @@ fn a_run_may_begin_with_the_newest_checkpoint_of_another_by_its_name() {
 fn a_rung_that_changes_what_a_checkpoint_counts_says_so_where_there_are_checkpoints() {
     let place = Place::example();
     let counted = "a checkpoint counts batches, not samples";
-    let told = place.run(&["plan", "--set", "save_freq=5"]).ends(0);
+    let told = place
+        .run(&["plan", "--all", "--set", "save_freq=5"])
+        .ends(0);
     told.says(&[counted]);
-    let told = place.run(&["plan"]).ends(0);
+    let told = place.run(&["plan", "--all"]).ends(0);
     assert!(!told.out.contains(counted), "{}", told.out);
 }

@@ -160,7 +160,12 @@ fn the_allocators_variable_is_spelled_for_the_version_and_clashes_are_refused() 
 fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
     let place = Place::example_named("swarm");
     let ladder = |more: &[&str]| {
-        let mut words = vec!["plan", "--set", "model.path=Qwen/Qwen2.5-1.5B-Instruct"];
+        let mut words = vec![
+            "plan",
+            "--all",
+            "--set",
+            "model.path=Qwen/Qwen2.5-1.5B-Instruct",
+        ];
         words.extend(more);
         place.run(&words).ends(0).out
     };
@@ -342,7 +347,7 @@ fn no_key_is_added_to_a_configuration_whose_class_would_refuse_it() {
         "",
     );
     place.write(FILE, &file);
-    let plan = place.run(&["plan"]).ends(0).out;
+    let plan = place.run(&["plan", "--all"]).ends(0).out;
     assert!(!plan.contains("shorter-answers  halve"), "{plan}");
     assert!(plan.contains("trainer_bf16  false -> true"), "{plan}");
 }

@@ -6,8 +6,8 @@ use super::change::TextEdit;
 use super::traced::Span;
 use super::walk::{Reading, SCRIPT, SELF};
 
-/// Interpreters that understand the lines that are put into a script.
-const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+/// Shells, which understand the lines that are put into a script.
+pub(super) const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
 /// Whether a script is one of a shell, by its first line.
 #[must_use]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::preface::SHELLS;
 use super::resources::{GPU_OPTIONS, asked};
 use super::sbatch::{directives, long_option, wins};
 use super::walk::{Arg, Reading};
@@ -28,8 +29,6 @@ const STEP_OPTIONS: [&str; 8] = [
     "relative",
     "het-group",
 ];
-/// Shells, whose `-c` is no option of srun.
-const SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
 /// The variables that Slurm sets in a job to what it asks for (sbatch 25.05, "Output environment variables"), where
 /// that is a number.
@@ -63,6 +62,7 @@ pub(super) fn step_of_its_own(launchers: &[Arg]) -> bool {
         long.is_some_and(|l| GPU_OPTIONS.contains(&l) || STEP_OPTIONS.contains(&l))
             || long.is_none() && short.is_some_and(|s| "NncwrxG".contains(s))
     };
+    // A shell's `-c` is no option of srun.
     let code =
         |at: usize| words[at] == "-c" && SHELLS.contains(&words[at.saturating_sub(1)].as_str());
     let mut all = words.iter().enumerate();

@@ -240,7 +240,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let Some(knob) = preset.with_role(role).next() else {
             continue;
         };
-        let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
+        let given = layer.gives(&knob.name);
         if let (false, Ok(value)) = (given, knob.kind.parse(&value)) {
             let origin = origin(sources, Some(span));
             layer.set(&knob.name, value, origin);
@@ -248,7 +248,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
     }
     of_code(preset, adoption, &mut layer);
     for knob in adoption.stack.iter().flat_map(|s| &s.knobs) {
-        let given = layer.settings.contains_key(&knob.name) || layer.pins.contains_key(&knob.name);
+        let given = layer.gives(&knob.name);
         let there = preset.knobs.iter().any(|k| k.name == knob.name);
         if let (false, true, Some(path)) = (given, there, adoption.hidden(knob)) {
             let text = format!("{path} may set it, but was not read");
@@ -296,10 +296,11 @@ fn of_code(preset: &Preset, adoption: &Adoption<'_>, layer: &mut Layer) {
     };
     let program = call.program.as_deref().unwrap_or("the program");
     for name in stack.recognise.code.keys() {
-        let given = layer.settings.contains_key(name) || layer.pins.contains_key(name);
-        let (false, Some(knob), Some((text, place))) =
-            (given, preset.knob(name), stack.of_code(call, name))
-        else {
+        let (false, Some(knob), Some((text, place))) = (
+            layer.gives(name),
+            preset.knob(name),
+            stack.of_code(call, name),
+        ) else {
             continue;
         };
         let origin = match place {

@@ -94,6 +94,12 @@ impl Layer {
         pins.filter(|knob| !self.settings.contains_key(*knob))
     }
 
+    /// Whether it says anything of a knob.
+    #[must_use]
+    pub fn gives(&self, knob: &str) -> bool {
+        self.settings.contains_key(knob) || self.pins.contains_key(knob)
+    }
+
     /// Whether a value of the program's own is one that the preset has no place for, so that nobody moves it.
     #[must_use]
     pub fn is_beyond(&self, knob: &str) -> bool {

@@ -34,8 +34,7 @@ const OPTIONS: [(&str, ConfigOption); 8] = [
 ];
 
 impl Walker<'_> {
-    /// The files of settings that words name, in their order; and those of which nothing is known, the program's first. The
-    /// first `launchers` words are those of what starts the program.
+    /// The files of settings that words name, in their order; and those of which nothing is known. The first `launchers` words are those of what starts the program.
     pub(super) fn settings(
         &mut self,
         words: &[Arg],
@@ -91,7 +90,6 @@ impl Walker<'_> {
                 }
             }
         }
-        unread.sort_by_key(|file| file.reader == SettingsReader::Launcher);
         (found, unread)
     }
 

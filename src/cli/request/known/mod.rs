@@ -27,7 +27,7 @@ use oomctl_memory::{
 
 pub use bare::filled;
 pub use complete::{ENVIRONMENT, complete, model_knob};
-pub use told::{gpu_unknown, sources, why_unknown};
+pub use told::{gpu_sizes, gpu_unknown, sources, why_unknown};
 
 /// A model that is known.
 pub struct KnownModel {

@@ -33,21 +33,33 @@ pub fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>)
     if !asked || !recipe.value(GPU_MEMORY).is_null() {
         return None;
     }
-    let knob = preset.with_role(Role::GpuType).next();
-    let named = knob.map(|k| recipe.value(&k.name)).filter(|v| !v.is_null());
-    let Some(named) = named else {
+    let Some((named, sizes)) = gpu_sizes(request, recipe, known) else {
         return Some(format!(
             "add --set {GPU_MEMORY}=80GiB, or --set gpu_type=H100"
         ));
     };
-    Some(match known.gpu(&named.to_string()) {
-        Ok(Some((Capacity::Several(sizes), _))) => {
-            let example = sizes.first().map_or("80GiB", String::as_str);
+    Some(match sizes.first() {
+        Some(example) => {
             let sizes = sizes.join(" or ");
             format!("{named} has {sizes}; add --set {GPU_MEMORY}={example}")
         }
-        _ => format!("no table has the GPU type {named}; add --set {GPU_MEMORY}=80GiB"),
+        None => format!("no table has the GPU type {named}; add --set {GPU_MEMORY}=80GiB"),
     })
+}
+
+/// The type of GPU that is named, with its sizes where it has several.
+pub fn gpu_sizes(
+    request: &Request,
+    recipe: &Recipe,
+    known: &LookupTables<'_>,
+) -> Option<(String, Vec<String>)> {
+    let knob = request.preset().with_role(Role::GpuType).next()?;
+    let named = Some(recipe.value(&knob.name)).filter(|v| !v.is_null())?;
+    let sizes = match known.gpu(&named.to_string()) {
+        Ok(Some((Capacity::Several(sizes), _))) => sizes,
+        _ => Vec::new(),
+    };
+    Some((named.to_string(), sizes))
 }
 
 /// Why a job cannot be estimated: the file that describes its model is at fault, or nobody knows the model, or a value is
