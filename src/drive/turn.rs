@@ -97,13 +97,13 @@ fn perform_one(
     let event = match action {
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
-            let task = handle.task.as_ref().filter(|_| *attempt == 1);
+            let task = handle.task.as_ref().and_then(|t| t.token(*attempt));
             let prepared = prepare::prepare(
                 &handle.run,
                 &handle.folder,
                 scheduler.name(),
                 *attempt,
-                task,
+                task.as_ref(),
                 observer,
             )?;
             Event::Attempt(*attempt, prepared)
