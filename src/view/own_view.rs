@@ -22,8 +22,7 @@ use oomctl_scripts::Adoption;
 const MOST_REASONS: usize = 6;
 
 /// What to do with a program of one's own.
-const OPTIONS_ONLY: &str = "\
-oomctl changes options in the script, such as `--batch_size 8`.
+const OPTIONS_ONLY: &str = "oomctl changes options in the script, such as `--batch_size 8`.
 Let your program read its batch from one.
 ";
 
@@ -76,10 +75,8 @@ pub struct ScriptView {
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
-    /// The command that measures it without a GPU, where that works.
     #[serde(skip)]
     measure: Option<String>,
-    /// Whether there is a memory model for the framework.
     #[serde(skip)]
     modelled: bool,
 }

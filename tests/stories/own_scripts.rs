@@ -707,7 +707,7 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
         plan.says(&[
             "recognised as torchrun",
             "8 -> 4",
-            "the effective batch stays what it was",
+            "the effective batch stays the same",
         ]);
     }
     place.write(
@@ -715,7 +715,7 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
         "#!/bin/bash\ntorchrun train.py --batch_size 8\n",
     );
     let plan = place.run(&["plan", "--all", "plain.slurm"]).ends(0);
-    plan.says(&["the effective batch is halved too\n"]);
+    plan.says(&["this also halves the effective batch\n"]);
 }
 
 /// Spellings that the frameworks take, and of which the presets list others: a remark, and the ladder is there.
