@@ -88,7 +88,7 @@ impl PlanAfterView {
         let rests_on = self
             .rests_on
             .iter()
-            .map(|what| format!("rests on   {what}"));
+            .map(|what| format!("based on   {what}"));
         for line in course(&self.incident)
             .into_iter()
             .chain(bugs(&self.incident))

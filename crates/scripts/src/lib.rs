@@ -18,6 +18,7 @@ mod host_memory;
 pub mod hydra;
 mod knobs;
 mod launchers;
+mod own_options;
 mod patched;
 mod placed;
 mod preface;
