@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::rung_view::{MemoryForecast, before, first_fit, not_used, reasons, where_fullest};
 use super::script_parts::{
-    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
+    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchangeable,
+    unchanged,
 };
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
@@ -152,19 +153,7 @@ impl ScriptView {
             );
         }
         out += &self.values.gaps();
-        for (fixed, why) in [
-            (false, "the script computes it (--all says where)"),
-            (
-                true,
-                "the code fixes it (--all says where). Read it from an option, and oomctl can change it",
-            ),
-        ] {
-            let knobs = self.computed.iter().filter(|c| c.fixed == fixed);
-            let knobs: Vec<&str> = knobs.map(|c| c.knob.as_str()).collect();
-            if !knobs.is_empty() {
-                let _ = writeln!(out, "no rung changes {}: {why}", knobs.join(", "));
-            }
-        }
+        out += &unchangeable(&self.computed, &self.values);
         self.doubts(&mut out);
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
@@ -309,7 +298,9 @@ impl ScriptView {
                 now.now()
             ),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!("memory unknown. To estimate it, add before SCRIPT:{open}")
+                format!(
+                    "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate SCRIPT` explains each):{open}"
+                )
             }
             None => {
                 let why = match &self.preset {

@@ -1,10 +1,12 @@
 //! What the view of a script of the user's own is made of.
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::RungForecast;
-use super::script_values::place;
+use super::script_values::{ScriptValues, place};
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
@@ -137,6 +139,26 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
         })
     });
     computed.collect()
+}
+
+/// The values that no rung changes, each with its place, in a line for each reason.
+pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
+    let mut out = String::new();
+    let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
+    for (fixed, why) in [
+        (false, "the script computes it"),
+        (
+            true,
+            "the code fixes it. Read it from an option, and oomctl can change it",
+        ),
+    ] {
+        let knobs = computed.iter().filter(|c| c.fixed == fixed);
+        let knobs: Vec<String> = knobs.map(at).collect();
+        if !knobs.is_empty() {
+            let _ = writeln!(out, "no rung changes {}: {why}", knobs.join(", "));
+        }
+    }
+    out
 }
 
 impl UnchangedRetry {

@@ -29,7 +29,10 @@ pub fn estimated(
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
-    let open: String = unread.iter().map(|u| format!("\n{}", u.line())).collect();
+    let open = unread
+        .iter()
+        .map(|u| format!("\n{}\n      {}", u.line(), u.doc));
+    let open: String = open.collect();
     let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
     Err(CommandFailure::configuration(what))
 }
