@@ -38,7 +38,8 @@ const NOT_TAKEN: [&str; 7] = [
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
+    "--json",
     "--set",
     "--all",
     "--measure",
