@@ -29,6 +29,7 @@ pub mod program;
 pub mod sampler;
 mod sandbox;
 pub mod scheduler;
+pub mod scratch;
 pub mod snapshots;
 pub mod uptime;
 pub mod window;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
 use super::sandbox::{Sandbox, Sandboxed, works};
+use super::scratch::ScratchFolder;
 use crate::core::measure::{PhantomEnd, PhantomRecord};
 use oomctl_base::job::ExitStatus;
 use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER};
@@ -81,9 +82,7 @@ pub struct PhantomRan {
 /// # Errors
 /// When the folder cannot be written, or the program cannot be started: `NotFound` where there is no such program.
 pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<PhantomRan> {
-    let folder = tempfile::Builder::new()
-        .prefix("oomctl-measure-")
-        .tempdir()?;
+    let folder = ScratchFolder::new("measure")?;
     prepare(folder.path())?;
     let wish = Sandboxed {
         command: &asked.program.command,

@@ -4,8 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use crate::cli::args::Configuration;
 use crate::cli::script::{self, Read, Shelves};
 use crate::cli::session::Session;
@@ -17,6 +15,7 @@ use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::files::{Access, write_atomic};
 use crate::io::phantom::PhantomProgram;
+use crate::io::scratch::ScratchFolder;
 use crate::view::CommandFailure;
 use oomctl_base::units::Bytes;
 use oomctl_base::{Role, Value};
@@ -42,7 +41,7 @@ pub struct JobMeasure {
     /// Their memory, where it is given.
     pub gpu_memory: Option<Bytes>,
     /// Rendered files lie here while it runs.
-    _rendered: Option<TempDir>,
+    _rendered: Option<ScratchFolder>,
 }
 
 impl JobMeasure {
@@ -177,13 +176,11 @@ fn render(
     request: &Request,
     rungs: &[Layer],
     shelves: &Shelves,
-) -> Result<(Read, TempDir), CommandFailure> {
+) -> Result<(Read, ScratchFolder), CommandFailure> {
     let unwritten = |e: &dyn std::fmt::Display| {
         CommandFailure::refused(format!("cannot write the rendered files: {e}"))
     };
-    let folder = tempfile::Builder::new()
-        .prefix("oomctl-rendered-")
-        .tempdir();
+    let folder = ScratchFolder::new("rendered");
     let folder = folder.map_err(|e| unwritten(&e))?;
     let inputs = request.inputs();
     let dir = folder.path().display().to_string();
