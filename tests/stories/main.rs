@@ -19,6 +19,7 @@ mod diagnosis;
 mod differential;
 mod dimensions;
 mod doctor;
+mod efficiency;
 mod endings;
 mod environment;
 mod errors;

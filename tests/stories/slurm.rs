@@ -64,6 +64,17 @@ flock -u 9
 echo $first
 "#;
 
+/// `used` holds the TRES of each job's batch step, as accounting has them once it has heard of the step.
+const SACCT: &str = r#"
+for job in $F/jobs/*/state; do
+  [ -e "$job" ] || continue
+  d=${job%/state}; id=${d##*/}
+  submit=$(<$d/submit)
+  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$submit|$submit|$((submit + 10))|n1|None|cpu=4,mem=800M,node=1|||$(<$d/name)"
+  [ ! -e $F/used ] || echo "$id.batch|$id.batch|COMPLETED|0:0||$submit|$submit|$((submit + 10))|n1|||$(<$F/used)||batch"
+done
+"#;
+
 const SQUEUE: &str = r#"
 [ ! -e $F/down ] || { cat $F/down >&2; exit 1; }
 for job in $F/jobs/*/state; do
@@ -88,14 +99,6 @@ echo "   SubmitTime=$(<$d/submit) EligibleTime=$(<$d/submit)"
 echo "   StartTime=$(<$d/submit) EndTime=$(<$d/submit) Deadline=N/A"
 echo "   NodeList=n1"
 echo "   BatchHost=n1"
-"#;
-
-const SACCT: &str = r#"
-for job in $F/jobs/*/state; do
-  [ -e "$job" ] || continue
-  d=${job%/state}; id=${d##*/}
-  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None||$(<$d/name)"
-done
 "#;
 
 const SCANCEL: &str = r#"

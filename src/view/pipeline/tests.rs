@@ -44,6 +44,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         foreseen: None,
         links: Vec::new(),
         measured: None,
+        host: None,
         headline: incident.as_ref().map(|_| "GPU 0: out of memory".to_owned()),
         incident,
         rungs: Vec::new(),

@@ -15,7 +15,9 @@ use super::figures::{duration, gpu_hours};
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
+use oomctl_base::job::HostUse;
 use oomctl_base::units::Bytes;
+use oomctl_diagnose::Class;
 
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
 const LITTLE: f64 = 0.4;
@@ -48,6 +50,12 @@ pub enum Column {
     Capacity,
     /// Share of the two
     Memory,
+    /// Mean share of time in which its GPUs computed
+    GpuUtilization,
+    /// Share of its host memory at the peak, as the scheduler's accounting says
+    HostMemory,
+    /// Share of its CPU time
+    Cpu,
     /// How far training had come
     Step,
     /// Nodes
@@ -94,6 +102,9 @@ impl Column {
                 | Self::Peak
                 | Self::Capacity
                 | Self::Memory
+                | Self::GpuUtilization
+                | Self::HostMemory
+                | Self::Cpu
                 | Self::Step
         )
     }
@@ -113,11 +124,13 @@ pub struct HistoryRow {
     /// Number of the attempt.
     pub attempt: u32,
     job: Option<String>,
-    state: Option<String>,
+    /// State of its job.
+    pub state: Option<String>,
     /// How the run ended, on its last attempt.
     pub outcome: Option<&'static str>,
     cause: Option<String>,
-    class: Option<&'static str>,
+    /// Its class.
+    pub class: Option<&'static str>,
     headline: Option<String>,
     elapsed_s: Option<i64>,
     gpus: u64,
@@ -128,7 +141,13 @@ pub struct HistoryRow {
     peak_bytes: Option<u64>,
     capacity_bytes: Option<u64>,
     /// Share of the capacity that was used at the peak.
-    memory: Option<f64>,
+    pub memory: Option<f64>,
+    /// Mean share of time in which its GPUs computed.
+    pub gpu_utilization: Option<f64>,
+    /// Share of its host memory that was used at the peak.
+    pub host_memory: Option<f64>,
+    /// Share of its CPU time that was used.
+    pub cpu: Option<f64>,
     step: Option<u64>,
     nodes: Vec<String>,
     /// When it was written down.
@@ -162,6 +181,8 @@ impl HistoryRow {
         let status = attempt.status.as_ref();
         let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
         let fullest = attempt.measured.fullest();
+        let host = status.and_then(|s| s.host.as_deref());
+        let busy = attempt.measured.utilization_percent();
         Self {
             run: history.run.clone(),
             attempt: attempt.number,
@@ -178,6 +199,9 @@ impl HistoryRow {
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
             memory: fullest.and_then(GpuPeak::share),
+            gpu_utilization: busy.map(|percent| f64::from(percent) / 100.0),
+            host_memory: host.and_then(HostUse::memory_share),
+            cpu: host.and_then(HostUse::cpu_share),
             step: attempt.progress.as_ref().map(|p| p.step),
             nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
             submitted: attempt.intended_at,
@@ -196,6 +220,11 @@ impl HistoryRow {
             ("class", text(self.class)),
             ("cause", text(self.cause.as_deref())),
         ]
+    }
+
+    /// Did memory run out, of whatever kind?
+    pub fn is_out_of_memory(&self) -> bool {
+        self.class.is_some_and(|c| c != Class::NotOom.word())
     }
 
     /// Did the job or the run end so? Everything does where nothing is asked.
@@ -221,6 +250,10 @@ impl HistoryRow {
 
     fn field(&self, column: Column) -> String {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
+        let percent = |share: Option<f64>| {
+            let share = share.map(|share| format!("{:.0}%", share * 100.0));
+            share.unwrap_or_default()
+        };
         let gib = |bytes: Option<u64>| {
             bytes
                 .map(|b| format!("{:.1}", Bytes(b).gib()))
@@ -238,10 +271,10 @@ impl HistoryRow {
             Column::GpuHours => format!("{:.2}", self.gpu_hours),
             Column::Peak => gib(self.peak_bytes),
             Column::Capacity => gib(self.capacity_bytes),
-            Column::Memory => self
-                .memory
-                .map(|m| format!("{:.0}%", m * 100.0))
-                .unwrap_or_default(),
+            Column::Memory => percent(self.memory),
+            Column::GpuUtilization => percent(self.gpu_utilization),
+            Column::HostMemory => percent(self.host_memory),
+            Column::Cpu => percent(self.cpu),
             Column::Step => self.step.map(|s| s.to_string()).unwrap_or_default(),
             Column::Nodes => self.nodes.join(","),
             Column::Submitted => self.submitted.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

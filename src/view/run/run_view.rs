@@ -22,7 +22,7 @@ use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
 use crate::core::measure::Measured;
 use oomctl_base::Effect;
-use oomctl_base::job::Stage;
+use oomctl_base::job::{HostUse, Stage};
 use oomctl_diagnose::{Evidence, Incident, Link, Progress, sanitize};
 
 /// Characters of a line of evidence that are shown.
@@ -94,6 +94,8 @@ pub struct AttemptView {
     pub links: Vec<Link>,
     /// What it was measured to need.
     pub measured: Option<Measured>,
+    /// What it used of its nodes, as the scheduler's accounting says.
+    pub host: Option<HostUse>,
     /// Why it ended, in one line.
     pub headline: Option<String>,
     /// Why it ended.
@@ -182,6 +184,7 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         foreseen: a.foreseen.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
+        host: status.and_then(|s| s.host.as_deref().copied()),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
         rungs: steps.iter().map(|s| s.rung.clone()).collect(),
@@ -325,7 +328,8 @@ impl AttemptView {
         }
         out.push('\n');
         let measured = self.measured.as_ref().filter(|_| self.ended.is_some());
-        if let Some(used) = measured.and_then(measured::efficiency) {
+        let host = self.host.as_ref().filter(|_| self.ended.is_some());
+        if let Some(used) = measured::efficiency(measured, host) {
             let _ = writeln!(out, "      used {used}");
         }
         let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
