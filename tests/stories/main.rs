@@ -45,6 +45,7 @@ mod local_jobs;
 #[path = "../repository/documents/messages.rs"]
 mod messages;
 mod misread;
+mod nodes;
 mod notices;
 #[path = "../nvml/mod.rs"]
 mod nvml;

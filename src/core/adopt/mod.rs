@@ -30,8 +30,8 @@ pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use job::{
-    Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, resources,
-    task, workdir,
+    Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, names_nodes,
+    resources, task, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};
