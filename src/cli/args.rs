@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::core::adopt::is_array;
 use crate::core::ladder::Policy;
 use crate::io::scheduler::slurm::bad_option;
 
@@ -108,10 +109,36 @@ pub enum Backend {
     Local,
 }
 
-/// An option that sbatch may be given beside ours.
+/// An option that sbatch may be given beside ours. A script of the user's own may be an array.
 pub fn sbatch_option(option: &str) -> Result<String, String> {
-    match bad_option(option) {
+    match bad_option(option).filter(|_| !is_array(option)) {
         None => Ok(option.to_owned()),
         Some((reason, hint)) => Err(format!("{reason}: {hint}")),
     }
+}
+
+/// How something is submitted.
+#[derive(Debug, clap::Args)]
+pub struct SubmitOptions {
+    /// Measure on phantom GPUs first, take rungs until it fits there
+    #[arg(long)]
+    pub measure: bool,
+    /// Show what would be submitted, and submit nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Option for sbatch (repeatable): --sbatch=--qos=high
+    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
+    pub sbatch: Vec<String>,
+    /// Attempts in all, the first included
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempts: Option<u32>,
+    /// Begin with a checkpoint: its folder, or the newest of a run
+    #[arg(long, value_name = "FOLDER|RUN", hide_short_help = true)]
+    pub resume_from: Option<PathBuf>,
+    /// Do not ask before a script of your own is submitted
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Print one JSON document
+    #[arg(short, long)]
+    pub json: bool,
 }

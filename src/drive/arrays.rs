@@ -1,6 +1,7 @@
-//! Runs whose first attempts are tasks of one job array: one submission for all of them, and an answer for each.
+//! Runs whose attempts are tasks of a job array: one submission for all that ask for the same, and an answer for each.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
@@ -8,10 +9,12 @@ use super::DriveError;
 use super::handle::Handle;
 use super::notice::{Notice, Observer};
 use super::perform::{SCRIPT_MAX, answered, submission};
-use super::record::{Array, SweepRecord};
+use super::record::{Array, SweepRecord, TaskPlace};
 use super::supervisor::Supervisor;
+use super::turn::tell;
+use crate::core::adopt::is_array;
 use crate::core::engine::{Action, Event, RunPhase, due};
-use crate::core::render::{directives, dispatcher};
+use crate::core::render::dispatcher;
 use crate::core::sweep::indices;
 use crate::io::files::{Access, link, make_private_dir, read_text, write_atomic};
 use crate::io::scheduler::{ArrayTasks, JobSubmission, SubmitAnswer};
@@ -23,6 +26,20 @@ struct ArrayTask {
     run: String,
     attempt: u32,
     submission: JobSubmission,
+    /// The script of the array that would have it as a task.
+    dispatcher: String,
+}
+
+impl ArrayTask {
+    /// Can both be tasks of one array?
+    fn is_like(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.submission, &other.submission);
+        self.dispatcher == other.dispatcher
+            && ours.stderr.file_name() == theirs.stderr.file_name()
+            && ours.options == theirs.options
+            && ours.arguments == theirs.arguments
+            && ours.environment == theirs.environment
+    }
 }
 
 impl Supervisor {
@@ -32,70 +49,104 @@ impl Supervisor {
             return;
         };
         for (number, array) in (1..).zip(&record.arrays) {
-            for (index, run) in (0..).zip(&array.runs) {
+            let tasks = array.tasks();
+            for (index, run) in &tasks {
                 if let Some(handle) = self.runs.get_mut(run) {
-                    handle.task = Some(array.token.task(index));
+                    handle.task = Some(TaskPlace {
+                        array: array.token.clone(),
+                        index: *index,
+                        always: !array.indices.is_empty(),
+                    });
                 }
             }
             self.arrays.push(Array {
                 sweep: record.sweep.clone(),
                 folder: folder.join(format!("array-{number}")),
                 token: array.token.clone(),
-                runs: array.runs.clone(),
+                tasks,
                 at_once: array.at_once,
             });
         }
     }
 
-    /// Submits the arrays whose tasks are all prepared.
+    /// Submits the arrays whose tasks are all prepared, each attempt by itself: tasks that ask for the same in one.
     pub(super) fn submit_arrays(&mut self, observer: &mut dyn Observer) {
         let arrays = std::mem::take(&mut self.arrays);
         for array in &arrays {
-            let now = self.now();
-            if !self.is_ready(array, now) {
-                continue;
-            }
-            let tasks = self.tasks(array, observer);
-            if tasks.is_empty() {
-                continue;
-            }
-            let submission = array.submission(&tasks);
-            // The last thing before: writing the script took its time.
-            if !self.are_ours(&tasks, observer) {
-                continue;
-            }
-            let answer = match submission {
-                Ok(submission) => self.hands.scheduler.submit(&submission, now),
-                Err(error) => {
-                    let what = format!("the array of sweep {}: {error}", array.sweep);
-                    observer.notice(&Notice::Trouble {
-                        run: None,
-                        what: &what,
-                    });
-                    SubmitAnswer::Refused {
-                        reason: what,
-                        hint: None,
-                        passing: false,
-                    }
+            for attempt in self.ready(array) {
+                let mut tasks = self.tasks(array, attempt, observer);
+                while !tasks.is_empty() {
+                    let first = tasks.swap_remove(0);
+                    let (mut alike, others) = tasks.into_iter().partition(|t| t.is_like(&first));
+                    tasks = others;
+                    alike.push(first);
+                    alike.sort_by_key(|t: &ArrayTask| t.index);
+                    self.submit_alike(array, attempt, &alike, observer);
                 }
-            };
-            let now = self.now();
-            for task in &tasks {
-                self.hand_in(&task.run, &of_array(task, &answer, now), now, observer);
             }
         }
         self.arrays = arrays;
     }
 
-    /// Is there something of the array to submit, and nothing whose fate is not known? While one task is
+    /// Submits tasks that ask for the same.
+    fn submit_alike(
+        &mut self,
+        array: &Array,
+        attempt: u32,
+        tasks: &[ArrayTask],
+        observer: &mut dyn Observer,
+    ) {
+        let submission = array.submission(attempt, tasks);
+        // The last thing before: writing the script took its time.
+        if !self.are_ours(tasks, observer) {
+            return;
+        }
+        let now = self.now();
+        let answer = match submission {
+            Ok(submission) => self.hands.scheduler.submit(&submission, now),
+            Err(error) => {
+                let what = format!("the array of {}: {error}", array.sweep);
+                observer.notice(&Notice::Trouble {
+                    run: None,
+                    what: &what,
+                });
+                SubmitAnswer::Refused {
+                    reason: what,
+                    hint: None,
+                    passing: false,
+                }
+            }
+        };
+        let now = self.now();
+        for task in tasks {
+            let event = of_array(task, &answer, now);
+            self.hand_in(&task.run, &event, now, observer);
+            if let Some(handle) = self.runs.get(&task.run) {
+                let hands = &mut self.hands;
+                tell(
+                    handle,
+                    &event,
+                    hands.scheduler.as_mut(),
+                    &hands.clock,
+                    observer,
+                );
+            }
+        }
+    }
+
+    /// The attempts of which something is to be submitted, and nothing has a fate that is not known. While one task is
     /// looked for, the others are too: it is one answer that was lost.
-    fn is_ready(&self, array: &Array, now: Timestamp) -> bool {
+    fn ready(&self, array: &Array) -> BTreeSet<u32> {
+        let now = self.now();
         let open = || {
-            let handles = array.runs.iter().filter_map(|name| self.runs.get(name));
+            let handles = array.tasks.iter().filter_map(|(_, run)| self.runs.get(run));
             handles.filter(|h| h.is_open() && h.is_task())
         };
-        let submits = |h: &Handle| due(&h.run, now).iter().any(is_submit);
-        open().any(submits) && !open().any(|h| h.run.phase() == RunPhase::Searching)
+        let number = |h: &Handle| h.run.history.attempt().map(|a| a.number);
+        let submits = |h: &&Handle| due(&h.run, now).iter().any(is_submit);
+        let ready: BTreeSet<u32> = open().filter(submits).filter_map(number).collect();
+        let searched = open().filter(|h| h.run.phase() == RunPhase::Searching);
+        &ready - &searched.filter_map(number).collect()
     }
 
     /// Is each run still ours? One that is not is set aside, and the others are submitted in the next turn.
@@ -113,11 +164,16 @@ impl Supervisor {
         all
     }
 
-    /// The tasks that are to be submitted.
-    fn tasks(&mut self, array: &Array, observer: &mut dyn Observer) -> Vec<ArrayTask> {
+    /// The tasks whose attempt of this number is to be submitted.
+    fn tasks(
+        &mut self,
+        array: &Array,
+        attempt: u32,
+        observer: &mut dyn Observer,
+    ) -> Vec<ArrayTask> {
         let now = self.now();
         let mut tasks = Vec::new();
-        for (index, name) in (0..).zip(&array.runs) {
+        for (index, name) in &array.tasks {
             let Some(handle) = self
                 .runs
                 .get_mut(name)
@@ -125,18 +181,17 @@ impl Supervisor {
             else {
                 continue;
             };
-            let Some(Action::Submit { attempt, token }) =
-                due(&handle.run, now).into_iter().find(is_submit)
-            else {
+            let submits = due(&handle.run, now).into_iter().find(is_submit);
+            let Some(Action::Submit { attempt: n, token }) = submits else {
                 continue;
             };
-            match of_task(handle, token) {
-                Ok(submission) => tasks.push(ArrayTask {
-                    index,
-                    run: name.clone(),
-                    attempt,
-                    submission,
-                }),
+            if n != attempt {
+                continue;
+            }
+            let made = of_task(handle, token)
+                .and_then(|submission| array.task(*index, name, attempt, submission));
+            match made {
+                Ok(task) => tasks.push(task),
                 Err(error) => super::supervisor::set_aside(handle, error, observer),
             }
         }
@@ -169,51 +224,71 @@ fn of_array(task: &ArrayTask, answer: &SubmitAnswer, now: Timestamp) -> Event {
 }
 
 impl Array {
-    /// Writes the script of the array and the links to its runs; what is handed to the scheduler.
-    fn submission(&self, tasks: &[ArrayTask]) -> Result<JobSubmission, DriveError> {
-        let unreadable = |why: String| DriveError::Unreadable {
+    /// Where the script of an attempt is, and a link for each task: tasks of earlier attempts may still wait for theirs.
+    fn folder(&self, attempt: u32) -> PathBuf {
+        match attempt {
+            1 => self.folder.clone(),
+            later => self.folder.with_extension(format!("attempt-{later}")),
+        }
+    }
+
+    fn unreadable(&self, why: &str) -> DriveError {
+        DriveError::Unreadable {
             path: self.folder.clone(),
-            why,
-        };
+            why: why.to_owned(),
+        }
+    }
+
+    /// A task with the script of the array that it can be in.
+    fn task(
+        &self,
+        index: u32,
+        run: &str,
+        attempt: u32,
+        mut submission: JobSubmission,
+    ) -> Result<ArrayTask, DriveError> {
+        submission.options.retain(|o| !is_array(o));
+        let text = read_text(&submission.script, SCRIPT_MAX)?;
+        let name = submission.script.file_name().unwrap_or_default();
+        let folder = self.folder(attempt).display().to_string();
+        let dispatcher = dispatcher(&self.sweep, &text, &folder, &name.to_string_lossy());
+        Ok(ArrayTask {
+            index,
+            run: run.to_owned(),
+            attempt,
+            submission,
+            dispatcher: dispatcher.map_err(|why| self.unreadable(&why))?,
+        })
+    }
+
+    /// Writes the script of the array and the links to its runs; what is handed to the scheduler.
+    fn submission(&self, attempt: u32, tasks: &[ArrayTask]) -> Result<JobSubmission, DriveError> {
         let Some(first) = tasks.first() else {
-            return Err(unreadable("there is no task to submit".to_owned()));
+            return Err(self.unreadable("there is no task to submit"));
         };
-        make_private_dir(&self.folder)?;
-        let mut asked: Option<String> = None;
+        let folder = self.folder(attempt);
+        make_private_dir(&folder)?;
         for task in tasks {
             let script = &task.submission.script;
-            let text = read_text(script, SCRIPT_MAX)?;
-            let asks = directives(&text).join("\n");
-            let same_name = script.file_name() == first.submission.script.file_name();
-            if *asked.get_or_insert_with(|| asks.clone()) != asks || !same_name {
-                let why = format!("{} requests something else than the others", task.run);
-                return Err(unreadable(why));
-            }
             let attempt = script.parent().unwrap_or(script);
-            link(attempt, &self.folder.join(task.index.to_string()))?;
+            link(attempt, &folder.join(task.index.to_string()))?;
         }
-        let asked = asked.unwrap_or_default();
-        let lines: Vec<&str> = asked.lines().collect();
-        let name = first.submission.script.file_name().unwrap_or_default();
-        let folder = self.folder.display().to_string();
-        let text = dispatcher(&self.sweep, &lines, &folder, &name.to_string_lossy());
-        let script = self.folder.join("array.sbatch");
-        let text = text.map_err(unreadable)?;
-        write_atomic(&script, text.as_bytes(), Access::PrivateScript)?;
+        let script = folder.join("array.sbatch");
+        write_atomic(&script, first.dispatcher.as_bytes(), Access::PrivateScript)?;
         let of = |path: &Path| {
             let name = path.file_name().unwrap_or_default();
-            self.folder.join(first.index.to_string()).join(name)
+            folder.join(first.index.to_string()).join(name)
         };
         let numbers: Vec<u32> = tasks.iter().map(|t| t.index).collect();
         Ok(JobSubmission {
             script,
-            token: self.token.clone(),
+            token: self.token.at_attempt(attempt),
             stdout: of(&first.submission.stdout),
             stderr: of(&first.submission.stderr),
             tasks: Some(ArrayTasks {
                 indices: indices(&numbers),
                 at_once: self.at_once,
-                folder: self.folder.clone(),
+                folder,
             }),
             ..first.submission.clone()
         })

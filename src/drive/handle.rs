@@ -15,7 +15,7 @@ use crate::core::request::Request;
 use crate::io::files::{io_error, link, replace};
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
-use oomctl_base::job::{JobId, Token};
+use oomctl_base::job::JobId;
 use oomctl_diagnose::Incident;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
@@ -34,8 +34,8 @@ pub struct Handle {
     pub(super) group: u64,
     /// Others of its sweep go first.
     pub(super) held: bool,
-    /// The token of its first attempt, where that is a task of a job array.
-    pub(super) task: Option<Token>,
+    /// Where attempts of it are tasks of a job array.
+    pub(super) task: Option<super::record::TaskPlace>,
     /// Why this process no longer works on the run, when it does not.
     pub(super) error: Option<DriveError>,
     pub(super) beat: Timestamp,
@@ -172,8 +172,8 @@ impl Handle {
 
     /// Is its present attempt a task of a job array that this process submits?
     pub(super) fn is_task(&self) -> bool {
-        let token = self.run.history.attempt().and_then(|a| a.token.as_ref());
-        self.task.is_some() && token == self.task.as_ref()
+        let task = self.run.history.attempt().zip(self.task.as_ref());
+        task.is_some_and(|(a, task)| a.token.is_some() && a.token == task.token(a.number))
     }
 
     /// Is there anything that may be done for it now?
@@ -357,7 +357,7 @@ impl Handle {
 #[must_use]
 pub fn log_paths(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
     if attempt.token.is_none() {
-        return attempt.logs.clone();
+        return attempt.own_logs();
     }
     vec![folder.stderr(attempt.number), folder.stdout(attempt.number)]
 }

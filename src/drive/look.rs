@@ -62,7 +62,10 @@ impl Handle {
         now: Timestamp,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
-        let Some(attempt) = self.run.history.attempt().map(|a| a.number) else {
+        // A log that cannot be named yet is not there.
+        let named = |a: &&Attempt| !a.has_unnamed_logs();
+        let attempt = self.run.history.attempt().filter(named);
+        let Some(attempt) = attempt.map(|a| a.number) else {
             return Ok(());
         };
         if self.logs.is_none() {

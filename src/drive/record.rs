@@ -33,8 +33,11 @@ pub struct SweepRecord {
 pub struct ArrayRecord {
     /// The name under which it can be found again.
     pub token: Token,
-    /// Its runs: the first attempt of each is the task with the run's number, from 0.
+    /// Its runs: the first attempt of each is the task with the run's number, from 0, where there are no indices.
     pub runs: Vec<String>,
+    /// The indices of the tasks, where it is an array of the user's own script: each attempt of a run keeps its index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indices: Vec<u32>,
     /// How many tasks may run at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<usize>,
@@ -49,8 +52,42 @@ impl ArrayRecord {
         Ok(Self {
             token: new_token(sweep, 1)?,
             runs,
+            indices: Vec::new(),
             at_once,
         })
+    }
+
+    /// The same array with the indices of its tasks.
+    #[must_use]
+    pub fn with_indices(self, indices: Vec<u32>) -> Self {
+        Self { indices, ..self }
+    }
+
+    /// Its runs by the indices of their tasks.
+    pub(super) fn tasks(&self) -> Vec<(u32, String)> {
+        let index = |at: usize| match self.indices.as_slice() {
+            [] => u32::try_from(at).ok(),
+            given => given.get(at).copied(),
+        };
+        let runs = self.runs.iter().enumerate();
+        runs.filter_map(|(at, run)| Some((index(at)?, run.clone())))
+            .collect()
+    }
+}
+
+/// Of which array attempts of a run are tasks.
+pub(super) struct TaskPlace {
+    pub(super) array: Token,
+    pub(super) index: u32,
+    /// All of them, not the first alone.
+    pub(super) always: bool,
+}
+
+impl TaskPlace {
+    /// The token of an attempt; `None` where that is a job of its own.
+    pub(super) fn token(&self, attempt: u32) -> Option<Token> {
+        let ours = self.always || attempt == 1;
+        ours.then(|| self.array.at_attempt(attempt).task(self.index))
     }
 }
 
@@ -125,6 +162,6 @@ pub(super) struct Array {
     pub(super) folder: PathBuf,
     pub(super) token: Token,
     /// The runs by the indices of their tasks.
-    pub(super) runs: Vec<String>,
+    pub(super) tasks: Vec<(u32, String)>,
     pub(super) at_once: Option<usize>,
 }

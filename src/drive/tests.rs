@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 mod simulation;
 
 use super::*;
+use crate::core::adopt::TaskList;
 use crate::core::engine::tests::{Toy, at};
 use crate::core::engine::{Event, Fact, Outcome, SweepGroup};
 use crate::core::exit::Exit;
@@ -72,8 +73,20 @@ impl Scheduler for Fake {
         if matches!(answer, Some(SubmitAnswer::Refused { .. })) {
             return answer.unwrap();
         }
-        let status = JobStatus::bare(id.clone(), JobState::Pending);
-        desk.jobs.push((submission.token.clone(), status));
+        let indices = submission
+            .tasks
+            .iter()
+            .flat_map(|t| TaskList::read(&t.indices));
+        let indices: Vec<u32> = indices.flat_map(|list| list.indices).collect();
+        let task = |i: &u32| (submission.token.task(*i), JobId(format!("{id}_{i}")));
+        let mut jobs: Vec<_> = indices.iter().map(task).collect();
+        if jobs.is_empty() {
+            jobs.push((submission.token.clone(), id.clone()));
+        }
+        for (token, id) in jobs {
+            desk.jobs
+                .push((token, JobStatus::bare(id, JobState::Pending)));
+        }
         answer.unwrap_or(SubmitAnswer::Accepted { id, cluster: None })
     }
 
@@ -352,7 +365,7 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let token = array.token.clone();
     let sweep_group = SweepGroup {
         runs,
-        at_once: None,
+        ..SweepGroup::default()
     };
     let record = SweepRecord::new("s", sweep_group, vec![array]);
     record.write(project.root.path()).unwrap();
@@ -383,6 +396,100 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     assert_eq!(ids[1], None);
     assert_eq!(ids[2], Some(("100_2".to_owned(), token.task(2))));
     assert_eq!(project.submissions(), 1);
+}
+
+/// An array of a user's script whose tasks all ran out of memory but the last, which runs on.
+fn array_of_a_script(project: &Project, at_once: Option<usize>) -> (Supervisor, Token) {
+    let names = ["a_3", "a_7", "a_9"];
+    let toys = names.map(|name| Toy {
+        name: name.to_owned(),
+        ..project.toy()
+    });
+    let handles = toys.map(|toy| project.create(toy));
+    let mut supervisor = project.supervisor(handles);
+    let runs: Vec<String> = names.map(str::to_owned).into();
+    let array = ArrayRecord::new("a", runs.clone(), at_once).unwrap();
+    let array = array.with_indices(vec![3, 7, 9]);
+    let token = array.token.clone();
+    let group = SweepGroup {
+        runs,
+        at_once,
+        is_array: true,
+    };
+    let record = SweepRecord::new("a", group, vec![array]);
+    supervisor.gather(project.root.path(), &record);
+    (supervisor, token)
+}
+
+fn runs_out_of_memory(project: &mut Project, supervisor: &mut Supervisor, jobs: &[usize]) {
+    for (job, run) in (0..).zip(["a_3", "a_7", "a_9"]) {
+        project.fake.set(job, JobState::Running);
+        if jobs.contains(&job) {
+            let log = project.folder(run).attempt(1).join("slurm.err");
+            fs::write(log, OOM).unwrap();
+        }
+    }
+    project.pass(supervisor, 20);
+    for job in jobs {
+        project.fake.set(*job, JobState::Failed);
+    }
+    project.pass(supervisor, 60);
+}
+
+#[test]
+fn tasks_of_a_users_array_that_need_the_same_go_back_in_one_array_under_their_indices() {
+    let mut project = Project::new();
+    let (mut supervisor, token) = array_of_a_script(&project, None);
+    project.pass(&mut supervisor, 2);
+    runs_out_of_memory(&mut project, &mut supervisor, &[0, 1]);
+    let asked: Vec<_> = project
+        .fake
+        .desk()
+        .submissions
+        .iter()
+        .map(|s| {
+            let tasks = s.tasks.as_ref().unwrap();
+            (
+                s.token.clone(),
+                tasks.indices.clone(),
+                tasks.folder.file_name().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let first = (token.clone(), "3,7,9".to_owned(), "array-1".into());
+    let again = (
+        token.at_attempt(2),
+        "3,7".to_owned(),
+        "array-1.attempt-2".into(),
+    );
+    assert_eq!(asked, [first, again]);
+    // Whoever takes the runs up again knows the tasks by the same tokens.
+    drop(supervisor);
+    let ids = ["a_3", "a_7"].map(|run| {
+        let toy = Toy {
+            name: run.to_owned(),
+            ..project.toy()
+        };
+        let attempts = project.open(toy).history().attempts.clone();
+        attempts[1].job.clone().map(|j| (j.id.0, j.token.unwrap()))
+    });
+    let task = |index| Some((format!("103_{index}"), token.at_attempt(2).task(index)));
+    assert_eq!(ids, [task(3), task(7)]);
+}
+
+#[test]
+fn what_is_submitted_again_of_a_users_array_waits_until_fewer_than_its_limit_are_left() {
+    let mut project = Project::new();
+    let (mut supervisor, _) = array_of_a_script(&project, Some(1));
+    project.pass(&mut supervisor, 2);
+    runs_out_of_memory(&mut project, &mut supervisor, &[0]);
+    assert_eq!(project.submissions(), 1, "two others are left");
+    project.fake.set(1, JobState::Completed);
+    project.pass(&mut supervisor, 60);
+    assert_eq!(project.submissions(), 1, "one is left");
+    project.fake.set(2, JobState::Completed);
+    project.pass(&mut supervisor, 60);
+    assert_eq!(project.submissions(), 2);
 }
 
 #[test]

@@ -100,13 +100,13 @@ fn perform_one(
             if let Some(warning) = handle.warned_of(now) {
                 handle.feed(&Event::Attempt(*attempt, warning), now, observer)?;
             }
-            let task = handle.task.as_ref().filter(|_| *attempt == 1);
+            let task = handle.task.as_ref().and_then(|t| t.token(*attempt));
             let prepared = prepare::prepare(
                 &handle.run,
                 &handle.folder,
                 scheduler.name(),
                 *attempt,
-                task,
+                task.as_ref(),
                 observer,
             )?;
             Event::Attempt(*attempt, prepared)

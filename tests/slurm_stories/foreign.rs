@@ -47,7 +47,7 @@ bash run_grpo.sh \"$1\"
     )
 }
 
-fn place(story: &str, further: &str) -> Option<Place> {
+pub fn place(story: &str, further: &str) -> Option<Place> {
     let place = Place::on(Cluster::Full, story)?;
     fs::create_dir_all(place.file("verl/trainer")).unwrap();
     fs::create_dir_all(place.file("out")).unwrap();
@@ -58,7 +58,7 @@ fn place(story: &str, further: &str) -> Option<Place> {
 }
 
 /// Plain sbatch, as the user calls it.
-fn sbatch(place: &Place, words: &[&str]) -> String {
+pub fn sbatch(place: &Place, words: &[&str]) -> String {
     let output = Command::new(program("sbatch"))
         .arg("--parsable")
         .args(words)
@@ -71,13 +71,13 @@ fn sbatch(place: &Place, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn state(place: &Place, id: &str) -> String {
+pub fn state(place: &Place, id: &str) -> String {
     let text = answer(&place.conf, "scontrol", &["-o", "show", "job", id]);
     let state = text.split(' ').find_map(|f| f.strip_prefix("JobState="));
     state.unwrap_or_default().to_owned()
 }
 
-fn ended(place: &Place, id: &str, wanted: &str) {
+pub fn ended(place: &Place, id: &str, wanted: &str) {
     wait_for(&format!("job {id} is {wanted}"), || {
         (state(place, id) == wanted).then_some(())
     });

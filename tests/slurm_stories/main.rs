@@ -10,6 +10,7 @@
     reason = "tests touch files, processes and the clock"
 )]
 
+mod arrays;
 mod backend;
 mod cluster;
 mod crashes;

@@ -52,6 +52,7 @@ mod nvml;
 mod one_machine;
 mod output;
 mod over_time;
+mod own_arrays;
 mod own_scripts;
 mod peers;
 mod permission;

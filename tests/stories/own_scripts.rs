@@ -253,7 +253,12 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
         .call("submit --yes --dataset diamonds-seed0 job.slurm")
         .ends(2)
         .says(&["--dataset before SCRIPT is for templates"]);
-    for directive in ["--wait", "--array=0-9", "--test-only"] {
+    for (directive, says) in [
+        ("--wait", "--wait"),
+        ("--array=0-9", "Slurm is not available here"),
+        ("--test-only", "--test-only"),
+        ("hetjob", "is several jobs with requests of their own"),
+    ] {
         place.write(
             "odd.slurm",
             &format!("#!/bin/bash\n#SBATCH {directive}\ntrue\n"),
@@ -261,7 +266,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
         place
             .run(&["submit", "--yes", "odd.slurm"])
             .ends(2)
-            .says(&[directive, "hint:"]);
+            .says(&[says, "hint:"]);
     }
     assert!(!place.root.join(".oomctl/runs").exists());
 }

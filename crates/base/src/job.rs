@@ -38,6 +38,19 @@ impl Token {
         Self(format!("{}_{index}", self.0))
     }
 
+    /// The token of the array in which tasks of this one go at a later attempt.
+    #[must_use]
+    pub fn at_attempt(&self, attempt: u32) -> Self {
+        let parts = self.0.rsplit_once('-').and_then(|(before, random)| {
+            let (run, _) = before.rsplit_once('-')?;
+            Some((run, random))
+        });
+        Self(parts.map_or_else(
+            || self.0.clone(),
+            |(run, random)| format!("{run}-{attempt}-{random}"),
+        ))
+    }
+
     /// For the token of a task of an array, that of the array, and the task's index.
     #[must_use]
     pub fn array(&self) -> Option<(Self, u32)> {
@@ -293,6 +306,9 @@ impl HostUse {
 pub struct JobStatus {
     /// The job's id.
     pub id: JobId,
+    /// The number of its own that a task of an array gets when it starts (`%j` in the names of logs).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
     /// State.
     pub state: JobState,
     /// Slurm's pending or end reason, as printed (`Resources`, `QOSMaxGRESPerUser`, …).
@@ -346,6 +362,7 @@ impl JobStatus {
     pub fn bare(id: JobId, state: JobState) -> Self {
         Self {
             id,
+            number: None,
             state,
             reason: None,
             exit: None,
@@ -409,7 +426,8 @@ mod tests {
         ) {
             let token = Token(format!("oomctl-{run}-{attempt}-{random}"));
             prop_assert_eq!(token.array(), None);
-            prop_assert_eq!(token.task(index).array(), Some((token, index)));
+            prop_assert_eq!(token.task(index).array(), Some((token.clone(), index)));
+            prop_assert_eq!(token.at_attempt(attempt + 1).at_attempt(attempt), token);
         }
     }
 }

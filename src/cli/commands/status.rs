@@ -5,7 +5,7 @@ use crate::cli::runs::Stored;
 use crate::cli::runs::present::{ask, ask_host_use};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::view::row::{RunField, list};
+use crate::view::row::{RunField, list, totals};
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{CommandFailure, print};
 
@@ -106,6 +106,9 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         _ if rows.is_empty() && !names.is_empty() => {}
         (_, []) => print::prose(&list(&rows, fields, !args.noheader))?,
         _ => print::data(&list(&rows, fields, !args.noheader))?,
+    }
+    if !args.runs.is_empty() && args.format.is_empty() {
+        print::data(&totals(&rows))?;
     }
     if let Some(text) = in_full {
         print::prose(&format!("\n{text}"))?;

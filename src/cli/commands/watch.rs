@@ -4,7 +4,7 @@ use crate::cli::measure;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
-use crate::cli::{script, watch, watch_chain};
+use crate::cli::{script, sweep, watch, watch_chain};
 use crate::core::exit::Exit;
 use crate::core::request::Stacks;
 use crate::drive::{Silent, Supervisor, Until};
@@ -52,7 +52,9 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
         false => Takeover::IfDead,
     };
     let (mut stacks, mut supervisor) = (Stacks::new(), None::<(String, Supervisor)>);
-    let wanted = session.runs.or_newest(&args.runs)?;
+    let wanted = session.runs.or_newest(&args.runs)?.into_iter();
+    let wanted = wanted.map(|wanted| sweep::take_array(&session, wanted, &args.job));
+    let wanted = wanted.collect::<Result<Vec<String>, CommandFailure>>()?;
     let (names, sweeps) = session.runs.expand(&wanted)?;
     allow_open(names.len() as u64);
     for wanted in &names {

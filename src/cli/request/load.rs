@@ -14,6 +14,7 @@ use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, P
 use crate::core::request::{INPUTS_VERSION, Inputs, NamedText, Request};
 use crate::io::environment::variables;
 use crate::io::library::{Library, LibraryFolder};
+use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;
 use crate::view::CommandFailure;
 use oomctl_base::Problem;
@@ -70,6 +71,9 @@ pub fn request(
 ) -> Result<Request, CommandFailure> {
     if session.asks_nothing(flags) && outer_files()?.is_empty() {
         return Err(nothing_to_run());
+    }
+    if let Some((reason, hint)) = sbatch.iter().find_map(|option| bad_option(option)) {
+        return Err(CommandFailure::usage(reason).hint(hint));
     }
     let doc = &session.document;
     let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());

@@ -3,8 +3,8 @@
 use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, Handle, Supervisor};
-use crate::view::row::{RunField, RunRow, list};
-use crate::view::run_view::{RunView, document, run_view, summary};
+use crate::view::row::{RunField, RunRow, list, totals};
+use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{CommandFailure, print};
 
 /// The runs as they stand now.
@@ -17,8 +17,7 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 /// A line for each run, and how many of them ended how.
 pub fn run_list(supervisor: &Supervisor) -> String {
     let rows: Vec<RunRow> = views(supervisor).iter().map(RunRow::of).collect();
-    let states = rows.iter().map(|row| row.state.as_str());
-    format!("{}{}", list(&rows, &RunField::USUAL, true), summary(states))
+    format!("{}{}", list(&rows, &RunField::USUAL, true), totals(&rows))
 }
 
 /// Prints what has become of the runs, and gives the exit code.

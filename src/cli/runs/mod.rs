@@ -91,7 +91,7 @@ impl Runs {
 
     /// A name for a new run: `<stem>-<n>` with the first number that is free.
     pub fn new_name(&self, stem: &str) -> Result<String, CommandFailure> {
-        free_name(stem, |name| self.dir().join(name).exists())
+        free_name(stem, |name| self.is_taken(name))
     }
 
     /// A name for a new run with a folder that no other process gets.

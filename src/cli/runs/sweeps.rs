@@ -31,6 +31,8 @@ impl Runs {
             if let Some(is_meant) = tasks_named(name) {
                 let meant = jobs.iter().filter(|(_, jobs)| jobs.iter().any(&is_meant));
                 names.extend(meant.map(|(run, _)| run.clone()));
+                let sweep = names.get(before).and_then(|run| self.sweep_of(run));
+                sweeps.extend(sweep.filter(|sweep| !sweeps.contains(sweep)));
             }
             if names.len() == before {
                 names.push(name.clone());
@@ -39,6 +41,18 @@ impl Runs {
         let mut seen = BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         Ok((names, sweeps))
+    }
+
+    /// The sweep of which a run is.
+    fn sweep_of(&self, run: &str) -> Option<SweepRecord> {
+        let (sweep, _) = run.rsplit_once(['_', '.'])?;
+        let record = SweepRecord::read(self.project(), sweep).ok().flatten()?;
+        record
+            .sweep_group
+            .runs
+            .iter()
+            .any(|r| r == run)
+            .then_some(record)
     }
 
     /// Is there a sweep or a run of this name?
@@ -60,7 +74,11 @@ impl Runs {
 }
 
 /// The next command after a sweep was submitted.
-pub fn next_step(supervisor: &Supervisor, sweep: &str) -> String {
+pub fn next_step(supervisor: &Supervisor, record: &SweepRecord) -> String {
+    let sweep = &record.sweep;
+    if record.sweep_group.is_array {
+        return format!("array {sweep}; next: oomctl watch {sweep}");
+    }
     let waiting = |h: &&Handle| h.history().phase() == RunPhase::Preparing(1);
     match supervisor.runs().filter(waiting).count() {
         0 => format!("sweep {sweep}; next: oomctl watch {sweep}"),

@@ -1,54 +1,45 @@
 //! A job that was submitted with plain sbatch, as the first attempt of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cli::args::{Backend, Configuration, sbatch_option};
+use crate::cli::args::{Backend, Configuration};
 use crate::cli::runs;
-use crate::cli::script::arguments::SlurmCommandLine;
-use crate::cli::script::read::{Read, Shelves, script};
+use crate::cli::script::read::Shelves;
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
+use crate::cli::script::submitted::{JobArgs, read};
 use crate::cli::session::Session;
-use crate::core::adopt::{self, JobIds};
+use crate::core::adopt::{self, JOB_NUMBER, JobIds};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
-use crate::io::environment::variables;
 use crate::io::ledger::Takeover;
-use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
+use crate::io::scheduler::slurm::{Foreign, Slurm};
 use crate::io::scheduler::slurm_is_here;
-use crate::io::window::log_head;
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef};
-use oomctl_scripts::{Submission, split_line};
 
-/// The name of a script that was handed to sbatch on its standard input, or with `--wrap`.
-const UNNAMED: &str = "job.sbatch";
 /// Seconds for which accounting is asked for the line of a submission. 22.05 takes up to 5.1.
 const LATE_S: u32 = 12;
-/// What stands for a script that nobody has any more.
-const NOTHING: &str = "#!/bin/sh\n";
 
-/// How a job that was not submitted with oomctl is taken over.
-#[derive(Debug, clap::Args)]
-pub struct JobArgs {
-    /// Of a job that was submitted without oomctl: its script, where Slurm has not kept it
-    #[arg(long, value_name = "PATH")]
-    script: Option<PathBuf>,
-    /// With a job id: an option that sbatch was given, if Slurm does not report it (repeatable)
-    #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
-    sbatch: Vec<String>,
-    /// Of such a job: the preset of its program, instead of the one that it is recognised by
-    #[arg(long, value_name = "NAME")]
-    preset: Option<String>,
-    /// Take what would be changed after a failure of such a job for agreed to
-    #[arg(short, long)]
-    yes: bool,
-    /// Follow and diagnose such a job, and submit nothing
-    #[arg(long, conflicts_with = "yes")]
-    watch_only: bool,
+impl JobArgs {
+    /// The request as it is agreed to: what may be submitted again is shown, and asked for.
+    pub fn agreed(
+        &self,
+        session: &Session,
+        request: Request,
+        known: bool,
+        id: &str,
+    ) -> Result<Request, CommandFailure> {
+        if !known || self.watch_only {
+            return watching(request);
+        }
+        fits_a_run(&request)?;
+        agreed(session, &request, Some(id), self.yes)?;
+        Ok(request)
+    }
 }
 
 /// A run of the project, or a job that was submitted without oomctl, which becomes one; with its backend.
@@ -119,30 +110,20 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         return Err(CommandFailure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));
     };
     ours(&foreign)?;
-    one_job(&foreign, id)?;
+    free(&foreign, taking)?;
     job.submitted = foreign.submitted.unwrap_or(job.submitted);
     let flags = Configuration {
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
-    let shelves = Shelves::of(&session.library, taking.preset.as_deref())?;
+    let shelves = Shelves::of(&session.library, taking.preset())?;
     let (read, known) = read(&slurm, &foreign, taking, &shelves)?;
     let mut name = format!("job-{id}");
     if session.runs.dir().join(&name).exists() {
         name = session.runs.new_name(&name)?;
     }
     let request = request(session, &flags, &name, &read, &shelves)?;
-    if known {
-        fits_a_run(&request)?;
-    }
-    let resubmits = known && !taking.watch_only;
-    if resubmits {
-        agreed(session, &request, Some(id), taking.yes)?;
-    }
-    let request = match resubmits {
-        true => request,
-        false => watching(request)?,
-    };
+    let request = taking.agreed(session, request, known, id)?;
     let logs = logs(&foreign, &request);
     if logs.is_empty() {
         print::talk(&format!(
@@ -154,16 +135,26 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         gpus: foreign.gpus,
         logs,
     };
-    let mut inputs = request.inputs().clone();
-    inputs.adopts = Some(adopts.clone());
-    let mut handle = session.runs.create(&name, Request::new(inputs)?)?;
-    attach(&mut handle, adopts)?;
+    let handle = created(session, &name, request, adopts)?;
     print::talk(&format!("job {id} is attempt 1 of the run {name}"));
     Ok(handle)
 }
 
+/// A run whose first attempt is a job that was submitted without us.
+pub fn created(
+    session: &Session,
+    name: &str,
+    request: Request,
+    adopts: Adopts,
+) -> Result<Handle, CommandFailure> {
+    let request = request.adopting(adopts.clone());
+    let mut handle = session.runs.create(name, request)?;
+    attach(&mut handle, adopts)?;
+    Ok(handle)
+}
+
 /// What Slurm says of a job, with the line of its submission, which accounting writes down a little late.
-fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> {
+pub fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> {
     let ask = || {
         let told = slurm.foreign(job);
         told.map_err(|e| CommandFailure::refused(format!("job {}: {e}", job.id)))
@@ -180,7 +171,7 @@ fn told(slurm: &Slurm, job: &JobRef) -> Result<Option<Foreign>, CommandFailure> 
 }
 
 /// A job of somebody else is left alone.
-fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
+pub fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     let uid = rustix::process::getuid().as_raw();
     match foreign.uid {
         Some(theirs) if theirs != uid => {
@@ -195,15 +186,15 @@ fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     }
 }
 
-/// One job, and one that is nobody's run yet.
-fn one_job(foreign: &Foreign, id: &str) -> Result<(), CommandFailure> {
-    if foreign.id.0 != id {
+/// A job that is nobody's run yet, and that can be submitted again by itself.
+pub fn free(foreign: &Foreign, taking: &JobArgs) -> Result<(), CommandFailure> {
+    let id = &foreign.id;
+    if foreign.is_heterogeneous && !taking.watch_only {
         let what = format!(
-            "job {id} is a job array; {} is one of its tasks",
-            foreign.id
+            "job {id} is heterogeneous: several jobs with requests of their own, of which oomctl cannot change one"
         );
         return Err(CommandFailure::usage(what)
-            .hint(format!("name one task: `oomctl watch {}`", foreign.id)));
+            .hint("--watch-only follows it, says what killed it, and submits nothing"));
     }
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
@@ -225,147 +216,8 @@ fn watching(request: Request) -> Result<Request, CommandFailure> {
     Ok(Request::new(inputs)?)
 }
 
-/// The submission as far as it can be found, and whether the script is.
-fn read(
-    slurm: &Slurm,
-    foreign: &Foreign,
-    taking: &JobArgs,
-    shelves: &Shelves,
-) -> Result<(Read, bool), CommandFailure> {
-    let id = &foreign.id;
-    let here = || std::env::current_dir().unwrap_or_default();
-    let workdir = foreign.workdir.clone().unwrap_or_else(here);
-    let line = foreign.submit_line.as_deref().unwrap_or_default();
-    let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
-    let (options, rest) = split_line(&words);
-    // Slurm keeps the line without its quotes: a value with blanks ends the options too early, and the script is not
-    // where it should be.
-    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
-    let script_of = foreign.command.as_deref().and_then(|c| c.split(' ').next());
-    let is_sbatch = line.split_whitespace().next().and_then(name).as_deref() == Some("sbatch");
-    let first = rest.first().map(String::as_str);
-    let is_whole =
-        is_sbatch && (script_of.is_none() || script_of.and_then(name) == first.and_then(name));
-    let (path, command) = named(foreign.command.as_deref(), rest, &workdir);
-    let (_, behind) = named(None, rest, &workdir);
-    let kept = SlurmCommandLine {
-        command: &command,
-        line: is_whole.then_some(behind.as_slice()),
-        command_holds_them: &|| slurm.command_holds_arguments(),
-    };
-    let args = match kept.of(id) {
-        Err(_) if taking.watch_only || foreign.command.is_none() => command,
-        args => args?,
-    };
-    let text = match (&taking.script, &foreign.script) {
-        (Some(given), _) => Some(script(given)?),
-        (None, Some(text)) => Some(text.clone()),
-        (None, None) => on_disk(id, &workdir.join(&path)),
-    };
-    let known = text.is_some();
-    if !known {
-        print::talk(&format!(
-            "the script of job {id} is gone. oomctl watches the job and, after a failure, says what to change; --script PATH gives a copy"
-        ));
-    }
-    let options = match is_whole {
-        true => options,
-        false => reported(foreign, text.as_deref().unwrap_or_default()),
-    };
-    let submission = Submission {
-        options: options_of(foreign, options, &taking.sbatch),
-        script: path,
-        args,
-        variables: variables(),
-    };
-    let text = text.unwrap_or_else(|| NOTHING.to_owned());
-    let mut read = Read::new(submission, text, workdir, shelves);
-    let head = foreign.logs.as_ref().and_then(|(out, _)| log_head(out));
-    read.logs = head.into_iter().collect();
-    Ok((read, known))
-}
-
-/// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its
-/// script where that has one. What neither tells is lost, which is said.
-fn reported(foreign: &Foreign, text: &str) -> Vec<String> {
-    let gives = |option: &str| {
-        let mut lines = text.lines().filter_map(|l| l.strip_prefix("#SBATCH"));
-        lines.any(|l| l.contains(&format!("--{option}")))
-    };
-    let others = |option: &str| match option {
-        "mem" | "mem-per-cpu" => ["mem-per-gpu", "mem-per-cpu"]
-            .iter()
-            .any(|o| *o != option && gives(o)),
-        "gpus-per-node" | "gpus" => ["gres", "gpus-per-task", "gpus-per-socket"]
-            .iter()
-            .any(|o| gives(o)),
-        "nodes" => gives("ntasks"),
-        _ => false,
-    };
-    let name = |o: &String| {
-        o.trim_start_matches('-')
-            .split('=')
-            .next()
-            .unwrap_or("")
-            .to_owned()
-    };
-    let asked = foreign.asked.iter().filter(|o| !others(&name(o)));
-    let options: Vec<String> = asked.cloned().collect();
-    print::talk(&format!(
-        "Slurm did not keep the options of job {}; it reports {}. Add others with --sbatch=OPT",
-        foreign.id,
-        match options.as_slice() {
-            [] => "nothing".to_owned(),
-            all => all.join(" "),
-        }
-    ));
-    options
-}
-
-/// The script as it is on disk now.
-fn on_disk(id: &JobId, path: &Path) -> Option<String> {
-    let text = script(path).ok()?;
-    print::talk(&format!(
-        "Slurm did not keep the script of job {id}; using {} as it is now",
-        path.display()
-    ));
-    Some(text)
-}
-
-/// The script and its arguments. Slurm tells both without quotes: where a path holds blanks, the first words that are a file
-/// count.
-fn named(command: Option<&str>, rest: &[String], workdir: &Path) -> (String, Vec<String>) {
-    let words: Vec<String> = match command {
-        Some(command) => command.split(' ').map(str::to_owned).collect(),
-        None => rest.to_vec(),
-    };
-    let whole = |count: &usize| workdir.join(words[..*count].join(" ")).is_file();
-    let count = (1..=words.len()).find(whole).unwrap_or(1).min(words.len());
-    let (path, args) = words.split_at(count);
-    let path = path.join(" ");
-    if path.is_empty() {
-        return (UNNAMED.to_owned(), Vec::new());
-    }
-    let below = Path::new(&path).strip_prefix(workdir).ok();
-    let shown = below.and_then(Path::to_str).map(str::to_owned);
-    (shown.unwrap_or(path), args.to_vec())
-}
-
-/// The options of the submission, but those that are about how it was answered; a task of an array is submitted alone.
-fn options_of(foreign: &Foreign, given: Vec<String>, more: &[String]) -> Vec<String> {
-    let is_array = |o: &String| o.starts_with("--array") || o.starts_with("-a");
-    let answered = |o: &String| ["--parsable", "--quiet", "-Q"].contains(&o.as_str());
-    let ours = |o: &String| !is_array(o) && !answered(o) && bad_option(o).is_none();
-    let mut options: Vec<String> = given.into_iter().filter(ours).collect();
-    if let Some((_, task)) = foreign.id.0.split_once('_') {
-        options.push(format!("--array={task}"));
-    }
-    options.extend(more.iter().cloned());
-    options
-}
-
 /// The logs that Slurm names, or else those that the script asks for.
-fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
+pub fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
     let told = foreign.logs.clone().or_else(|| {
         let adoption = request.adoption()?;
         let user = foreign.user.as_deref().unwrap_or_default();
@@ -375,7 +227,10 @@ fn logs(foreign: &Foreign, request: &Request) -> Vec<PathBuf> {
             None => (foreign.id.0.as_str(), None),
         };
         let ids = JobIds {
-            job: &foreign.raw_id,
+            job: match foreign.raw_id.as_str() {
+                "" => JOB_NUMBER,
+                number => number,
+            },
             array,
             task,
         };

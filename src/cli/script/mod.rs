@@ -8,13 +8,15 @@ mod estimated;
 mod read;
 mod request;
 mod submit;
+mod submitted;
 mod unread;
 mod version;
 
-pub use adopted::{JobArgs, open};
+pub use adopted::{created, free, logs, open, ours, told};
 pub use command::composed;
 pub use described::describes;
 pub use estimated::estimated;
 pub use read::{Read, Shelves, text_of};
-pub use request::over;
+pub use request::{over, request};
 pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};
+pub use submitted::{JobArgs, read};

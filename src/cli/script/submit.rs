@@ -101,6 +101,10 @@ pub fn submit(
     };
     let request = request(session, asked.flags, &name, &read, &shelves)?;
     fits_a_run(&request)?;
+    // Each task of an array starts as its own earlier runs say.
+    if request.array()?.is_some() {
+        return Ok((name, request));
+    }
     Ok((name, started(session, asked.flags, request)))
 }
 
@@ -200,8 +204,8 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
         let what = format!("the job requests {option}, which oomctl cannot run");
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    if request.inputs().backend != "slurm" && adopt::task(&adoption.reading).is_some() {
-        let what = "the job is a task of an array, and Slurm is not available here";
+    if request.inputs().backend != "slurm" && adopt::array(&adoption.reading).is_some() {
+        let what = "the job is an array or a task of one, and Slurm is not available here";
         return Err(CommandFailure::usage(what).hint("remove --array"));
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The cells of a sweep as runs: their names, their requests, and their folders.
 
+use crate::core::adopt::TaskList;
 use crate::core::engine::SweepGroup;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::cli::sweep::sweep_source::Loaded;
 use crate::core::learn::LearnedEntries;
 use crate::core::render::{RenderedFile, directives, dispatcher};
 use crate::core::request::Request;
-use crate::core::sweep::{Judge, Selection, arrays, cell_layer, share};
+use crate::core::sweep::{Judge, Selection, arrays, cell_layer, indices, share};
 use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
 use crate::view::CommandFailure;
@@ -29,6 +30,8 @@ pub struct SweepPlan {
     pub at_once: Option<usize>,
     /// The job arrays that they are submitted as, by their numbers; none where each is a job of its own.
     pub arrays: Vec<Vec<usize>>,
+    /// The indices of its tasks, where it is an array of the user's own script.
+    indices: Vec<u32>,
     /// The rungs of earlier runs with which each begins.
     starts: Vec<Vec<String>>,
     backend: String,
@@ -56,7 +59,7 @@ impl SweepPlan {
         selection: &Selection,
     ) -> Result<Self, CommandFailure> {
         let cells = selection.run.len();
-        check_count(cells)?;
+        check_count(cells, "cells")?;
         let mut base = loaded.request().clone();
         if let Some(attempts) = wish.attempts {
             base = base.with_attempts(attempts);
@@ -83,6 +86,7 @@ impl SweepPlan {
                 (None, _) => None,
             },
             arrays: Vec::new(),
+            indices: Vec::new(),
             requests,
             starts,
             backend,
@@ -90,6 +94,36 @@ impl SweepPlan {
         let scripts = plan.check(runs, loaded)?;
         plan.arrays = plan.in_arrays(runs, &scripts);
         Ok(plan)
+    }
+
+    /// The tasks of the array that a script asks for, each with what earlier runs of its own taught.
+    pub fn of_array(
+        name: &str,
+        base: &Request,
+        list: &TaskList,
+        memory: Option<&LearnedEntries>,
+    ) -> Result<Self, CommandFailure> {
+        check_count(list.indices.len(), "tasks")?;
+        let task = |index: &u32| {
+            let task = base.task(&format!("{name}_{index}"), *index);
+            let start = memory.and_then(|m| task.start(m).ok().flatten());
+            let started = start.and_then(|start| {
+                let started = task.clone().starting(&start);
+                started.patch(&[]).ok()?;
+                Some((started, start.rungs))
+            });
+            started.unwrap_or((task, Vec::new()))
+        };
+        let (requests, starts): (Vec<_>, Vec<_>) = list.indices.iter().map(task).unzip();
+        Ok(Self {
+            name: name.to_owned(),
+            at_once: list.at_once.and_then(|n| usize::try_from(n).ok()),
+            arrays: vec![(0..requests.len()).collect()],
+            indices: list.indices.clone(),
+            backend: base.inputs().backend.clone(),
+            requests,
+            starts,
+        })
     }
 
     /// What is shown of it.
@@ -117,8 +151,32 @@ impl SweepPlan {
         arrays(&asks, most)
     }
 
+    /// The runs that begin with rungs which earlier runs needed, in one line each.
+    pub fn told(&self) -> Vec<String> {
+        let runs = self.requests.iter().map(Request::run).zip(&self.starts);
+        let taught = runs.filter(|(_, rungs)| !rungs.is_empty());
+        taught
+            .map(|(run, rungs)| {
+                format!(
+                    "{run} starts with {}, as its last run needed",
+                    rungs.join(", ")
+                )
+            })
+            .collect()
+    }
+
     /// What is to be submitted, in one line.
-    fn head(&self) -> String {
+    pub fn head(&self) -> String {
+        if !self.indices.is_empty() {
+            let tasks = indices(&self.indices);
+            let at_once = self.at_once.map(|n| format!(", {n} at a time"));
+            let at_once = at_once.unwrap_or_default();
+            return format!(
+                "array {}: {} tasks ({tasks}){at_once}; each is a run of its own",
+                self.name,
+                self.indices.len()
+            );
+        }
         let sizes: Vec<String> = self.arrays.iter().map(|a| a.len().to_string()).collect();
         let arrays = match sizes.as_slice() {
             [] => String::new(),
@@ -198,7 +256,7 @@ impl SweepPlan {
             let folder =
                 SweepRecord::folder(runs.project(), &self.name)?.join(format!("array-{number}"));
             let folder = folder.display().to_string();
-            let script = dispatcher(&self.name, &directives(&entry.text), &folder, &entry.name);
+            let script = dispatcher(&self.name, &entry.text, &folder, &entry.name);
             let script = script.map_err(CommandFailure::configuration)?;
             let last = array.len().saturating_sub(1);
             text.push_str(&format!(
@@ -225,12 +283,15 @@ impl SweepPlan {
         for array in &self.arrays {
             let runs = array.iter().map(|cell| names[*cell].clone()).collect();
             let at_once = self.at_once.map(|n| share(n, self.arrays.len()));
-            records.push(ArrayRecord::new(&self.name, runs, at_once)?);
+            let record = ArrayRecord::new(&self.name, runs, at_once)?;
+            records.push(record.with_indices(self.indices.clone()));
         }
+        let is_array = !self.indices.is_empty();
         let sweep_group = SweepGroup {
             runs: names,
             // Slurm itself holds the tasks of an array back.
-            at_once: self.at_once.filter(|_| records.is_empty()),
+            at_once: self.at_once.filter(|_| records.is_empty() || is_array),
+            is_array,
         };
         allow_open(self.requests.len() as u64);
         for request in self.requests {
@@ -251,7 +312,7 @@ pub fn count(text: &str) -> Result<usize, String> {
 }
 
 /// Refuses more cells than this process could watch.
-fn check_count(cells: usize) -> Result<(), CommandFailure> {
+pub fn check_count(cells: usize, noun: &str) -> Result<(), CommandFailure> {
     let open = runs_open().map_or(MOST_RUNS, |n| usize::try_from(n).unwrap_or(MOST_RUNS));
     let (most, why) = match open < MOST_RUNS {
         true => (open, " because of the limit of open files (`ulimit -Hn`)"),
@@ -260,8 +321,12 @@ fn check_count(cells: usize) -> Result<(), CommandFailure> {
     if cells <= most {
         return Ok(());
     }
-    let what = format!("{cells} cells would run; the limit is {most}{why}");
-    Err(CommandFailure::usage(what).hint("choose some with --limit, --cell or --count"))
+    let what = format!("{cells} {noun} would run; the limit is {most}{why}");
+    let hint = match noun {
+        "tasks" => "choose some with --sbatch=--array=LIST",
+        _ => "choose some with --limit, --cell or --count",
+    };
+    Err(CommandFailure::usage(what).hint(hint))
 }
 
 /// A name for a new sweep: that of its file, or `sweep`, with the first number that is free.

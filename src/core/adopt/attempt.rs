@@ -1,5 +1,6 @@
 //! The files of an attempt of a user's own script.
 
+use super::array::TaskList;
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
 use oomctl_scripts::{Adoption, CopyPlace, Patch, PatchError, Placed, SCRIPT, is_shell};
 
@@ -65,7 +66,7 @@ exit 0
 "#;
 
 /// The files of an attempt: the submitted script first, copies of what is changed, and the diff. `name` is what the job
-/// was to be called, `sampled` whether the memory of its GPUs is sampled.
+/// was to be called, `array` the list of its array's tasks, `sampled` whether the memory of its GPUs is sampled.
 ///
 /// # Errors
 /// Scripts that cannot call copies of each other.
@@ -73,7 +74,7 @@ pub fn files(
     adoption: &Adoption<'_>,
     patch: &Patch,
     at: &AttemptPlace,
-    name: &str,
+    (name, array): (&str, Option<&str>),
     sampled: bool,
 ) -> Result<Vec<RenderedFile>, Vec<PatchError>> {
     let script = adoption.reading.sources.get(SCRIPT);
@@ -86,7 +87,7 @@ pub fn files(
     };
     let sampler = at.program.as_ref().filter(|_| shell && sampled);
     let head = match shell {
-        true => Some(head(at, name, sampler.is_some()).map_err(refused)?),
+        true => Some(head(at, (name, array), sampler.is_some()).map_err(refused)?),
         false => None,
     };
     let sampler = sampler.map(|program| sampler_text(program)).transpose();
@@ -132,7 +133,11 @@ fn sampler_text(program: &str) -> Result<String, String> {
 }
 
 /// The lines that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
-fn head(at: &AttemptPlace, name: &str, sampled: bool) -> Result<String, String> {
+fn head(
+    at: &AttemptPlace,
+    (name, array): (&str, Option<&str>),
+    sampled: bool,
+) -> Result<String, String> {
     let claim = shell_word(&format!("{}/{CLAIM}", at.dir))?;
     let run = format!(
         "OOMCTL_RUN={} OOMCTL_ATTEMPT={}",
@@ -140,7 +145,11 @@ fn head(at: &AttemptPlace, name: &str, sampled: bool) -> Result<String, String> 
         at.number
     );
     let named = match at.backend.as_str() {
-        "slurm" => format!("export SLURM_JOB_NAME={} {run}; ", shell_word(name)?),
+        "slurm" => {
+            let array = array.and_then(TaskList::read).and_then(|l| l.variables());
+            let array = array.map_or_else(String::new, |told| format!(" {told}"));
+            format!("export SLURM_JOB_NAME={}{array} {run}; ", shell_word(name)?)
+        }
         _ => format!("export {run}; "),
     };
     let sampler = match sampled {

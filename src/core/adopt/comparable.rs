@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job::resources;
+use super::job::{array, resources};
 use oomctl_base::{Effect, ValueKind};
 use oomctl_scripts::{
     Adoption, Call, CallTarget, FoundKnob, KnobState, Spelling, StackKnob, directives, hydra,
@@ -64,6 +64,9 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
     let model = model.ok_or("its model is unknown")?;
     facts.insert(MODEL.to_owned(), model);
     facts.insert("gpus".to_owned(), gpus.to_string());
+    // What a program does with its index nobody knows.
+    let index = array(&adoption.reading);
+    facts.extend(index.map(|index| ("--array".to_owned(), index)));
     let options = directives(&adoption.reading);
     for place in PLACES {
         let value = wins(&options, place).and_then(|d| d.value.as_ref());

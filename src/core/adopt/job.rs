@@ -20,13 +20,13 @@ const NOT_ONE_JOB: [(&str, &str); 4] = [
     ("wrap", "the script is already given; remove the line"),
     (
         "hetjob",
-        "a heterogeneous job is several jobs; oomctl cannot change one alone",
+        "a heterogeneous job is several jobs with requests of their own, and oomctl changes one job; submit it with sbatch, and `oomctl diagnose LOG` says what killed it",
     ),
 ];
+/// What stands for the number of a job that has none yet, in the name of a log.
+pub const JOB_NUMBER: &str = "%j";
 /// What Slurm writes for the index of a job that is no task of an array.
 const NO_TASK: &str = "4294967294";
-/// Longest list of array indices that is one task: a number.
-const INDEX_DIGITS: usize = 10;
 
 /// GPUs and nodes that a script asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,24 +111,16 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     let script = reading.sources.get(SCRIPT).map_or("", |s| s.text.as_str());
     let het = script
         .lines()
-        .any(|l| l.starts_with("#SBATCH") && l.contains(" hetjob"));
+        .any(|l| l.starts_with("#SBATCH") && (l.contains(" hetjob") || l.contains(" packjob")));
     let all = directives(reading);
     let option = |name: &str| all.iter().any(|d| d.option == name) || (name == "hetjob" && het);
-    let bad = NOT_ONE_JOB.iter().find(|(name, _)| option(name));
-    if let Some((name, hint)) = bad {
-        return Some((format!("--{name}"), hint));
-    }
-    let array = wins(&all, "array").map(text)?;
-    let one = array.len() <= INDEX_DIGITS && array.bytes().all(|b| b.is_ascii_digit());
-    (!one || array.is_empty()).then(|| {
-        let hint = "one run is one job: choose one task with --sbatch=--array=3, or take over a running task with `oomctl watch JOBID_INDEX`";
-        (format!("--array={array}"), hint)
-    })
+    let (name, hint) = NOT_ONE_JOB.iter().find(|(name, _)| option(name))?;
+    Some((format!("--{name}"), hint))
 }
 
-/// The index of the task, where the job is one of an array.
+/// The index of the task, where the job is one of an array; of a whole array the list of all.
 #[must_use]
-pub fn task(reading: &Reading) -> Option<String> {
+pub fn array(reading: &Reading) -> Option<String> {
     wins(&directives(reading), "array").map(text)
 }
 
@@ -156,7 +148,7 @@ pub fn logs(
     let name = job_name(reading);
     let pattern = |option: &str| wins(&all, option).map(text);
     let filled = |pattern: String| fill(&pattern, &name, user, workdir);
-    let default = if task(reading).is_some() {
+    let default = if array(reading).is_some() {
         "slurm-%A_%a.out"
     } else {
         "slurm-%j.out"

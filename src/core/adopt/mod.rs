@@ -3,6 +3,7 @@
 //! Rule: what the scripts say is a layer like any other, and what they compute is never changed; a rung is a
 //! patch of the scripts, or it is not taken.
 
+mod array;
 mod attempt;
 mod comparable;
 mod evidence;
@@ -26,12 +27,13 @@ use oomctl_scripts::{
     StackKnob,
 };
 
+pub use array::{TaskList, is_array};
 pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use job::{
-    Gpus, JobIds, LogPattern, bad_directive, export, has_error_log, job_name, logs, names_nodes,
-    resources, task, workdir,
+    Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, has_error_log, job_name,
+    logs, names_nodes, resources, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};

@@ -39,6 +39,9 @@ pub struct Scripts {
     /// What is known of the framework's version, for people, where the scripts are asked for it.
     #[serde(default)]
     pub version: Option<String>,
+    /// The list of the array's tasks, where this is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
 }
 
 impl Scripts {
@@ -63,6 +66,7 @@ impl Scripts {
             launchers: launchers.clone(),
             recognised: adoption.stack.is_some(),
             version: None,
+            array: None,
         }
     }
 

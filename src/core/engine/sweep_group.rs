@@ -19,6 +19,10 @@ pub struct SweepGroup {
     /// How many may be under way at a time; `None` where the scheduler sees to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<usize>,
+    /// The scheduler sees to it for the first attempts, the tasks of a job array of the user's own: what is submitted
+    /// again waits until fewer than that are left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_array: bool,
 }
 
 impl SweepGroup {
@@ -34,7 +38,7 @@ impl SweepGroup {
         let mut under_way = 0;
         for name in &self.runs {
             match of(name) {
-                Some(RunPhase::Preparing(1)) => waiting.push(name),
+                Some(RunPhase::Preparing(n)) if (n == 1) != self.is_array => waiting.push(name),
                 None | Some(RunPhase::Finished) => {}
                 Some(_) => under_way += 1,
             }

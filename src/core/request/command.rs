@@ -62,13 +62,6 @@ impl Request {
         self
     }
 
-    /// The same request under a name.
-    #[must_use]
-    pub fn named(mut self, run: &str) -> Self {
-        run.clone_into(&mut self.inputs_mut().run);
-        self
-    }
-
     /// The same request with these rungs taken before its first attempt.
     #[must_use]
     pub fn with_steps(mut self, steps: &[Step]) -> Self {

@@ -197,11 +197,17 @@ impl Request {
     /// The same request for a run of another name, with a further layer: a cell of a sweep.
     #[must_use]
     pub fn cell(&self, run: &str, layer: Layer) -> Self {
-        let mut cell = self.clone();
-        run.clone_into(&mut cell.inputs.run);
-        name(&mut cell.inputs.layers, &self.made.preset, run);
+        let mut cell = self.clone().named(run);
         cell.inputs.layers.push(layer);
         cell
+    }
+
+    /// The same request under a name.
+    #[must_use]
+    pub fn named(mut self, run: &str) -> Self {
+        run.clone_into(&mut self.inputs.run);
+        name(&mut self.inputs.layers, &self.made.preset, run);
+        self
     }
 
     /// The same request with so many attempts in all.

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::handed::{Handed, LogLinks};
+use super::inputs::Adopts;
 use super::request::{Request, Resources};
 use super::source::{RequestScripts, Source};
-use crate::core::adopt;
+use crate::core::adopt::{self, TaskList, is_array};
 use crate::core::ladder::{Decision, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
@@ -25,6 +26,44 @@ impl Request {
         let scripts = self.inputs().scripts.as_ref()?;
         let own = self.own_scripts()?;
         Some(scripts.read(&own.submission, &own.stacks))
+    }
+
+    /// The job array that the scripts ask for: a run for each of its tasks. `None` where they are one job, or one task.
+    ///
+    /// # Errors
+    /// A list of tasks that cannot be read.
+    pub fn array(&self) -> Result<Option<TaskList>, Refusal> {
+        let list = self.adoption().map(|a| TaskList::of(&a.reading));
+        let list = list.transpose().map(Option::flatten);
+        list.map_err(|why| Problem::new(why).into())
+    }
+
+    /// The same request for one task of that array: a run of its own, whose attempts all carry the index.
+    #[must_use]
+    pub fn task(&self, run: &str, index: u32) -> Self {
+        let list = self.adoption().and_then(|a| adopt::array(&a.reading));
+        let mut task = self.clone().named(run);
+        let alone = |options: &mut Vec<String>| {
+            options.retain(|o| !is_array(o));
+            options.push(format!("--array={index}"));
+        };
+        let inputs = task.inputs_mut();
+        alone(&mut inputs.sbatch);
+        if let Some(scripts) = &mut inputs.scripts {
+            alone(&mut scripts.options);
+            scripts.array = list;
+        }
+        if let Source::Scripts(own) = &mut task.source {
+            alone(&mut own.submission.options);
+        }
+        task
+    }
+
+    /// The same request for a run whose first attempt is a job that was submitted without us.
+    #[must_use]
+    pub fn adopting(mut self, adopts: Adopts) -> Self {
+        self.inputs_mut().adopts = Some(adopts);
+        self
     }
 
     pub(super) fn own_scripts(&self) -> Option<&RequestScripts> {
@@ -101,7 +140,9 @@ impl Request {
         let patch = self.patch_of(&adoption, rungs)?;
         let name = adopt::job_name(&adoption.reading);
         let sampled = self.sampled();
-        let files = patch.and_then(|patch| adopt::files(&adoption, &patch, at, &name, sampled));
+        let array = self.inputs().scripts.as_ref();
+        let named = (name.as_str(), array.and_then(|s| s.array.as_deref()));
+        let files = patch.and_then(|patch| adopt::files(&adoption, &patch, at, named, sampled));
         files.map(Some).map_err(|refused| told(&refused))
     }
 
@@ -188,10 +229,11 @@ impl Request {
     pub fn log_links(&self, id: &str) -> Option<LogLinks> {
         let adoption = self.adoption()?;
         let user = self.inputs().user.as_deref().unwrap_or_default();
-        let task = adopt::task(&adoption.reading);
+        let task = adopt::array(&adoption.reading);
+        let (array, _) = id.split_once('_').unwrap_or((id, ""));
         let ids = adopt::JobIds {
             job: id,
-            array: id,
+            array,
             task: task.as_deref(),
         };
         let (out, err) = adopt::logs(&adoption.reading, &self.inputs().workdir, user);
@@ -224,7 +266,7 @@ impl Request {
             let place = AttemptPlace::anywhere(&self.inputs().workdir, &self.inputs().backend);
             let patch = self.patch_of(&adoption, &next)?;
             let Err(refused) =
-                patch.and_then(|p| adopt::files(&adoption, &p, &place, "job", false))
+                patch.and_then(|p| adopt::files(&adoption, &p, &place, ("job", None), false))
             else {
                 return Ok(decision);
             };

@@ -1,13 +1,18 @@
 //! A run in one line: of `status`, of the overview of a report.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{duration, gpu_hours};
-use super::run_view::RunView;
+use super::run_view::{RunView, summary};
 use super::table::{Side, Table};
 use crate::core::exit::Exit;
+
+/// Runs that are named for a cause.
+const MOST_NAMES: usize = 8;
 
 /// What a line says of a run.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +36,9 @@ pub struct RunRow {
     pub gpu_seconds: f64,
     /// The last failure that ended an attempt, in words.
     pub failure: Option<String>,
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// Why the run ended.
     pub reason: Option<String>,
     /// What the scheduler says of the last job.
@@ -53,6 +61,7 @@ impl RunRow {
             job: last.and_then(|a| a.job.clone()),
             gpu_seconds: view.gpu_seconds,
             failure: failed.and_then(|a| a.headline.clone()),
+            cause: failed.and_then(|a| Some(a.incident.as_ref()?.kind.clone())),
             reason: view.reason.clone(),
             job_reason: last.and_then(|a| a.reason.clone()),
         }
@@ -161,4 +170,27 @@ pub fn list(rows: &[RunRow], fields: &[RunField], header: bool) -> String {
         table.row(fields.iter().map(|field| row.field(*field)));
     }
     table.text("")
+}
+
+/// Runs that belong together in numbers: how many stand how, and what attempts of them died of.
+pub fn totals(rows: &[RunRow]) -> String {
+    let mut text = summary(rows.iter().map(|row| row.state.as_str()));
+    let mut causes: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        let cause = row.cause.as_deref().filter(|_| row.state != "cancelled");
+        if let Some(cause) = cause {
+            let of = causes.entry((cause, row.state.as_str())).or_default();
+            of.push(&row.run);
+        }
+    }
+    for ((cause, state), runs) in causes {
+        let shown = runs.iter().take(MOST_NAMES).copied().collect::<Vec<_>>();
+        let more = if runs.len() > MOST_NAMES { ", …" } else { "" };
+        text.push_str(&format!(
+            "{cause}, now {state}: {} ({}{more})\n",
+            runs.len(),
+            shown.join(", ")
+        ));
+    }
+    text
 }

@@ -1,16 +1,16 @@
 //! `oomctl sweep submit`: every cell that can fit, each as a run of its own.
 
 use crate::cli::request::learned;
-use crate::cli::runs::{Runs, ended, sweeps};
+use crate::cli::runs::{Runs, ended};
 use crate::cli::sweep::cells::{self, SweepOptions, SweepPlan};
 use crate::cli::sweep::choice::CellSelection;
+use crate::cli::sweep::go;
 use crate::cli::sweep::sweep_source::{Loaded, SweepSource, load};
-use crate::cli::watch::once;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
 use crate::core::sweep::{Judge, Method, select};
-use crate::drive::{DriveEnd, SweepRecord, Until};
+use crate::drive::SweepRecord;
 use crate::view::sweep_submit_view::SweepSubmitView;
 use crate::view::{CommandFailure, print};
 
@@ -111,27 +111,21 @@ fn submit(
     view: &SweepSubmitView,
     args: &SweepSubmitArgs,
 ) -> Result<Exit, CommandFailure> {
-    let (mut supervisor, record) = plan.create(runs)?;
     let pipeline = Pipeline {
         flags: &args.pipeline,
         runs,
-        asked: record.sweep.clone(),
+        asked: plan.name.clone(),
         showing: args.showing.plain_if(args.source.json),
     };
-    let end = match args.watch {
-        true => pipeline.attend(&mut supervisor, Until::Finished)?,
-        false => once::submitted(&mut supervisor, &pipeline)?,
-    };
-    let exit_code = ended::exit_code(&supervisor, end);
-    if args.source.json {
-        print::json(&view.document(exit_code, &ended::views(&supervisor)))?;
-    } else {
-        print::data(&ended::run_list(&supervisor))?;
-    }
-    if !args.watch && !matches!(end, DriveEnd::Detached { .. }) {
-        print::talk(&sweeps::next_step(&supervisor, &record.sweep));
-    }
-    ended::code(&supervisor, end)
+    go(
+        plan,
+        &pipeline,
+        args.watch,
+        &|supervisor, exit_code| match args.source.json {
+            true => print::json(&view.document(exit_code, &ended::views(supervisor))),
+            false => print::data(&ended::run_list(supervisor)),
+        },
+    )
 }
 
 /// Every cell is refused.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::refusal::SchedulerRefusal;
+use crate::core::adopt::JOB_NUMBER;
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
 use crate::core::engine::outcome::{RetryCause, Verdict};
@@ -104,6 +105,26 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// The logs of a job that was submitted without us; of a task that waited then, the number stands in their names
+    /// from when it is known.
+    #[must_use]
+    pub fn own_logs(&self) -> Vec<PathBuf> {
+        let number = self.status.as_ref().and_then(|s| s.number.as_deref());
+        let named = |log: &PathBuf| match (number, log.to_str()) {
+            (Some(number), Some(text)) => PathBuf::from(text.replace(JOB_NUMBER, number)),
+            _ => log.clone(),
+        };
+        self.logs.iter().map(named).collect()
+    }
+
+    /// Is there one that cannot be named yet?
+    #[must_use]
+    pub fn has_unnamed_logs(&self) -> bool {
+        let logs = self.own_logs();
+        logs.iter()
+            .any(|log| log.to_string_lossy().contains(JOB_NUMBER))
+    }
+
     pub(super) fn new(number: u32, gpus: u64, at: Timestamp, epoch: u64) -> Self {
         Self {
             number,

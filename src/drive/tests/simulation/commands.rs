@@ -199,7 +199,8 @@ fn order(words: &[String]) -> Order {
     let (out, err) = (path("--output"), path("--error"));
     let mut script = std::fs::read_to_string(words.last().unwrap()).unwrap_or_default();
     if task.is_some() {
-        let inner = script.trim_end().rsplit('/').next().unwrap();
+        let inner = script.trim_end().trim_end_matches(" \"$@\"");
+        let inner = inner.rsplit('/').next().unwrap();
         script = std::fs::read_to_string(out.with_file_name(inner)).unwrap_or_default();
     }
     let micro = script

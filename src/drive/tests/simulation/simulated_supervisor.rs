@@ -10,7 +10,7 @@ use super::world::{Fault, Killed, Process, World};
 use crate::core::engine::History;
 use crate::core::engine::tests::at;
 use crate::drive::monotonic_clock::Anchor;
-use crate::drive::record::Array;
+use crate::drive::record::{Array, TaskPlace};
 use crate::drive::{Environment, Handle, Notice, Observer, Supervisor, TimeSource};
 use crate::io::ledger::{Takeover, read};
 use crate::io::scheduler::Scheduler;
@@ -196,15 +196,20 @@ impl World {
     /// The run is a task of an array, whose others are done.
     fn take_array(&self, supervisor: &mut Supervisor) {
         let token = Token("oomctl-sweep-1-00c0ffee".to_owned());
-        let runs: Vec<String> = ["x", "y", "z", "r1"].map(str::to_owned).into();
+        let runs = ["x", "y", "z", "r1"].map(str::to_owned);
         for handle in supervisor.runs.values_mut() {
-            handle.task = Some(token.task(3));
+            handle.task = Some(TaskPlace {
+                array: token.clone(),
+                index: 3,
+                // On half of the days it is an array of a script, of which each attempt is a task.
+                always: self.has(Fault::Requeue),
+            });
         }
         supervisor.arrays.push(Array {
             sweep: "sweep".to_owned(),
             folder: self.root.join(".oomctl/sweeps/sweep/array-1"),
             token,
-            runs,
+            tasks: (0..).zip(runs).collect(),
             at_once: None,
         });
     }

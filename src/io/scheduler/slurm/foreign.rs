@@ -3,6 +3,7 @@
 //! Rule: what Slurm does not say stays unknown. The controller forgets an ended job after `MinJobAge`; accounting keeps
 //! the line of its submission (21.08 and later) and, where the site asks for it, the script.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::NoAnswer;
 use super::Slurm;
 use super::clients::{no_answer, says_unknown_id};
+use super::ids::{JobIdPart, NamedJob};
 use super::log_paths::log_paths;
 use super::parse::{is_job_id, read_scontrol};
 use oomctl_base::job::{JobId, JobRef};
@@ -55,6 +57,8 @@ pub struct Foreign {
     pub asked: Vec<String>,
     /// Accounting is kept and has not written the line of the submission down yet (22.05 takes 5 s).
     pub is_late: bool,
+    /// It is a component of a heterogeneous job.
+    pub is_heterogeneous: bool,
 }
 
 /// What accounting says.
@@ -110,18 +114,70 @@ impl Slurm {
         Ok(Some(Foreign { script, ..known }))
     }
 
+    /// The tasks of a job array by their indices, as far as controller and accounting know them; none where the job is no
+    /// array. One that waits has no number of its own yet, and so no log.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the controller did not answer.
+    pub fn tasks(&self, array: &JobRef) -> Result<BTreeMap<u32, Foreign>, NoAnswer> {
+        let text = self.shown(array)?.unwrap_or_default();
+        let mut records: Vec<String> = Vec::new();
+        for line in text.lines() {
+            match records.last_mut().filter(|_| !line.starts_with("JobId=")) {
+                Some(record) => record.push_str(&format!("\n{line}")),
+                None => records.push(line.to_owned()),
+            }
+        }
+        let mut all: Vec<Foreign> = records.iter().filter_map(|r| told(r)).collect();
+        if let Some((accounted, _)) = self.sacct(array) {
+            all.extend(accounted);
+        }
+        let mut tasks = BTreeMap::new();
+        for foreign in all {
+            let Some(id) = NamedJob::read(&foreign.id.0) else {
+                continue;
+            };
+            match id.part {
+                _ if id.number.to_string() != array.id.0 => {}
+                JobIdPart::Task(index) => drop(tasks.entry(index).or_insert(foreign)),
+                JobIdPart::Waiting(waiting) => {
+                    for index in waiting.named() {
+                        tasks.entry(index).or_insert_with(|| Foreign {
+                            id: JobId(format!("{}_{index}", id.number)),
+                            raw_id: String::new(),
+                            logs: None,
+                            ..foreign.clone()
+                        });
+                    }
+                }
+                JobIdPart::Whole | JobIdPart::Component(_) => {}
+            }
+        }
+        Ok(tasks)
+    }
+
     fn controlled(&self, job: &JobRef) -> Result<Option<Foreign>, NoAnswer> {
+        let Some(text) = self.shown(job)? else {
+            return Ok(None);
+        };
+        let none = || NoAnswer {
+            command: "scontrol".to_owned(),
+            detail: "it does not say which job".to_owned(),
+        };
+        told(&text).map(Some).ok_or_else(none)
+    }
+
+    /// What `scontrol show job` says; `None` where the controller does not know the job.
+    fn shown(&self, job: &JobRef) -> Result<Option<String>, NoAnswer> {
         if !is_job_id(&job.id.0) {
             return Ok(None);
         }
         let arguments = ["-d", "show", "job", &job.id.0].map(str::to_owned);
         let answer = self.clients.query("scontrol", &arguments);
-        if says_unknown_id(&answer) {
-            return Ok(None);
-        }
-        match told(&answer.stdout).filter(|_| answer.is_clean()) {
-            Some(told) => Ok(Some(told)),
-            None => Err(no_answer("scontrol", &answer)),
+        match answer.is_clean() {
+            _ if says_unknown_id(&answer) => Ok(None),
+            true => Ok(Some(answer.stdout)),
+            false => Err(no_answer("scontrol", &answer)),
         }
     }
 
@@ -140,9 +196,19 @@ impl Slurm {
     }
 
     fn accounted(&self, job: &JobRef) -> Accounted {
-        if self.clients.search.locate("sacct").is_none() {
+        let Some((mut known, before)) = self.sacct(job) else {
             return Accounted::Off;
+        };
+        match known.pop() {
+            Some(job) if before || job.submit_line.is_some() => Accounted::Line(Box::new(job)),
+            _ => Accounted::Late,
         }
+    }
+
+    /// What accounting says of a job, or of each task of an array, and whether it is too old to know the line of a
+    /// submission; `None` where there is none.
+    fn sacct(&self, job: &JobRef) -> Option<(Vec<Foreign>, bool)> {
+        self.clients.search.locate("sacct")?;
         let ask = |fields: &str| {
             let words = ["-X", "-n", "-P", "-j", &job.id.0, "-o", fields].map(str::to_owned);
             self.clients.query("sacct", &words)
@@ -152,13 +218,8 @@ impl Slurm {
         if before {
             answer = ask(FIELDS_BEFORE);
         }
-        if !answer.is_clean() {
-            return Accounted::Off;
-        }
-        match answer.stdout.lines().next_back().and_then(read_accounted) {
-            Some(job) if before || job.submit_line.is_some() => Accounted::Line(Box::new(job)),
-            _ => Accounted::Late,
-        }
+        let known = answer.stdout.lines().filter_map(read_accounted).collect();
+        answer.is_clean().then_some((known, before))
     }
 
     /// The script as the controller has it.
@@ -207,6 +268,7 @@ fn told(text: &str) -> Option<Foreign> {
         gpus: tres.map_or(0, |tres| gpus(&tres)),
         asked: asked(text),
         is_late: false,
+        is_heterogeneous: text.contains(" HetJobId="),
     })
 }
 
@@ -232,6 +294,7 @@ fn read_accounted(line: &str) -> Option<Foreign> {
         gpus: gpus(tres),
         asked: Vec::new(),
         is_late: false,
+        is_heterogeneous: id.contains('+'),
     })
 }
 

@@ -43,6 +43,12 @@ impl TaskRanges {
         };
         self.cut || self.ranges.iter().any(holds)
     }
+
+    /// Those that are named.
+    pub fn named(&self) -> impl Iterator<Item = u32> {
+        let ranges = self.ranges.iter().copied();
+        ranges.flat_map(|(first, last, step)| (first..=last).step_by(step as usize))
+    }
 }
 
 impl NamedJob {

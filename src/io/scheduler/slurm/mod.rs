@@ -251,7 +251,10 @@ impl Slurm {
             return Err(no_answer("scontrol", &answer));
         }
         match parse::read_scontrol(&answer.stdout) {
-            Some(control) => Ok(Some(control)),
+            Some(mut control) => {
+                control.record = control.record.numbered();
+                Ok(Some(control))
+            }
             // Nothing, with exit code 0: no answer, whatever else it may be.
             None => Err(no_answer("scontrol", &answer)),
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::ids::{JobIdPart, NamedJob};
-use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
+use oomctl_base::job::{JobId, JobRef, JobStatus, Stage, Token};
 
 /// One job as one of the three commands shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,14 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
+    /// The same with the number in its status, of a task that has one: those that wait share the array's.
+    #[must_use]
+    pub fn numbered(mut self) -> Self {
+        let own = self.raw_id != self.status.id.0 && self.status.state.stage() != Stage::Waiting;
+        self.status.number = own.then(|| self.raw_id.clone());
+        self
+    }
+
     /// True when the record has this id in either way of writing it.
     #[must_use]
     pub fn has_id(&self, id: &JobId) -> bool {

@@ -36,7 +36,7 @@ impl RecordIndex {
     }
 
     fn add(&mut self, record: JobRecord) {
-        let at = self.records.len();
+        let (at, record) = (self.records.len(), record.numbered());
         let id = record.status.id.0.clone();
         if let Some(NamedJob { number, part }) = NamedJob::read(&id)
             && matches!(part, JobIdPart::Waiting(_) | JobIdPart::Component(_))
