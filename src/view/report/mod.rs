@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use page::{ReportFormat, render};
+pub use page::{ReportFormat, render, summary_page};
 
 use super::estimate_view::phase_name;
 use super::measured;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::history_summary::{Efficiency, efficiency};
 use super::history_view::HistoryRow;
 
 /// What a sum is of: names of labels with their values.
@@ -22,7 +23,13 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
             burnt += row.gpu_seconds;
         }
     }
-    let (used, of) = efficiency(rows);
+    let labelled = |of: fn(&Efficiency) -> f64| {
+        let one = |e: &Efficiency| (vec![("resource", e.resource.to_owned())], of(e));
+        efficiency(rows)
+            .iter()
+            .map(one)
+            .collect::<BTreeMap<Labels, f64>>()
+    };
     let mut out = String::new();
     for (name, help, sums) in [
         (
@@ -39,41 +46,18 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
         (
             "efficiency",
             "Mean share that completed jobs used of what they held.",
-            used,
+            labelled(|e| e.mean),
         ),
         (
             "efficiency_attempts",
             "Attempts behind that mean: those that were measured.",
-            of,
+            labelled(Efficiency::attempts),
         ),
         ("runs", "Runs by outcome.", outcomes(rows)),
     ] {
         family(&mut out, name, help, &sums);
     }
     out
-}
-
-/// By resource, the mean share that completed jobs used, and of how many jobs it is known. One of none is left out.
-fn efficiency(rows: &[HistoryRow]) -> (BTreeMap<Labels, f64>, BTreeMap<Labels, f64>) {
-    let (mut sums, mut counts) = (BTreeMap::new(), BTreeMap::new());
-    for row in rows
-        .iter()
-        .filter(|r| r.is_state(&["COMPLETED".to_owned()]))
-    {
-        for (resource, share) in [
-            ("gpu_memory", row.memory),
-            ("gpu_utilization", row.gpu_utilization),
-            ("host_memory", row.host_memory),
-            ("cpu", row.cpu),
-        ] {
-            let Some(share) = share else { continue };
-            let labels = vec![("resource", resource.to_owned())];
-            *sums.entry(labels.clone()).or_default() += share;
-            *counts.entry(labels).or_default() += 1.0;
-        }
-    }
-    let mean = |(labels, sum): (Labels, f64)| (labels.clone(), sum / counts[&labels]);
-    (sums.into_iter().map(mean).collect(), counts)
 }
 
 /// Runs by outcome, as their last attempt has it.

@@ -6,12 +6,12 @@ use crate::core::engine::Outcome;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
+use super::history_column::Column;
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
@@ -22,99 +22,6 @@ use oomctl_diagnose::Class;
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
 const LITTLE: f64 = 0.4;
 const NEARLY_FULL: f64 = 0.97;
-
-/// What a row can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Column {
-    /// Name of the run
-    Run,
-    /// Number of the attempt
-    Attempt,
-    /// Id of the job
-    Job,
-    /// State of the job
-    State,
-    /// How the run ended
-    Outcome,
-    /// Why the attempt ended
-    Cause,
-    /// How long the job ran
-    Elapsed,
-    /// GPUs of the job
-    Gpus,
-    /// GPU-hours of the attempt
-    GpuHours,
-    /// Memory of the fullest GPU at its peak
-    Peak,
-    /// Capacity of that GPU
-    Capacity,
-    /// Share of the two
-    Memory,
-    /// Mean share of time in which its GPUs computed
-    GpuUtilization,
-    /// Share of its host memory at the peak, as the scheduler's accounting says
-    HostMemory,
-    /// Share of its CPU time
-    Cpu,
-    /// How far training had come
-    Step,
-    /// Nodes
-    Nodes,
-    /// When the attempt was recorded
-    Submitted,
-    /// When it was over
-    Ended,
-    /// Dataset profile
-    Dataset,
-    /// Preset
-    Preset,
-    /// Folder of the project
-    Folder,
-}
-
-impl Column {
-    /// Those that are shown unless others are asked for.
-    pub const USUAL: [Self; 9] = [
-        Self::Run,
-        Self::Attempt,
-        Self::Job,
-        Self::State,
-        Self::Elapsed,
-        Self::Gpus,
-        Self::Peak,
-        Self::Memory,
-        Self::Cause,
-    ];
-
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |v| v.get_name().to_owned())
-    }
-
-    /// Numbers stand at the right of their column.
-    fn is_number(self) -> bool {
-        matches!(
-            self,
-            Self::Attempt
-                | Self::Elapsed
-                | Self::Gpus
-                | Self::GpuHours
-                | Self::Peak
-                | Self::Capacity
-                | Self::Memory
-                | Self::GpuUtilization
-                | Self::HostMemory
-                | Self::Cpu
-                | Self::Step
-        )
-    }
-}
-
-impl std::fmt::Display for Column {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name())
-    }
-}
 
 /// One attempt.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -128,13 +35,16 @@ pub struct HistoryRow {
     pub state: Option<String>,
     /// How the run ended, on its last attempt.
     pub outcome: Option<&'static str>,
-    cause: Option<String>,
+    /// Kind of its failure.
+    pub cause: Option<String>,
     /// Its class.
     pub class: Option<&'static str>,
     headline: Option<String>,
     elapsed_s: Option<i64>,
     gpus: u64,
     gpu_hours: f64,
+    /// The rungs taken after it.
+    pub rungs: Vec<String>,
     /// GPUs times seconds.
     #[serde(skip)]
     pub gpu_seconds: f64,
@@ -154,6 +64,8 @@ pub struct HistoryRow {
     pub submitted: Timestamp,
     /// When it was over.
     pub ended: Option<Timestamp>,
+    /// Whose run it is, where it was looked up.
+    pub user: Option<String>,
     /// The dataset profile, where it was looked up.
     pub dataset: Option<String>,
     /// The preset, where it was looked up.
@@ -195,6 +107,7 @@ impl HistoryRow {
             elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
             gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
+            rungs: attempt.steps().iter().map(|s| s.rung.clone()).collect(),
             gpu_seconds: attempt.gpu_seconds_by(now),
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
@@ -206,6 +119,7 @@ impl HistoryRow {
             nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
             submitted: attempt.intended_at,
             ended: attempt.over_at(),
+            user: None,
             dataset: None,
             preset: None,
             folder: folder.display().to_string(),
@@ -220,6 +134,16 @@ impl HistoryRow {
             ("class", text(self.class)),
             ("cause", text(self.cause.as_deref())),
         ]
+    }
+
+    /// Did its job complete?
+    pub fn completed(&self) -> bool {
+        self.state.as_deref() == Some("COMPLETED") && !self.is_out_of_memory()
+    }
+
+    /// Is it over, and did not complete?
+    pub fn is_lost(&self) -> bool {
+        self.ended.is_some() && !self.completed()
     }
 
     /// Did memory run out, of whatever kind?
@@ -282,6 +206,7 @@ impl HistoryRow {
                 .ended
                 .map(|e| e.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
                 .unwrap_or_default(),
+            Column::User => text(&self.user),
             Column::Dataset => text(&self.dataset),
             Column::Preset => text(&self.preset),
             Column::Folder => self.folder.clone(),
@@ -384,6 +309,7 @@ impl HistoryView {
     }
 }
 
-fn count(n: usize, what: &str) -> String {
+/// `1 run`, `2 runs`.
+pub fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
