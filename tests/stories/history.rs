@@ -228,6 +228,21 @@ fn a_summarys_page_asks_nothing_of_a_network_and_a_name_is_no_markup() {
     place.run(&["history", "--html", "x", "--json"]).ends(2);
 }
 
+#[test]
+fn status_says_when_a_job_that_waits_is_expected_to_start_and_nothing_where_slurm_does_not() {
+    let mut place = weaver::project("");
+    let slurm = super::slurm::Slurm::before(&mut place);
+    slurm.tell("state.1", "PENDING 0:0");
+    place.run(&["submit", "--run", "loom"]).ends(0);
+    for (start, said) in [("4102444800", true), ("N/A", false)] {
+        slurm.tell("start", start);
+        let out = place.run(&["status", "loom"]).ends(0).out;
+        let (first, years) = (out.lines().next().unwrap(), ", expected to start in 2");
+        assert_eq!(first.contains(years), said, "{start}: {out}");
+        assert!(first.starts_with(" 1  job 101      PENDING"), "{out}");
+    }
+}
+
 /// A project with this many runs that climbed twice and then fitted.
 fn many_runs(count: u32) -> Place {
     let place = weaver::project("knobs: {}");

@@ -8,7 +8,7 @@ use super::place::{Place, install};
 /// Common to all: where things are, and no file size limit, for a story may have set one for oomctl.
 const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \"$*\" >>$F/$(/usr/bin/basename \"$0\").calls\n";
 
-/// `node` names the node of the next jobs (n1). `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
+/// `node` names the node of the next jobs (n1), `start` is when squeue says that jobs start. `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
 /// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
 /// attempt N is accepted.
 const SBATCH: &str = r#"
@@ -83,7 +83,8 @@ for job in $F/jobs/*/state; do
   [ -e "$job" ] || continue
   d=${job%/state}; id=${d##*/}
   IFS=: read -r code signal <$d/code
-  echo "$id|$id|$(<$d/state)|$((code * 256 + signal))|0|0|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|$(<$d/node)|None|(null)|$(<$d/name)"
+  start=$(cat $F/start 2>/dev/null || cat $d/submit)
+  echo "$id|$id|$(<$d/state)|$((code * 256 + signal))|0|0|$(<$d/submit)|$start|$(<$d/submit)|$(<$d/node)|None|(null)|$(<$d/name)"
 done
 "#;
 

@@ -113,6 +113,7 @@ fn judged(entries: &[NodeEntry], node: &str, now: Timestamp) -> Option<(Timestam
     let recent = |e: &&NodeEntry| now.duration_since(e.at) <= COUNTS_FOR && e.ran_on(node);
     let mut failures: Vec<(&NodeEntry, Option<&NodeEntry>)> = entries
         .iter()
+        .rev()
         .filter(recent)
         .filter_map(|e| Some((e, proof(entries, e, node)?)))
         .collect();

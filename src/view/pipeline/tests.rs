@@ -34,6 +34,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         adopted: false,
         state: Some("FAILED".to_owned()),
         reason: None,
+        starts_in_s: None,
         exit: None,
         nodes: Vec::new(),
         gpus: 4,

@@ -70,6 +70,8 @@ pub struct AttemptView {
     pub state: Option<String>,
     /// Its reason.
     pub reason: Option<String>,
+    /// Seconds until it starts, as the scheduler expects of a job that waits.
+    pub starts_in_s: Option<i64>,
     /// Exit as `code:signal`.
     pub exit: Option<String>,
     /// Nodes.
@@ -174,6 +176,10 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         adopted: a.adopted,
         state: status.map(|s| s.state.word().to_owned()),
         reason: status.and_then(|s| s.reason.clone()),
+        starts_in_s: status
+            .and_then(|s| s.expected_start)
+            .map(|start| start.duration_since(now).as_secs())
+            .filter(|seconds| *seconds > 0),
         exit: status.and_then(|s| s.exit).map(|e| e.to_string()),
         nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
         gpus: a.gpus,
@@ -322,6 +328,10 @@ impl AttemptView {
         let _ = write!(out, "{number:>2}  job {job:<8} {state}");
         if let Some(ran) = self.ran_s {
             let _ = write!(out, " after {}", duration(ran));
+        }
+        if let Some(seconds) = self.starts_in_s {
+            let start = duration(seconds);
+            let _ = write!(out, ", expected to start in {start}");
         }
         if let Some(p) = &self.progress {
             let _ = write!(out, ", step {}{}", p.step, total(p));
