@@ -29,7 +29,7 @@ pub struct Supervisor {
     silent: bool,
     /// When it may be asked about the jobs.
     pace: Pace,
-    pub(super) sweep_groups: Vec<SweepGroup>,
+    pub(super) sweep_groups: BTreeMap<String, SweepGroup>,
     pub(super) arrays: Vec<Array>,
     /// How many attempts were decided upon when it was last asked which runs need not be started.
     pub(super) decided: usize,
@@ -60,7 +60,7 @@ impl Supervisor {
             groups: Vec::new(),
             silent: false,
             pace: Pace::new(None),
-            sweep_groups: Vec::new(),
+            sweep_groups: BTreeMap::new(),
             arrays: Vec::new(),
             decided: 0,
             notifier: Notifier::default(),

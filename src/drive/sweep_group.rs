@@ -1,6 +1,6 @@
 //! Runs that belong together: what they are told of each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::notice::Observer;
@@ -13,7 +13,18 @@ impl Supervisor {
     /// Says that runs which were added are a sweep of this project.
     pub fn gather(&mut self, project: &Path, record: &SweepRecord) {
         self.take_arrays(project, record);
-        self.sweep_groups.push(record.sweep_group.clone());
+        let group = record.sweep_group.clone();
+        self.sweep_groups.insert(record.sweep.clone(), group);
+    }
+
+    /// What a command has to name to mean all of them: sweeps, and runs that belong to none.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let members = self.sweep_groups.values().flat_map(|group| &group.runs);
+        let members: BTreeSet<&String> = members.collect();
+        let alone = self.runs.keys().filter(|name| !members.contains(name));
+        let sweeps = self.sweep_groups.keys();
+        sweeps.chain(alone).map(String::as_str).collect()
     }
 
     /// Are there runs that belong together?
@@ -24,7 +35,7 @@ impl Supervisor {
 
     /// Looks which runs must wait for others.
     pub(super) fn hold(&mut self) {
-        for sweep_group in &self.sweep_groups {
+        for sweep_group in self.sweep_groups.values() {
             let known: BTreeMap<&str, &History> = self
                 .runs
                 .values()
@@ -42,7 +53,7 @@ impl Supervisor {
 
     /// Tells the runs that have not begun what became of others, whenever something did.
     pub(super) fn prune(&mut self, observer: &mut dyn Observer) {
-        let members = || self.sweep_groups.iter().flat_map(|group| &group.runs);
+        let members = || self.sweep_groups.values().flat_map(|group| &group.runs);
         let attempts = members().filter_map(|name| self.runs.get(name));
         let attempts = attempts.flat_map(|h| &h.history().attempts);
         let decided = attempts.filter(|a| a.verdict.is_some()).count();
@@ -51,7 +62,7 @@ impl Supervisor {
         }
         self.decided = decided;
         let mut infeasible = Vec::new();
-        for sweep_group in &self.sweep_groups {
+        for sweep_group in self.sweep_groups.values() {
             let runs = || {
                 sweep_group
                     .runs

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is known of launchers (`presets/launchers/*.yaml`).
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launchers {
     /// Programs that start what stands behind their options.
@@ -12,7 +12,7 @@ pub struct Launchers {
 }
 
 /// A program that starts another.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
     /// Its names; one that ends in `*` stands for all that begin so.

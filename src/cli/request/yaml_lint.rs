@@ -18,7 +18,10 @@ pub fn tell(request: &Request) {
     for original in inputs.originals.values() {
         of(&original.path, &original.text);
     }
-    let named = inputs.scripts.iter().flat_map(|scripts| &scripts.files);
+    let named = inputs
+        .scripts
+        .iter()
+        .flat_map(|scripts| scripts.files.iter());
     for (path, text) in named.filter(|(path, _)| is_yaml(path)) {
         of(path, text);
     }

@@ -62,8 +62,7 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
         return Err(error.into());
     }
-    let names: Vec<&str> = supervisor.runs().map(Handle::name).collect();
-    let names = names.join(" ");
+    let names = supervisor.names().join(" ");
     match end {
         DriveEnd::Detached { .. } => print::talk(&format!(
             "detached; the jobs go on. `oomctl watch {names}` continues"

@@ -8,6 +8,7 @@ use super::cells::check_count;
 use crate::cli::args::{Backend, Configuration};
 use crate::cli::script::{JobArgs, Shelves, created, free, logs, ours, read, request, told};
 use crate::cli::session::Session;
+use crate::core::adopt::TaskList;
 use crate::core::engine::SweepGroup;
 use crate::core::request::{Adopts, Request};
 use crate::core::sweep::indices;
@@ -52,9 +53,10 @@ pub fn take_array(
         ..foreign
     };
     let base = base(session, &slurm, &whole, &name, taking)?;
+    let list = base.array()?;
     let record = match record {
         Some(record) => record,
-        None => written(session, &name, &base, &tasks)?,
+        None => written(session, &name, list.as_ref(), &tasks)?,
     };
     let submitted = whole.submitted.unwrap_or_else(Timestamp::now);
     for (index, task) in &tasks {
@@ -62,7 +64,7 @@ pub fn take_array(
         if exists(&run) || !record.sweep_group.runs.contains(&run) {
             continue;
         }
-        let request = base.task(&run, *index);
+        let request = base.task(&run, *index, list.as_ref());
         let adopts = Adopts {
             job: JobRef {
                 submitted: task.submitted.unwrap_or(submitted),
@@ -122,11 +124,10 @@ fn base(
 fn written(
     session: &Session,
     name: &str,
-    base: &Request,
+    list: Option<&TaskList>,
     tasks: &BTreeMap<u32, Foreign>,
 ) -> Result<SweepRecord, CommandFailure> {
-    let list = base.array()?;
-    let all = list.as_ref().map_or(&[][..], |l| &l.indices);
+    let all = list.map_or(&[][..], |l| &l.indices);
     let forgotten: Vec<u32> = all
         .iter()
         .filter(|i| !tasks.contains_key(i))

@@ -105,7 +105,7 @@ impl SweepPlan {
     ) -> Result<Self, CommandFailure> {
         check_count(list.indices.len(), "tasks")?;
         let task = |index: &u32| {
-            let task = base.task(&format!("{name}_{index}"), *index);
+            let task = base.task(&format!("{name}_{index}"), *index, Some(list));
             let start = memory.and_then(|m| task.start(m).ok().flatten());
             let started = start.and_then(|start| {
                 let started = task.clone().starting(&start);

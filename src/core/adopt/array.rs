@@ -6,15 +6,19 @@ use oomctl_scripts::Reading;
 /// Longest list that is read, in tasks. No `MaxArraySize` is larger (slurm.conf(5)).
 const MOST: usize = 4_000_001;
 
-/// Is this the option of sbatch that makes an array of a job?
+/// Is this the option of sbatch that makes an array of a job, with its list in the same word?
 #[must_use]
 pub fn is_array(option: &str) -> bool {
-    option.starts_with("--array") || option.starts_with("-a")
+    let list = option.strip_prefix("--array=");
+    let list = list.or_else(|| option.strip_prefix("-a"));
+    list.is_some_and(|list| list.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The tasks of a job array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskList {
+    /// As it is written.
+    pub text: String,
     /// Their indices, ascending, each once.
     pub indices: Vec<u32>,
     /// How many may run at a time (`%N`).
@@ -68,6 +72,7 @@ impl TaskList {
             _ => 1,
         };
         Some(Self {
+            text: text.to_owned(),
             indices,
             at_once,
             step,

@@ -1,9 +1,11 @@
 //! A submission of the user's own as a run stores it: complete in itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::array::is_array;
 use oomctl_scripts::{
     Adoption, ENVIRONMENT, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
@@ -19,7 +21,7 @@ ladder:
 ";
 
 /// How the user submits, and the texts of the scripts as they were then.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scripts {
     /// Options of sbatch before the script, one argv word each.
     pub options: Vec<String>,
@@ -31,9 +33,9 @@ pub struct Scripts {
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
     /// Texts by the path that the scripts name them with, relative to the folder in which the job runs.
-    pub files: BTreeMap<String, String>,
+    pub files: Arc<BTreeMap<String, String>>,
     /// Programs that start others.
-    pub launchers: Launchers,
+    pub launchers: Arc<Launchers>,
     /// Whether the preset of the run is that of the program which the scripts start.
     pub recognised: bool,
     /// What is known of the framework's version, for people, where the scripts are asked for it.
@@ -53,17 +55,15 @@ impl Scripts {
         let entries = used
             .split_terminator('\0')
             .filter_map(|e| e.split_once('='));
+        let files = sources.iter().skip(SCRIPT);
+        let files = files.map(|s| (s.path.clone(), s.text.clone()));
         Self {
             options: submission.options.clone(),
             script: submission.script.clone(),
             args: submission.args.clone(),
             variables: entries.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
-            files: sources
-                .iter()
-                .skip(SCRIPT)
-                .map(|s| (s.path.clone(), s.text.clone()))
-                .collect(),
-            launchers: launchers.clone(),
+            files: Arc::new(files.collect()),
+            launchers: Arc::new(launchers.clone()),
             recognised: adoption.stack.is_some(),
             version: None,
             array: None,
@@ -79,6 +79,21 @@ impl Scripts {
             args: self.args.clone(),
             variables: self.variables.clone(),
         }
+    }
+
+    /// Do both differ in nothing but the task of the array?
+    #[must_use]
+    pub fn are_of_one_array(&self, other: &Self) -> bool {
+        let without_task = |scripts: &Self| Self {
+            options: scripts
+                .options
+                .iter()
+                .filter(|o| !is_array(o))
+                .cloned()
+                .collect(),
+            ..scripts.clone()
+        };
+        self.array == other.array && without_task(self) == without_task(other)
     }
 
     /// Reads it again.

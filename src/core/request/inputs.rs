@@ -12,7 +12,7 @@ use crate::core::adopt::Scripts;
 use crate::core::ladder::Policy;
 use crate::core::launch::RunProgram;
 use crate::core::recipe::copies::Original;
-use crate::core::recipe::{ClusterFacts, Layer, RungSpec};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
 use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Bugs, UserSignature, Versions};
 
@@ -157,7 +157,7 @@ pub const INPUTS_VERSION: u32 = 1;
 
 impl Inputs {
     /// Is what these are made ready to the same for both: preset, sets, version, ladder and texts? Scripts of the user's
-    /// own, and commands, are each run's own.
+    /// own are the same for the tasks of one array. Commands are each run's own.
     pub(super) fn is_same_stack(&self, other: &Self) -> bool {
         self.preset == other.preset
             && self.knob_sets == other.knob_sets
@@ -166,9 +166,19 @@ impl Inputs {
             && self.templates == other.templates
             && self.originals == other.originals
             && self.ladder == other.ladder
-            && self.scripts.is_none()
-            && other.scripts.is_none()
+            && self.has_same_scripts(other)
             && self.program.is_none()
             && other.program.is_none()
+    }
+
+    /// What is read of scripts rests on the layers and the cluster too, but for the run's name and what was learned.
+    fn has_same_scripts(&self, other: &Self) -> bool {
+        let (Some(ours), Some(theirs)) = (&self.scripts, &other.scripts) else {
+            return self.scripts.is_none() && other.scripts.is_none();
+        };
+        let is_read = |l: &&Layer| !matches!(l.kind, LayerKind::Run | LayerKind::Learned);
+        ours.are_of_one_array(theirs)
+            && self.cluster_facts == other.cluster_facts
+            && (self.layers.iter().filter(is_read)).eq(other.layers.iter().filter(is_read))
     }
 }

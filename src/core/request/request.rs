@@ -10,6 +10,7 @@ use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use super::source::Source;
+use crate::core::adopt::Scripts;
 use crate::core::config::{ConfigError, parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
@@ -131,8 +132,19 @@ impl Request {
     /// Inputs of the same stack made ready, holding what both hold once.
     pub(super) fn sibling(&self, inputs: Inputs) -> Self {
         let like = &self.inputs;
+        let mut source = self.source.clone();
+        if let (Source::Scripts(own), Some(scripts)) = (&mut source, &inputs.scripts) {
+            own.submission = scripts.submission();
+        }
+        let scripts = like.scripts.clone().zip(inputs.scripts);
+        let scripts = scripts.map(|(like, own)| Scripts {
+            files: like.files,
+            launchers: like.launchers,
+            ..own
+        });
         Self {
             inputs: Inputs {
+                scripts,
                 preset: Arc::clone(&like.preset),
                 knob_sets: Arc::clone(&like.knob_sets),
                 ladder: Arc::clone(&like.ladder),
@@ -141,7 +153,7 @@ impl Request {
                 ..inputs
             },
             made: Arc::clone(&self.made),
-            source: Source::Templates,
+            source,
         }
     }
 

@@ -40,8 +40,7 @@ impl Request {
 
     /// The same request for one task of that array: a run of its own, whose attempts all carry the index.
     #[must_use]
-    pub fn task(&self, run: &str, index: u32) -> Self {
-        let list = self.adoption().and_then(|a| adopt::array(&a.reading));
+    pub fn task(&self, run: &str, index: u32, array: Option<&TaskList>) -> Self {
         let mut task = self.clone().named(run);
         let alone = |options: &mut Vec<String>| {
             options.retain(|o| !is_array(o));
@@ -51,7 +50,7 @@ impl Request {
         alone(&mut inputs.sbatch);
         if let Some(scripts) = &mut inputs.scripts {
             alone(&mut scripts.options);
-            scripts.array = list;
+            scripts.array = array.map(|list| list.text.clone());
         }
         if let Source::Scripts(own) = &mut task.source {
             alone(&mut own.submission.options);
@@ -211,7 +210,7 @@ impl Request {
                 let scripts = self.inputs().scripts.as_ref()?;
                 let (submission, files) = adoption.resubmitted(&patch);
                 let after = adopt::Scripts {
-                    files,
+                    files: files.into(),
                     ..scripts.clone()
                 };
                 adopt::resources(&after.read(&submission, &[]).reading)

@@ -1,6 +1,7 @@
 //! Where the files of a run's attempts come from, and the preset that goes with it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::inputs::Inputs;
 use crate::core::adopt;
@@ -58,7 +59,7 @@ impl Source {
 #[derive(Debug, Clone)]
 pub(super) struct RequestScripts {
     pub submission: Submission,
-    pub stacks: Vec<Stack>,
+    pub stacks: Arc<Vec<Stack>>,
     /// Where they go against the preset.
     pub doubts: Vec<String>,
 }
@@ -88,7 +89,7 @@ impl RequestScripts {
         }
         let mut own = Self {
             submission: scripts.submission(),
-            stacks,
+            stacks: Arc::new(stacks),
             doubts,
         };
         own.doubts.extend(own.submits(scripts));

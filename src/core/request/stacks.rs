@@ -43,8 +43,12 @@ impl Stacks {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use super::super::tests::start::request;
     use super::*;
+    use crate::core::adopt::Scripts;
 
     #[test]
     fn runs_of_one_stack_share_it_and_another_stack_is_its_own() {
@@ -77,5 +81,41 @@ mod tests {
         );
         let stored = serde_json::to_string(fourth.inputs()).unwrap();
         assert_eq!(stored, serde_json::to_string(&inputs("d")).unwrap());
+    }
+    #[test]
+    fn tasks_of_one_array_share_what_was_read_of_their_scripts_and_other_arguments_do_not() {
+        let mut stacks = Stacks::new();
+        let text = "#!/bin/bash\n#SBATCH --array=0-3\n./embed \"$1\"\n";
+        let job = |args: &[&str]| Inputs {
+            scripts: Some(Scripts {
+                options: Vec::new(),
+                script: "job.sh".to_owned(),
+                args: args.iter().map(|a| (*a).to_owned()).collect(),
+                variables: BTreeMap::new(),
+                files: BTreeMap::from([("job.sh".to_owned(), text.to_owned())]).into(),
+                launchers: Arc::default(),
+                recognised: false,
+                version: None,
+                array: None,
+            }),
+            ..request("a", &[], &[]).inputs().clone()
+        };
+        let whole = Request::new(job(&["gems"])).unwrap();
+        let list = whole.array().unwrap();
+        let task = |index| {
+            let task = whole.task(&format!("a_{index}"), index, list.as_ref());
+            let stored = serde_json::to_string(task.inputs()).unwrap();
+            serde_json::from_str(&stored).unwrap()
+        };
+        let [first, second] = [0, 3].map(|index| stacks.request(task(index)).unwrap());
+        assert!(std::ptr::eq(first.preset(), second.preset()));
+        let files = |r: &Request| Arc::clone(&r.inputs().scripts.as_ref().unwrap().files);
+        assert!(Arc::ptr_eq(&files(&first), &files(&second)));
+        let list = |r: &Request| r.array().unwrap();
+        assert_eq!((list(&first), list(&second)), (None, None));
+        let handed = second.own_handed(&[]).unwrap().unwrap();
+        assert_eq!(handed.options, ["--array=3"]);
+        let other = stacks.request(job(&["coals"])).unwrap();
+        assert!(!std::ptr::eq(first.preset(), other.preset()));
     }
 }
