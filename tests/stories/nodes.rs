@@ -7,23 +7,23 @@ use super::place::{Place, install};
 use super::slurm::Slurm;
 use super::weaver;
 
-/// Looms that weave 8 threads on n2, and twice not on n1.
-fn looms(supervision: &str) -> (Place, Slurm) {
-    let mut place = weaver::project("limits: { attempts: 1 }");
+/// Looms that weave 8 threads on n2, and twice fail so on n1.
+fn looms(supervision: &str, fails: &str) -> (Place, Slurm) {
+    let mut place = weaver::project("limits: { attempts: 1 }\nknobs: { gpu_type: a100 }");
     let yaml = place
         .read("oomctl.yaml")
         .replace("supervision: {", &format!("supervision: {{ {supervision}"));
     place.write("oomctl.yaml", &yaml);
     let slurm = Slurm::before(&mut place);
-    for (run, node, weaver, code) in [
-        ("good", "n2", "fits 8", 0),
-        ("first", "n1", "fits 4", 8),
-        ("second", "n1", "fits 4", 8),
+    for (run, node, weaver) in [
+        ("good", "n2", "fits 8"),
+        ("first", "n1", fails),
+        ("second", "n1", fails),
     ] {
         slurm.tell("node", node);
         place.set("WEAVER", weaver);
         let submit = ["submit", "--fresh", "--run", run, "--watch"];
-        place.run(&submit).ends(code);
+        assert_eq!(place.run(&submit).code == 0, run == "good");
     }
     slurm.tell("node", "n2");
     place.set("WEAVER", "fits 8");
@@ -40,7 +40,7 @@ fn excluded(place: &Place, run: &str) -> Vec<String> {
 #[test]
 fn a_node_where_memory_ran_out_twice_that_sufficed_elsewhere_is_excluded_and_told_with_the_two_jobs()
  {
-    let (place, _slurm) = looms("");
+    let (place, _slurm) = looms("", "fits 4");
     assert_eq!(excluded(&place, "second"), Vec::<String>::new());
     let submit = ["submit", "--fresh", "--run", "third", "--watch"];
     let done = place.run(&submit).ends(0);
@@ -56,7 +56,7 @@ fn a_node_where_memory_ran_out_twice_that_sufficed_elsewhere_is_excluded_and_tol
 
 #[test]
 fn nothing_is_excluded_where_that_is_switched_off_or_the_file_is_damaged() {
-    let (place, _slurm) = looms("exclude_bad_nodes: false,");
+    let (place, _slurm) = looms("exclude_bad_nodes: false,", "fits 4");
     let submit = |run| place.run(&["submit", "--fresh", "--run", run, "--watch"]);
     submit("off").ends(0);
     assert_eq!(excluded(&place, "off"), Vec::<String>::new());
@@ -69,6 +69,14 @@ fn nothing_is_excluded_where_that_is_switched_off_or_the_file_is_damaged() {
     place.write(".oomctl/nodes.jsonl", &known);
     submit("on").ends(0);
     assert_eq!(excluded(&place, "on"), ["#SBATCH --exclude=n1"]);
+}
+
+#[test]
+fn host_memory_that_ran_out_is_not_the_nodes() {
+    let (place, _slurm) = looms("", "host_oom");
+    let submit = ["submit", "--fresh", "--run", "third", "--watch"];
+    place.run(&submit).ends(0);
+    assert_eq!(excluded(&place, "third"), Vec::<String>::new());
 }
 
 const TORCHRUN: &str = "#!/bin/bash

@@ -44,8 +44,9 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     })
 }
 
-/// What the nodes of an attempt that is over and diagnosed met: it fitted, memory ran out, or the hardware failed. `None` for
-/// everything else, and where other processes held the memory.
+/// What the nodes of an attempt that is over and diagnosed met: it fitted, memory of a GPU ran out, or the hardware failed.
+/// `None` for everything else, where other processes held the memory, and for memory of the host, of which a job's features
+/// say nothing.
 #[must_use]
 pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
     let attempt = run.history.attempts.iter().find(|a| a.number == number)?;
@@ -58,6 +59,11 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
         nodes: status.nodes.clone(),
         end: node_end(attempt)?,
         configuration: run.request.job(&rungs).ok(),
+        gpu: attempt
+            .measured
+            .fullest()
+            .map(|gpu| gpu.total_bytes)
+            .or_else(|| attempt.incident.as_ref()?.total_bytes),
     })
 }
 
@@ -68,7 +74,8 @@ fn node_end(attempt: &Attempt) -> Option<NodeEnd> {
     }
     if let Some(incident) = memory_incident(status, incident) {
         let kind = incident.kind.clone();
-        return (!of_others(&incident)).then_some(NodeEnd::Memory { kind });
+        let counts = incident.class == Class::GpuOom && !of_others(&incident);
+        return counts.then_some(NodeEnd::Memory { kind });
     }
     let kind = incident
         .map(|i| &i.kind)

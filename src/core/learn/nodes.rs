@@ -10,11 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::job::JobFeatures;
+use oomctl_base::units::Bytes;
 
 /// A failure counts for so long: nodes are repaired.
 const COUNTS_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Of so many nodes on which jobs ran one is excluded at most, and one at least where there are others.
 const NODES_FOR_ONE: usize = 4;
+/// Capacities are the same that differ by less than one part in so many: PyTorch and the driver count differently.
+const SAME_SIZE: u64 = 50;
 /// Failures of a node that are looked at, the newest first: each is compared with each.
 const FAILURES_MAX: usize = 20;
 
@@ -24,7 +27,7 @@ const FAILURES_MAX: usize = 20;
 pub enum NodeEnd {
     /// It did its work, or trained for long enough.
     Fitted,
-    /// Memory ran out.
+    /// Memory of a GPU ran out.
     Memory {
         /// Kind of the incident.
         kind: String,
@@ -53,6 +56,9 @@ pub struct NodeEntry {
     /// Its configuration; none where too little is known of it to compare it with another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<JobFeatures>,
+    /// Capacity of its GPUs: as the sampler saw it, or as the message of the failure has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Bytes>,
 }
 
 impl NodeEntry {
@@ -64,6 +70,17 @@ impl NodeEntry {
     fn meets_only_on(&self, other: &Self, node: &str) -> bool {
         let mut common = self.nodes.iter().filter(|n| other.ran_on(n));
         common.next().is_some_and(|n| n == node) && common.next().is_none()
+    }
+
+    /// Had both GPUs of one size: as they were seen, else as both asked for one type?
+    fn has_gpus_of(&self, other: &Self) -> bool {
+        match (self.gpu, other.gpu) {
+            (Some(a), Some(b)) => a.0.abs_diff(b.0) <= a.0.max(b.0) / SAME_SIZE,
+            _ => self
+                .configuration
+                .as_ref()
+                .is_some_and(JobFeatures::names_gpu),
+        }
     }
 
     /// `job 4711 (run a, cuda_oom)`.
@@ -154,7 +171,9 @@ fn proof<'a>(
         NodeEnd::Memory { .. } => {
             let configuration = failure.configuration.as_ref()?;
             let mut fitted = entries.iter().filter(|e| {
-                e.end == NodeEnd::Fitted && e.configuration.as_ref() == Some(configuration)
+                e.end == NodeEnd::Fitted
+                    && e.configuration.as_ref() == Some(configuration)
+                    && failure.has_gpus_of(e)
             });
             let elsewhere = fitted.clone().find(|e| !e.ran_on(node))?;
             (!fitted.any(|e| e.ran_on(node))).then_some(Some(elsewhere))
@@ -190,6 +209,7 @@ mod tests {
                     kind: "hw_error".to_owned(),
                 },
             },
+            gpu: Some(Bytes(80 << 30)),
             configuration: (configuration != '?').then_some(JobFeatures { same, sizes }),
         }
     }
@@ -230,6 +250,36 @@ mod tests {
             ..j
         });
         assert_eq!(bad(&unknown, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_smaller_gpu_is_no_bad_node() {
+        let of = |gpus: [Option<u64>; 4]| {
+            let mut jobs = [
+                job(1, "n1", "oom", 'a', 5),
+                job(2, "n2", "fit", 'a', 4),
+                job(3, "n1", "oom", 'b', 3),
+                job(4, "n2", "fit", 'b', 2),
+            ];
+            for (job, gib) in jobs.iter_mut().zip(gpus) {
+                job.gpu = gib.map(|gib| Bytes(gib << 30));
+            }
+            jobs
+        };
+        assert_eq!(
+            bad(&of([Some(79), Some(80), Some(79), Some(80)]), &[]).len(),
+            1
+        );
+        assert!(bad(&of([Some(40), Some(80), Some(40), Some(80)]), &[]).is_empty());
+        assert!(bad(&of([Some(80), None, Some(80), None]), &[]).is_empty());
+        let typed = of([Some(80), None, Some(80), None]).map(|mut job| {
+            let features = job.configuration.as_mut().unwrap();
+            features
+                .same
+                .insert("gpu_type".to_owned(), "a100".to_owned());
+            job
+        });
+        assert_eq!(bad(&typed, &[]).len(), 1);
     }
 
     #[test]
