@@ -35,6 +35,10 @@ fn a_batch_is_halved_where_the_rule_holds_for_whatever_is_not_known() {
     let frame = "nemo_rl/models/policy/dtensor_policy_worker.py\", line 610, in train";
     let said = fixed(script, &failure(&[frame, TRAIN]));
     said.says(&["halve-micro-batches", "train_micro_batch_size  4 -> 2"]);
+    // Where the file may give all the others, too: more combinations than can be asked, so some of each are.
+    let script = "uv run examples/run_sft.py --config=examples/configs/own.yaml policy.train_micro_batch_size=8 cluster.num_nodes=1";
+    let frame = "nemo_rl/models/policy/dtensor_policy_worker.py\", line 560, in train";
+    fixed(script, &failure(&[frame, TRAIN])).says(&["train_micro_batch_size  8 -> 4"]);
 }
 
 #[test]
@@ -88,6 +92,14 @@ fn the_gpus_that_deepspeeds_launcher_is_told_to_take_count() {
     };
     let log = failure(&["deepspeed/runtime/zero/stage_1_and_2.py\", line 523, in __init__"]);
     fixed(&script("4,5,6,7"), &log).says(&["shard-more", "zero_stage  2 -> 3"]);
+    // The buckets of its reduction are free again when the optimizer steps.
+    let buckets =
+        script("4,5,6,7").replace("\"stage\": 2", "\"stage\": 2, \"reduce_bucket_size\": 5e8");
+    let steps = failure(&[
+        "deepspeed/runtime/zero/stage_1_and_2.py\", line 1778, in step",
+        STEP,
+    ]);
+    fixed(&buckets, &steps).says(&["shard-more", "zero_stage  2 -> 3"]);
     let one = fixed(&script("4"), &log);
     assert!(!one.out.contains("zero_stage  2 -> 3"), "{}", one.out);
 }
@@ -205,6 +217,14 @@ fn host_memory_of_verl_grows_in_the_unit_of_the_script() {
     let said = fixed(script, log);
     said.says(&["mem  250G -> 500G", "+#SBATCH --mem=500G"]);
     assert!(!said.out.contains("changes training"), "{}", said.out);
+}
+
+#[test]
+fn host_memory_of_a_script_with_usual_flags_grows_as_it_was_asked_for() {
+    let script = "#SBATCH --cpus-per-task=2\n#SBATCH --mem-per-cpu=4G\npython train.py --batch_size 16 --num_workers 4";
+    let log = "RuntimeError: DataLoader worker (pid 20155) is killed by signal: Killed. \n\
+        slurmstepd: error: Detected 1 oom_kill event in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
+    fixed(script, log).says(&["more-host-memory", "+#SBATCH --mem-per-cpu=8G"]);
 }
 
 /// What no knob of the job does, somebody has to: the options of a container, the way in which the program is started.

@@ -262,35 +262,45 @@ const COUNTS: [i64; 20] = [
 const FEW_COUNTS: [i64; 4] = [1, 2, 3, 8];
 /// Combinations of values that are asked for at most.
 const MOST_WORLDS: usize = 2048;
+/// Its multiples are spread evenly over any number of combinations (Knuth, The Art of Computer Programming 3, 6.4:
+/// Fibonacci hashing).
+const SPREAD: usize = 0x9E37_79B9_7F4A_7C15;
 
 /// Values of all knobs that are not known, by name.
 pub(super) type World = Vec<(String, Value)>;
 
-/// The values that these knobs may have together; None where they cannot be counted.
+/// The values that these knobs may have together: all, or where those are too many some that are spread over them. None
+/// where they cannot be counted.
 pub(super) fn worlds(preset: &Preset, unknown: &BTreeSet<String>) -> Option<Vec<World>> {
     let knob = |name: &String| preset.knobs.iter().find(|k| k.name == *name);
     let knobs: Vec<&Knob> = unknown.iter().map(knob).collect::<Option<_>>()?;
-    together(&knobs, &COUNTS).or_else(|| together(&knobs, &FEW_COUNTS))
+    let values = |counts: &[i64]| {
+        let each = knobs.iter().map(|knob| may_be(knob, counts));
+        each.collect::<Option<Vec<Vec<Value>>>>()
+    };
+    let mut values_of = values(&COUNTS)?;
+    if combinations(&values_of) > MOST_WORLDS {
+        values_of = values(&FEW_COUNTS)?;
+    }
+    let all = combinations(&values_of);
+    let world = |number: usize| {
+        let mut left = match all > MOST_WORLDS {
+            true => number.wrapping_mul(SPREAD) % all,
+            false => number,
+        };
+        let one = |(knob, values): (&&Knob, &Vec<Value>)| {
+            let value = values.get(left % values.len())?;
+            left /= values.len();
+            Some((knob.name.clone(), value.clone()))
+        };
+        knobs.iter().zip(&values_of).map(one).collect()
+    };
+    (0..all.min(MOST_WORLDS)).map(world).collect()
 }
 
-fn together(knobs: &[&Knob], counts: &[i64]) -> Option<Vec<World>> {
-    let mut all = vec![World::new()];
-    for knob in knobs {
-        let values = may_be(knob, counts)?;
-        if all.len() * values.len() > MOST_WORLDS {
-            return None;
-        }
-        let with = |world: World| {
-            let one = |value: &Value| {
-                let mut world = world.clone();
-                world.push((knob.name.clone(), value.clone()));
-                world
-            };
-            values.iter().map(one).collect::<Vec<_>>()
-        };
-        all = all.into_iter().flat_map(with).collect();
-    }
-    Some(all)
+fn combinations(values: &[Vec<Value>]) -> usize {
+    let counts = values.iter().map(Vec::len);
+    counts.fold(1, usize::saturating_mul)
 }
 
 /// The values that stand for all that a knob may have; None where nothing bounds them.
