@@ -26,6 +26,7 @@ mod runs;
 mod schema;
 mod script;
 mod session;
+mod since;
 mod sweep;
 mod tune;
 mod values;

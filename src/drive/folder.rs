@@ -13,7 +13,7 @@ use crate::io::disk;
 use crate::io::files::{
     Access, check_ours, check_run_name, io_error, make_private_dir, read_text, write_atomic,
 };
-use crate::io::fits;
+use crate::io::{fits, node_log};
 use oomctl_base::job::JobId;
 
 /// Largest `inputs.json` or `environment.json`, in bytes.
@@ -184,6 +184,12 @@ impl RunFolder {
     #[must_use]
     pub fn fits(&self) -> Option<PathBuf> {
         self.project().map(fits::file_of)
+    }
+
+    /// What the project's jobs met on their nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Option<PathBuf> {
+        self.project().map(node_log::file_of)
     }
 
     /// The folder of its project.

@@ -9,13 +9,10 @@ use super::explain::{explained, save};
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
-use crate::core::engine::{
-    Attempt, Event, Fact, History, Record, Run, RunPhase, decide, observation,
-};
+use crate::core::engine::{Attempt, Event, Fact, History, Record, Run, RunPhase, decide};
 use crate::core::measure::Measured;
 use crate::core::request::Request;
 use crate::io::files::{io_error, link, replace};
-use crate::io::fits;
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
 use oomctl_base::job::JobId;
@@ -343,32 +340,6 @@ impl Handle {
             saved: saved.as_deref(),
         });
         Ok(())
-    }
-
-    /// Writes down what an attempt taught, for later runs of the project.
-    fn learn(&self, attempt: u32) -> Result<(), DriveError> {
-        let (Some(path), Some(entry)) = (self.folder.fits(), observation(&self.run, attempt))
-        else {
-            return Ok(());
-        };
-        Ok(fits::append(&path, &entry)?)
-    }
-
-    /// The same where a crash may have kept the earlier owner from it: nothing was written down since.
-    fn learn_late(&self, records: &[Record]) -> Result<(), DriveError> {
-        let ours =
-            |r: &&Record| !matches!(r.fact, Fact::OwnerChanged { .. } | Fact::TornTail { .. });
-        let last = records.iter().rev().find(ours).map(|r| &r.fact);
-        let Some(Fact::Decided { attempt, .. }) = last else {
-            return Ok(());
-        };
-        let attempts = &self.run.history.attempts;
-        let token = attempts.iter().find(|a| a.number == *attempt);
-        let token = token.and_then(|a| a.token.as_ref());
-        match (token, self.folder.fits()) {
-            (Some(token), Some(path)) if !fits::knows(&path, &token.0) => self.learn(*attempt),
-            _ => Ok(()),
-        }
     }
 
     /// What the present attempt was measured to need: by the samplers on its nodes, and in its logs.

@@ -14,6 +14,7 @@ mod folder;
 pub mod gpus;
 mod handle;
 pub mod launch;
+mod learned;
 mod logs;
 mod look;
 mod measuring;

@@ -97,6 +97,9 @@ fn perform_one(
     let event = match action {
         Action::Prepare { attempt } => {
             perform::environment(&handle.folder)?;
+            if let Some(warning) = handle.warned_of(now) {
+                handle.feed(&Event::Attempt(*attempt, warning), now, observer)?;
+            }
             let task = handle.task.as_ref().and_then(|t| t.token(*attempt));
             let prepared = prepare::prepare(
                 &handle.run,

@@ -1,33 +1,14 @@
-//! What a project learned: `.oomctl/fits.jsonl`, one attempt a line, appended by whoever supervises a run.
-//!
-//! Nothing depends on a single line: what is lost is learned again. So there is neither an owner nor a
-//! lock. Each line is one `write` between two newlines, with a checksum: half a line, or two that two hosts
-//! wrote into each other, does not count and spoils none of its neighbours. A file that has grown too long is replaced
-//! by what stands of it.
+//! What a project learned: `.oomctl/fits.jsonl`, one attempt a line, appended by whoever supervises a run. What is lost is
+//! learned again.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
-use super::files::{FileError, io_error, no_follow, read_bounded};
+use super::checked_lines::{self, bytes};
+use super::files::FileError;
 use crate::core::learn::{ENTRY_VERSION, LearnedEntries, LearnedEntry};
 
-/// Length in bytes from which a file is replaced by what stands of it.
-const LONG: u64 = 1 << 20;
-/// Largest file that is read.
-const FILE_MAX: u64 = 16 << 20;
-/// Largest line that is written.
-const LINE_MAX: usize = 64 << 10;
 /// Most entries that are kept of a long file: half of its length, at a usual length of an entry.
 const ENTRIES_MAX: usize = 256;
-/// Age at which a replacement that was begun is taken for left behind.
-const STALE: Duration = Duration::from_secs(600);
-/// How often an append is repeated because the file was replaced meanwhile.
-const TRIES: u32 = 4;
 
 /// The file of a project's folder.
 #[must_use]
@@ -41,20 +22,14 @@ pub fn file_of(project: &Path) -> PathBuf {
 /// # Errors
 /// When it cannot be read, or is larger than anything that is written here.
 pub fn read(path: &Path) -> Result<LearnedEntries, FileError> {
-    match read_bounded(path, FILE_MAX) {
-        Ok(bytes) => Ok(LearnedEntries::new(parse(&bytes))),
-        Err(FileError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Ok(LearnedEntries::default())
-        }
-        Err(e) => Err(e),
-    }
+    Ok(LearnedEntries::new(parse(&bytes(path)?)))
 }
 
 /// Is there an entry of this id? A search of the bytes, for somebody who only wants to know that.
 #[must_use]
 pub fn knows(path: &Path, id: &str) -> bool {
     let text = format!("\"id\":\"{id}\"");
-    let bytes = read_bounded(path, FILE_MAX).unwrap_or_default();
+    let bytes = bytes(path).unwrap_or_default();
     memchr::memmem::find(&bytes, text.as_bytes()).is_some()
 }
 
@@ -63,135 +38,32 @@ pub fn knows(path: &Path, id: &str) -> bool {
 /// # Errors
 /// When the file cannot be written.
 pub fn append(path: &Path, entry: &LearnedEntry) -> Result<(), FileError> {
-    let Some(line) = line(entry) else {
-        return Ok(());
-    };
-    let mut length = 0;
-    for _ in 0..TRIES {
-        let file = open(path)?;
-        (&file).write_all(&line).map_err(io_error("write", path))?;
-        file.sync_data().map_err(io_error("write", path))?;
-        let ours = file.metadata().map_err(io_error("look at", path))?;
-        length = ours.len();
-        // Whoever replaced the file in the meantime may not have seen the line.
-        let there = std::fs::symlink_metadata(path);
-        if there.is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino())) {
-            break;
-        }
-    }
-    if length > LONG { compact(path) } else { Ok(()) }
+    checked_lines::append(path, ENTRY_VERSION, entry, kept)
 }
 
-fn open(path: &Path) -> Result<File, FileError> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(no_follow())
-        .open(path)
-        .map_err(io_error("open", path))
+fn kept(bytes: Vec<u8>) -> Vec<u8> {
+    let kept = LearnedEntries::new(parse(&bytes)).newest(ENTRIES_MAX);
+    kept.entries().iter().filter_map(line).flatten().collect()
 }
 
-/// Replaces a file by what stands of it; one process at a time, the others leave it to that one. What is
-/// appended meanwhile is carried over: it goes to the file that was read, which is read to its end once more
-/// after it was replaced.
-fn compact(path: &Path) -> Result<(), FileError> {
-    let at = path.with_extension("jsonl.new");
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut new = match options.open(&at) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            clear(&at, path);
-            return Ok(());
-        }
-        Err(e) => return Err(io_error("create", &at)(e)),
-    };
-    let mut old = OpenOptions::new()
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)
-        .map_err(io_error("read", path))?;
-    let kept = LearnedEntries::new(parse(&rest(&mut old, path)?)).newest(ENTRIES_MAX);
-    let lines: Vec<u8> = kept.entries().iter().filter_map(line).flatten().collect();
-    new.write_all(&lines)
-        .and_then(|()| new.sync_data())
-        .and_then(|()| std::fs::rename(&at, path))
-        .map_err(io_error("write", path))?;
-    let late = rest(&mut old, path)?;
-    if late.is_empty() {
-        return Ok(());
-    }
-    let mut line = vec![b'\n'];
-    line.extend(late);
-    let mut file = open(path)?;
-    file.write_all(&line).map_err(io_error("write", path))
-}
-
-fn rest(file: &mut File, path: &Path) -> Result<Vec<u8>, FileError> {
-    let mut bytes = Vec::new();
-    let mut bounded = file.take(FILE_MAX);
-    bounded
-        .read_to_end(&mut bytes)
-        .map_err(io_error("read", path))?;
-    Ok(bytes)
-}
-
-/// Takes away what a process left that was killed while it replaced the file. Both times are the file
-/// system's.
-fn clear(at: &Path, path: &Path) {
-    let changed = |path: &Path| std::fs::metadata(path).and_then(|m| m.modified()).ok();
-    let (Some(begun), Some(now)) = (changed(at), changed(path)) else {
-        return;
-    };
-    if now.duration_since(begun).is_ok_and(|age| age > STALE) {
-        let _ = std::fs::remove_file(at);
-    }
-}
-
-/// A line between two newlines; `None` for one that is too long.
 fn line(entry: &LearnedEntry) -> Option<Vec<u8>> {
-    let text = serde_json::to_string(entry).ok()?;
-    let line = format!(
-        "\n{{\"v\":{ENTRY_VERSION},\"sum\":\"{}\",\"entry\":{text}}}\n",
-        sum(text.as_bytes())
-    );
-    (line.len() <= LINE_MAX).then(|| line.into_bytes())
+    checked_lines::line(ENTRY_VERSION, entry)
 }
 
 fn parse(bytes: &[u8]) -> Vec<LearnedEntry> {
-    let lines = bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty());
-    lines.filter_map(entry).collect()
-}
-
-/// The entry of a line whose version is ours and whose checksum is right.
-fn entry(line: &[u8]) -> Option<LearnedEntry> {
-    let line = std::str::from_utf8(line).ok()?;
-    let rest = line.strip_prefix("{\"v\":")?;
-    let (version, rest) = rest.split_once(",\"sum\":\"")?;
-    let (sum_there, rest) = rest.split_once("\",\"entry\":")?;
-    let text = rest.strip_suffix('}')?;
-    let known = version.parse::<u32>().ok()? <= ENTRY_VERSION;
-    if !known || sum(text.as_bytes()) != sum_there {
-        return None;
-    }
-    serde_json::from_str(text).ok()
-}
-
-/// The first eight bytes of SHA-256, in hex.
-fn sum(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
+    checked_lines::parse(bytes, ENTRY_VERSION)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
     use crate::core::learn::{AttemptEnd, JobFeatures};
     use crate::core::measure::Measured;
+    use crate::io::checked_lines::{LONG, open};
 
     fn entry(id: &str, micro: f64, end: AttemptEnd) -> LearnedEntry {
         LearnedEntry {

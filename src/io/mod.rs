@@ -7,6 +7,7 @@
     reason = "this is the room that touches files, processes, clock and environment"
 )]
 
+pub mod checked_lines;
 pub mod checkpoints;
 pub mod checkup;
 pub mod claims;
@@ -23,6 +24,7 @@ pub mod installed;
 pub mod kernel_log;
 pub mod ledger;
 pub mod library;
+pub mod node_log;
 pub mod owners;
 pub mod phantom;
 pub mod program;

@@ -98,7 +98,8 @@ impl Owners {
         }
     }
 
-    fn user(&mut self, uid: u32) -> String {
+    /// The name of a user, or their number where nobody tells a name.
+    pub fn user(&mut self, uid: u32) -> String {
         let name = self.users.entry(uid);
         name.or_insert_with(|| name_of(uid).unwrap_or_else(|| uid.to_string()))
             .clone()

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::explanation::with_patch;
+use super::lines::evidence;
 use super::memory_bar::memory_bar;
-use super::run_view::evidence;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::request::Explanation;

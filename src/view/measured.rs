@@ -2,6 +2,7 @@
 
 use super::figures::{in_gib, of_gib};
 use crate::core::measure::{Measured, Quantity};
+use oomctl_base::job::HostUse;
 
 /// `61.3 of 79.2 GiB`, of the GPU that was fullest; where no GPU was seen, what the program said of
 /// itself: `61.3 GiB reserved`.
@@ -17,8 +18,17 @@ pub fn peak(measured: &Measured) -> Option<String> {
     Some(format!("{} {what}", in_gib(peak)))
 }
 
-/// How much of its GPUs it used: `77% of GPU memory at the peak, GPU utilization 83%`. Nothing where no GPU was seen.
-pub fn efficiency(measured: &Measured) -> Option<String> {
+/// How much it used of what it held: `77% of GPU memory at the peak, GPU utilization 83%, 39% of host memory (25.0 of 64.0
+/// GiB), 6% of CPU time`. Of what nobody measured it says nothing.
+pub fn efficiency(measured: Option<&Measured>, host: Option<&HostUse>) -> Option<String> {
+    let parts = [measured.and_then(of_gpus), host.and_then(of_host_memory)];
+    let cpu = host.and_then(HostUse::cpu_share);
+    let cpu = cpu.map(|share| format!("{:.0}% of CPU time", share * 100.0));
+    let parts: Vec<String> = parts.into_iter().chain([cpu]).flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn of_gpus(measured: &Measured) -> Option<String> {
     let share = measured.fullest()?.share()?;
     let busy = match measured.utilization_percent() {
         Some(percent) => format!("{percent}%"),
@@ -28,6 +38,18 @@ pub fn efficiency(measured: &Measured) -> Option<String> {
         "{:.0}% of GPU memory at the peak, GPU utilization {busy}",
         share * 100.0
     ))
+}
+
+/// Where nobody says how much it was given, its peak alone.
+fn of_host_memory(host: &HostUse) -> Option<String> {
+    let peak = host.memory_peak?.gib();
+    Some(match (host.memory_share(), host.memory_given) {
+        (Some(share), Some(given)) => {
+            let sizes = of_gib(peak, given.gib());
+            format!("{:.0}% of host memory ({sizes})", share * 100.0)
+        }
+        _ => format!("{} of host memory", in_gib(peak)),
+    })
 }
 
 /// The same in GiB.

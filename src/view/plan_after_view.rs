@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::explanation::with_patch;
+use super::lines::evidence;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
-use super::run_view::evidence;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, reasons, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};

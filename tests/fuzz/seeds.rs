@@ -142,7 +142,7 @@ const MESSAGE_WORDS: [&str; 16] = [
 
 const ANSWERS: [&str; 9] = [
     "17_3|20|RUNNING|0|0|0|1795235178|1795235190|1795236978|node[1-3,7],gpu-[008-011]|None|(null)|oomctl-a-1-00ff00ff\n9|9|PENDING|0|0|1|1795235178|1795238778|1795240578||BeginTime|(null)|x\n",
-    "4711|4711|FAILED|1:0|1:0|1795235178|1795235190|1795236978|node1|None||oomctl-a-1-00ff00ff\n4711.batch|4711.batch|OUT_OF_MEMORY|0:125||1795235190|1795235190|1795236978|node1|||batch\n4712|4712|CANCELLED by 1000|0:15|0:0|1795235178|1795235190|1795236978|node[1-2]|None||x\n",
+    "4711|4711|FAILED|1:0|1:0|1795235178|1795235190|1795236978|node1|None||||oomctl-a-1-00ff00ff\n4711.batch|4711.batch|OUT_OF_MEMORY|0:125||1795235190|1795235190|1795236978|node1|||||batch\n4712|4712|CANCELLED by 1000|0:15|0:0|1795235178|1795235190|1795236978|node[1-2]|None||||x\n",
     "JobId=20 ArrayJobId=17 ArrayTaskId=3 JobName=oomctl-a-1-00ff00ff\n   UserId=u(1000) GroupId=g(1000) MCS_label=N/A\n   JobState=RUNNING Reason=None Dependency=(null)\n   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0\n   DerivedExitCode=0:0\n   SubmitTime=1795235178 EligibleTime=1795235178\n   StartTime=1795235190 EndTime=1795236978 Deadline=N/A\n   NodeList=node[1-2]\n   BatchHost=node1\n   Command=/w/job.sbatch\n   WorkDir=/w\n   Comment=a comment\n   StdErr=/w/logs/%x-%A_%4a.err\n   StdIn=/dev/null\n   StdOut=/w/logs/%x-%A_%4a.out\n",
     "4711\n",
     "*** Maintenance on Monday ***\n4711;cluster\n",

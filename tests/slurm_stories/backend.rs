@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
+use oomctl_base::units::Bytes;
 
 use super::cluster::{Cluster, Daemons, LostNode, lost_nodes, path, program, wait_for};
 
@@ -519,6 +520,27 @@ fn host_memory_that_runs_out_is_seen_as_such() {
         let status = place.end_of(&step_job);
         assert!(status.step_out_of_memory, "{status:?}");
     }
+}
+
+#[test]
+fn accounting_says_what_a_job_used_of_its_nodes() {
+    let Some(mut place) = place(Cluster::Full) else {
+        return;
+    };
+    let busy = "x=$(head -c 50M /dev/zero | tr '\\0' x); until ((SECONDS >= 4)); do :; done";
+    let job = place.submission(busy, &[&quiet(), "--mem=400", "--cpus-per-task=2"]);
+    let job = place.submit(&job);
+    place.end_of(&job);
+    let host = wait_for("accounting to hear of the last step", || {
+        let found = place.slurm.host_use(std::slice::from_ref(&job)).pop();
+        found
+            .map(|(_, host)| host)
+            .filter(|host| host.cpu_s.is_some())
+    });
+    assert_eq!(host.memory_given, Some(Bytes(400 << 20)));
+    assert!(host.memory_peak >= Some(Bytes(50 << 20)), "{host:?}");
+    let share = host.cpu_share().unwrap();
+    assert!((0.2..=0.6).contains(&share), "{host:?}");
 }
 
 #[test]

@@ -95,7 +95,9 @@ fn prometheus_gets_sums_by_state_and_cause() {
     let place = two_runs();
     let done = place.run(&["history", "--prometheus"]).ends(0);
     let steady = |line: &str| match line.rsplit_once(' ') {
-        Some((sum, _)) if line.starts_with("oomctl_gpu_seconds") => format!("{sum} N\n"),
+        Some((sum, _)) if sum.starts_with("oomctl_") && sum.contains("gpu_seconds") => {
+            format!("{sum} N\n")
+        }
         _ => format!("{line}\n"),
     };
     let out: String = done.out.lines().map(steady).collect();
@@ -115,6 +117,130 @@ fn projects_below_a_folder_are_found() {
         .run(&["history", "loom-a"])
         .ends(2)
         .says(&["loom-a is no folder", "oomctl status"]);
+}
+
+/// The two runs with attempts that held their GPU for hours, a copy of them in a folder with a hostile name, and a ledger that
+/// cannot be read.
+pub fn site() -> Place {
+    let place = two_runs();
+    for (run, hours) in [("loom-a", 2), ("loom-b", 5)] {
+        let path = format!("{}/ledger.jsonl", place.run_dir(run));
+        let ledger = place.read(&path);
+        let lines = ledger
+            .lines()
+            .map(|line| match line.split_once("\"gpu_seconds\":") {
+                Some((head, _)) if line.contains("\"ended\"") => {
+                    format!("{head}\"gpu_seconds\":{}.0}}\n", hours * 3_600)
+                }
+                _ => format!("{line}\n"),
+            });
+        place.write(&path, &lines.collect::<String>());
+    }
+    let copy = "<i>deep/.oomctl/runs";
+    for run in ["loom-a", "loom-z"] {
+        let (from, to) = (place.run_dir("loom-a"), format!("{copy}/{run}"));
+        std::fs::create_dir_all(place.path(&to)).unwrap();
+        for file in ["inputs.json", "ledger.jsonl"] {
+            place.write(
+                &format!("{to}/{file}"),
+                &place.read(&format!("{from}/{file}")),
+            );
+        }
+    }
+    let ledger = format!("{copy}/loom-z/ledger.jsonl");
+    place.write(
+        &ledger,
+        &place.read(&ledger).replacen("\"seq\":3", "\"seq\":7", 1),
+    );
+    place
+}
+
+/// What differs between two computers.
+fn steady(place: &Place, text: &str) -> String {
+    let user = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap();
+    let user = String::from_utf8(user.stdout).unwrap();
+    let text = text.replace(&place.root.display().to_string(), "[PROJECT]");
+    let words = text.split_inclusive(' ').map(|word| match word.trim() {
+        "" => String::new(),
+        w if w == user.trim() => word.replacen(user.trim(), "[USER]", 1),
+        _ => word.to_owned(),
+    });
+    words.collect()
+}
+
+#[test]
+fn a_summary_says_what_failed_what_helped_what_was_lost_and_what_could_not_be_read() {
+    let place = site();
+    let done = place.run(&["history", ".", "--summary"]).ends(0);
+    insta::assert_snapshot!(steady(&place, &done.out));
+    let json = place
+        .run(&["history", ".", "--summary", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(
+        (&json["lost_gpu_hours"], &json["oom_gpu_hours"]),
+        (&9.0.into(), &4.0.into())
+    );
+    let causes = json["causes"].as_array().unwrap();
+    let sum: f64 = causes
+        .iter()
+        .map(|c| c["gpu_hours"].as_f64().unwrap())
+        .sum();
+    assert!((sum - 9.0).abs() < 1e-9, "{json:#}");
+    let filtered = ["history", ".", "--summary", "--cause", "code_bug", "--json"];
+    assert_eq!(place.run(&filtered).ends(0).json()["runs"], 1);
+    let nobody = place.run(&["history", "--user", "nobody-here"]).ends(0);
+    assert!(
+        nobody.out.contains("no attempt matches"),
+        "{}",
+        nobody.told()
+    );
+}
+
+#[test]
+fn a_summarys_page_asks_nothing_of_a_network_and_a_name_is_no_markup() {
+    let place = site();
+    let done = place.run(&["history", ".", "--html", "site.html"]).ends(0);
+    assert_eq!(done.out, "site.html\n");
+    let page = place.read("site.html");
+    let printed = place.run(&["history", ".", "--html", "-"]).ends(0).out;
+    assert!(printed.starts_with("<!doctype html>") && !place.has("-"));
+    for said in [
+        "5 attempts of 3 runs in 2 projects took",
+        "<strong class=\"bad\">cuda_oom</strong>",
+        "<td>thin</td><td>cuda_oom</td><td class=\"n\">2</td>",
+        "&lt;i&gt;deep",
+        "Not read",
+        "default-src 'none'",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for never in ["http:", "https:", "<i>", "<script"] {
+        assert!(!page.contains(never), "{never}: {page}");
+    }
+    place
+        .run(&["history", ".", "--html", "no/folder/site.html"])
+        .ends(4)
+        .says(&["cannot write no/folder/site.html"]);
+    place.run(&["history", "--html", "x", "--json"]).ends(2);
+}
+
+#[test]
+fn status_says_when_a_job_that_waits_is_expected_to_start_and_nothing_where_slurm_does_not() {
+    let mut place = weaver::project("");
+    let slurm = super::slurm::Slurm::before(&mut place);
+    slurm.tell("state.1", "PENDING 0:0");
+    place.run(&["submit", "--run", "loom"]).ends(0);
+    for (start, said) in [("4102444800", true), ("N/A", false)] {
+        slurm.tell("start", start);
+        let out = place.run(&["status", "loom"]).ends(0).out;
+        let (first, years) = (out.lines().next().unwrap(), ", expected to start in 2");
+        assert_eq!(first.contains(years), said, "{start}: {out}");
+        assert!(first.starts_with(" 1  job 101      PENDING"), "{out}");
+    }
 }
 
 /// A project with this many runs that climbed twice and then fitted.

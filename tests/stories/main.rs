@@ -19,6 +19,7 @@ mod diagnosis;
 mod differential;
 mod dimensions;
 mod doctor;
+mod efficiency;
 mod endings;
 mod environment;
 mod errors;
@@ -44,6 +45,7 @@ mod local_jobs;
 #[path = "../repository/documents/messages.rs"]
 mod messages;
 mod misread;
+mod nodes;
 mod notices;
 #[path = "../nvml/mod.rs"]
 mod nvml;

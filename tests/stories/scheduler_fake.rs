@@ -201,7 +201,7 @@ fn exited(id: &str, state: &str, exit: i32) -> String {
 
 fn accounted(id: &str, state: &str, exit: &str) -> String {
     format!(
-        "{id}|{id}|{state}|{exit}|{exit}|1795235001|1795235002|1795235900|node1|None||{TOKEN}\n"
+        "{id}|{id}|{state}|{exit}|{exit}|1795235001|1795235002|1795235900|node1|None||||{TOKEN}\n"
     )
 }
 
@@ -626,7 +626,7 @@ fn accounting_is_asked_once_how_long_the_earlier_parts_of_a_living_job_ran() {
     let restarted =
         |times: u32| queued("9", "RUNNING").replace("|0|0|0|", &format!("|0|0|{times}|"));
     let part = |state: &str, end: &str| {
-        format!("9|9|{state}|0:0|0:0|1795235000|1795235000|{end}|node1|None||{TOKEN}\n")
+        format!("9|9|{state}|0:0|0:0|1795235000|1795235000|{end}|node1|None||||{TOKEN}\n")
     };
     let known = part("NODE_FAIL", "1795235300") + &accounted("9", "RUNNING", "0:0");
     site.answers("squeue", 0, &restarted(1), "");
@@ -649,7 +649,7 @@ fn an_ended_job_comes_with_the_exit_code_of_the_controller_and_what_only_sacct_k
     // 137 as wait(2) gives it; sacct makes 9 of it.
     let line = exited("9", "FAILED", 35_072).replace("|35072|0|0|", "|35072|0|1|");
     site.answers("squeue", 0, &line, "");
-    let step = "9.0|9.0|OUT_OF_MEMORY|0:125||1|1|2|node1|||python\n";
+    let step = "9.0|9.0|OUT_OF_MEMORY|0:125||1|1|2|node1|||||python\n";
     site.answers("sacct", 0, &(accounted("9", "FAILED", "9:0") + step), "");
     let poll = site.slurm().poll(&[ours("9")], now(0)).unwrap();
     let status = &poll.jobs[0];

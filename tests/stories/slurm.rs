@@ -8,7 +8,7 @@ use super::place::{Place, install};
 /// Common to all: where things are, and no file size limit, for a story may have set one for oomctl.
 const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \"$*\" >>$F/$(/usr/bin/basename \"$0\").calls\n";
 
-/// `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
+/// `node` names the node of the next jobs (n1), `start` is when squeue says that jobs start. `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
 /// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
 /// attempt N is accepted.
 const SBATCH: &str = r#"
@@ -19,6 +19,7 @@ for word; do case $word in
   --output=*) out=${word#*=} ;;
   --error=*) err=${word#*=} ;;
   --array=*) array=${word#*=} ;;
+  --exclude=*) ;;
   *) script=$word ;;
 esac; done
 attempt=${name%-*}; attempt=${attempt##*-}
@@ -39,6 +40,7 @@ job() {
   mkdir $F/new
   echo "$name" >$F/new/name
   echo "$now" >$F/new/submit
+  cat $F/node >$F/new/node 2>/dev/null || echo n1 >$F/new/node
   mv $F/new $F/jobs/$id
   state=COMPLETED code=0:0
   if [ -e $F/state.$n ]; then
@@ -64,13 +66,25 @@ flock -u 9
 echo $first
 "#;
 
+/// `used` holds the TRES of each job's batch step, as accounting has them once it has heard of the step.
+const SACCT: &str = r#"
+for job in $F/jobs/*/state; do
+  [ -e "$job" ] || continue
+  d=${job%/state}; id=${d##*/}
+  submit=$(<$d/submit)
+  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$submit|$submit|$((submit + 10))|$(<$d/node)|None|cpu=4,mem=800M,node=1|||$(<$d/name)"
+  [ ! -e $F/used ] || echo "$id.batch|$id.batch|COMPLETED|0:0||$submit|$submit|$((submit + 10))|$(<$d/node)|||$(<$F/used)||batch"
+done
+"#;
+
 const SQUEUE: &str = r#"
 [ ! -e $F/down ] || { cat $F/down >&2; exit 1; }
 for job in $F/jobs/*/state; do
   [ -e "$job" ] || continue
   d=${job%/state}; id=${d##*/}
   IFS=: read -r code signal <$d/code
-  echo "$id|$id|$(<$d/state)|$((code * 256 + signal))|0|0|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None|(null)|$(<$d/name)"
+  start=$(cat $F/start 2>/dev/null || cat $d/submit)
+  echo "$id|$id|$(<$d/state)|$((code * 256 + signal))|0|0|$(<$d/submit)|$start|$(<$d/submit)|$(<$d/node)|None|(null)|$(<$d/name)"
 done
 "#;
 
@@ -86,16 +100,8 @@ echo "   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=$(<$d/code)"
 echo "   DerivedExitCode=$(<$d/code)"
 echo "   SubmitTime=$(<$d/submit) EligibleTime=$(<$d/submit)"
 echo "   StartTime=$(<$d/submit) EndTime=$(<$d/submit) Deadline=N/A"
-echo "   NodeList=n1"
-echo "   BatchHost=n1"
-"#;
-
-const SACCT: &str = r#"
-for job in $F/jobs/*/state; do
-  [ -e "$job" ] || continue
-  d=${job%/state}; id=${d##*/}
-  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$(<$d/submit)|$(<$d/submit)|$(<$d/submit)|n1|None||$(<$d/name)"
-done
+echo "   NodeList=$(<$d/node)"
+echo "   BatchHost=$(<$d/node)"
 "#;
 
 const SCANCEL: &str = r#"

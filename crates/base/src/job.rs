@@ -267,6 +267,40 @@ impl RunMachine {
     }
 }
 
+/// What a job used of its nodes beside their GPUs, and what it was given, as accounting has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HostUse {
+    /// Resident memory at the peak: the tasks' peaks added up, of the step that had most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak: Option<Bytes>,
+    /// Memory that the job was given on all its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_given: Option<Bytes>,
+    /// Seconds of CPU time of all steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<u64>,
+    /// CPUs of the job times the seconds that it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_given_s: Option<u64>,
+}
+
+impl HostUse {
+    /// Share of its memory that the job used at the peak.
+    #[must_use]
+    pub fn memory_share(&self) -> Option<f64> {
+        let given = self.memory_given.filter(|given| given.0 > 0)?;
+        Some(self.memory_peak?.gib() / given.gib())
+    }
+
+    /// Share of its CPU time that the job used.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a job's CPUs")]
+    pub fn cpu_share(&self) -> Option<f64> {
+        let given = self.cpu_given_s.filter(|given| *given > 0)?;
+        Some(self.cpu_s? as f64 / given as f64)
+    }
+}
+
 /// What a scheduler says about one job at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobStatus {
@@ -317,6 +351,9 @@ pub struct JobStatus {
     /// Where `oomctl run` started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<RunMachine>>,
+    /// What it used of its nodes, of an ended job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Box<HostUse>>,
 }
 
 impl JobStatus {
@@ -340,6 +377,7 @@ impl JobStatus {
             ran_before_s: None,
             self_reported: false,
             machine: None,
+            host: None,
         }
     }
 }

@@ -4,15 +4,18 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::cli::runs::Runs;
-use crate::cli::runs::Stored;
-use crate::cli::runs::{asked, projects};
+use crate::cli::runs::attempts::AttemptChoice;
+use crate::cli::runs::projects;
 use crate::cli::session::Session;
+use crate::cli::since::{Since, since};
 use crate::core::exit::Exit;
+use crate::io::files::{Access, write_to};
+use crate::view::history_column::Column;
 use crate::view::history_metrics::prometheus;
-use crate::view::history_view::{Column, HistoryRow, HistoryView};
+use crate::view::history_summary::{HistorySummary, UnreadPath};
+use crate::view::history_view::HistoryView;
+use crate::view::report::summary_page;
 use crate::view::{CommandFailure, print};
-use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +35,9 @@ pub struct HistoryArgs {
     /// Only runs on this dataset profile
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
+    /// Only runs of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// Columns, in this order
     #[arg(long, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
     columns: Vec<Column>,
@@ -41,33 +47,15 @@ pub struct HistoryArgs {
     /// Print sums by state and cause as Prometheus metrics, for node_exporter's textfile collector
     #[arg(long, conflicts_with_all = ["json", "parsable"])]
     prometheus: bool,
-    /// Print one JSON document, of all columns
+    /// Sums instead of attempts: failures by cause, GPU-hours lost, what helped, which runs lost most
+    #[arg(long, conflicts_with_all = ["parsable", "prometheus"])]
+    summary: bool,
+    /// Write the sums as a page, complete in itself; `-` for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "parsable", "prometheus"])]
+    html: Option<PathBuf>,
+    /// Print one JSON document, of all columns, or of the sums
     #[arg(short, long)]
     json: bool,
-}
-
-/// From when on.
-#[derive(Debug, Clone, Copy)]
-enum Since {
-    /// So many seconds ago.
-    Ago(u64),
-    /// This moment.
-    At(Timestamp),
-}
-
-fn since(text: &str) -> Result<Since, String> {
-    let day = text.parse::<jiff::civil::Date>();
-    if let Ok(day) = day {
-        let start = day.to_zoned(jiff::tz::TimeZone::system());
-        return start
-            .map(|z| Since::At(z.timestamp()))
-            .map_err(|e| e.to_string());
-    }
-    let bare = text.chars().all(|c| c.is_ascii_digit());
-    let seconds = parse_duration_s(text).ok().filter(|_| !bare);
-    seconds
-        .map(Since::Ago)
-        .ok_or_else(|| format!("`{text}` is not a time (7d, 12h, 90m) or a day (2026-11-01)"))
 }
 
 /// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.
@@ -77,25 +65,20 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         true => vec![Session::open(None)?.folder],
         false => projects::below(&args.folders)?,
     };
-    let mut rows = Vec::new();
-    let mut damaged = None;
-    for folder in &folders {
-        let runs = Runs::of(folder);
-        let names = runs.names().map_err(|failure| damaged = Some(failure));
-        for name in names.unwrap_or_default() {
-            match runs.open(&name) {
-                Ok(stored) => rows.extend(rows_of(args, folder, &stored, now)),
-                Err(failure) => damaged = Some(failure),
-            }
-        }
+    let (rows, mut unread) = choice(args, now).of(&folders, now);
+    if args.summary || args.html.is_some() {
+        let unread = unread.iter().map(|u| UnreadPath {
+            path: u.path.display().to_string(),
+            why: u.failure.sentence(),
+        });
+        let summary = HistorySummary::new(&rows, folders.len(), unread.collect(), now);
+        return summed(args, &summary);
     }
-    if let (true, Some(failure)) = (
-        rows.is_empty(),
-        damaged.take_if(|_| !args.json && !args.prometheus),
-    ) {
+    let mut damaged = unread.pop().map(|unread| unread.failure);
+    let is_table = !args.json && !args.prometheus;
+    if let Some(failure) = damaged.take_if(|_| is_table && rows.is_empty()) {
         return Err(failure);
     }
-    rows.sort_by_key(|row| row.submitted);
     if args.prometheus {
         print::data(&prometheus(&rows))?;
         return damaged.map_or(Ok(Exit::Success), Err);
@@ -111,35 +94,38 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
-/// The attempts of a run that are asked for.
-fn rows_of(
-    args: &HistoryArgs,
-    folder: &std::path::Path,
-    stored: &Stored,
-    now: Timestamp,
-) -> Vec<HistoryRow> {
-    let from = args.since.map(|since| match since {
-        Since::At(at) => at,
-        Since::Ago(seconds) => {
-            let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-            now.checked_sub(jiff::SignedDuration::from_secs(seconds))
-                .unwrap_or(Timestamp::MIN)
+/// Which attempts are asked for.
+fn choice(args: &HistoryArgs, now: Timestamp) -> AttemptChoice {
+    let shown = |column| args.columns.contains(&column);
+    let sums = args.summary || args.html.is_some();
+    AttemptChoice {
+        from: args.since.map(|since| since.before(now)),
+        states: args.state.clone(),
+        causes: args.cause.clone(),
+        dataset: args.dataset.clone(),
+        user: args.user.clone(),
+        labels: args.json && !sums || shown(Column::Dataset) || shown(Column::Preset),
+        users: args.json || sums || shown(Column::User),
+    }
+}
+
+/// Sums, as text, as JSON, or as a page.
+fn summed(args: &HistoryArgs, summary: &HistorySummary) -> Result<Exit, CommandFailure> {
+    if let Some(path) = &args.html {
+        let page = summary_page(summary)?;
+        if path.as_os_str() == "-" {
+            print::data(&page)?;
+            return Ok(Exit::Success);
         }
-    });
-    let recent = |row: &HistoryRow| from.is_none_or(|from| row.ended.unwrap_or(now) >= from);
-    let mut rows = HistoryRow::of(&stored.history, folder, now);
-    rows.retain(|row| recent(row) && row.is_state(&args.state) && row.is_cause(&args.cause));
-    let needs_inputs = [Column::Dataset, Column::Preset]
-        .iter()
-        .any(|c| args.columns.contains(c));
-    if rows.is_empty() || !(needs_inputs || args.json || args.dataset.is_some()) {
-        return rows;
+        let is_file = write_to(path, page.as_bytes(), Access::Shared)
+            .map_err(|e| CommandFailure::from(e).with_exit(Exit::Refused))?;
+        if is_file {
+            print::data(&path.display().to_string())?;
+        }
+    } else if args.json {
+        print::json(summary)?;
+    } else {
+        print::data(&summary.text())?;
     }
-    let asked = asked::of(&stored.folder);
-    for row in &mut rows {
-        row.dataset.clone_from(&asked.dataset);
-        row.preset.clone_from(&asked.preset);
-    }
-    rows.retain(|row| args.dataset.is_none() || row.dataset == args.dataset);
-    rows
+    Ok(Exit::Success)
 }

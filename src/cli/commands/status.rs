@@ -2,7 +2,7 @@
 
 use crate::cli::logs::unwatched;
 use crate::cli::runs::Stored;
-use crate::cli::runs::present::ask;
+use crate::cli::runs::present::{ask, ask_host_use};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::row::{RunField, list, totals};
@@ -61,6 +61,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         }
     }
     ask(runs, &mut stored, now)?;
+    ask_host_use(runs, &mut stored);
     judge(&session, &mut stored);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
@@ -88,7 +89,11 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         .find(|run| Some(&run.history.run) == last.as_ref());
     let open = open.map(|run| run_view(&run.history, now).text());
     let in_full = match (open, last) {
-        (None, Some(over)) => Some(run_view(&runs.open(&over)?.history, now).text()),
+        (None, Some(over)) => {
+            let mut newest = [runs.open(&over)?];
+            ask_host_use(runs, &mut newest);
+            Some(run_view(&newest[0].history, now).text())
+        }
         (open, _) => open,
     };
     let rows = found.rows(names, now);

@@ -183,6 +183,7 @@ const HERE: Supervision = Supervision {
     leak_retries: 0,
     resubmit: true,
     move_dependents: false,
+    exclude_bad_nodes: false,
     refused_pause_s: 60,
     refused_pause_max_s: 60,
     refused_wait_s: 0,

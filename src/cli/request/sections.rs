@@ -59,7 +59,7 @@ pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailur
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, CommandFailure> {
-    const PLAIN: [&str; 11] = [
+    const PLAIN: [&str; 12] = [
         "node_failure_retries",
         "preemption_retries",
         "time_limit_retries",
@@ -68,6 +68,7 @@ pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, C
         "leak_retries",
         "resubmit",
         "move_dependents",
+        "exclude_bad_nodes",
         "stall_cancel",
         "watch",
         "measure",

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::present::ask_host_use;
 use super::{Runs, Stored};
 use crate::core::report::GpuTrack;
 use crate::drive::attempt_logs;
@@ -38,9 +39,10 @@ pub fn gathered(
     now: Timestamp,
 ) -> Result<Report, CommandFailure> {
     let full = in_full(rows).into_iter();
-    let stored: Vec<Stored> = full
+    let mut stored: Vec<Stored> = full
         .map(|row| runs.open(&row.run))
         .collect::<Result<_, _>>()?;
+    ask_host_use(runs, &mut stored);
     let readers = stored
         .iter()
         .map(|run| (asked(run), tracks(run), tail(run)));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{Runs, Stored};
-use crate::core::engine::RunPhase;
+use crate::core::engine::{Attempt, RunPhase};
 use crate::core::measure::Measured;
 use crate::io::sampler::peaks;
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobRef, JobStatus};
+use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus};
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
 pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
@@ -32,6 +32,43 @@ pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Com
     }
     stored.iter_mut().for_each(look);
     Ok(())
+}
+
+/// Puts what ended jobs used of their nodes into the histories in memory, where the ledger does not say it: accounting hears
+/// of a job's last step after its end. Who may not read the request of a run, or of its jobs, does without.
+pub fn ask_host_use(runs: &Runs, stored: &mut [Stored]) {
+    let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
+    for run in stored.iter() {
+        let jobs: Vec<JobRef> = run
+            .history
+            .attempts
+            .iter()
+            .filter_map(unaccounted)
+            .collect();
+        if let (false, Ok(request)) = (jobs.is_empty(), run.request()) {
+            let backend = request.inputs().backend.clone();
+            by_backend.entry(backend).or_default().extend(jobs);
+        }
+    }
+    for (backend, jobs) in by_backend {
+        let found = runs.scheduler(&backend).host_use(&jobs);
+        let found: BTreeMap<JobId, HostUse> = found.into_iter().collect();
+        let attempts = stored.iter_mut().flat_map(|s| &mut s.history.attempts);
+        for attempt in attempts.filter(|a| unaccounted(a).is_some()) {
+            let host = attempt.job.as_ref().and_then(|job| found.get(&job.id));
+            if let (Some(status), Some(host)) = (&mut attempt.status, host) {
+                status.host = Some(Box::new(*host));
+            }
+        }
+    }
+}
+
+/// The job of an attempt that ended and of which the ledger does not say what it used of its nodes.
+fn unaccounted(attempt: &Attempt) -> Option<JobRef> {
+    let host = attempt.status.as_ref()?.host.as_ref();
+    let known = host.is_some_and(|host| host.memory_peak.is_some());
+    let job = attempt.job.as_ref()?;
+    (attempt.ended_at.is_some() && !known).then(|| job.clone())
 }
 
 /// Puts what the samplers of a job have seen so far into its history in memory.

@@ -157,6 +157,15 @@ pub fn logs(
     (filled(out), pattern("error").and_then(filled))
 }
 
+/// Does it say on which nodes it runs?
+#[must_use]
+pub fn names_nodes(reading: &Reading) -> bool {
+    let all = directives(reading);
+    ["nodelist", "nodefile"]
+        .iter()
+        .any(|option| wins(&all, option).is_some())
+}
+
 fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPattern> {
     if pattern.contains('\\') || pattern.is_empty() {
         return None;

@@ -33,7 +33,7 @@ pub use comparable::comparable;
 pub use evidence::loosen;
 pub use job::{
     Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, has_error_log, job_name,
-    logs, resources, workdir,
+    logs, names_nodes, resources, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};

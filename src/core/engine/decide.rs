@@ -6,13 +6,14 @@
 use jiff::Timestamp;
 
 use super::event::{AttemptEvent, Event, Sighting};
-use super::fact::{Fact, LogEnd};
+use super::fact::{Fact, LogEnd, NodesExcluded};
 use super::follow_up::{ended, follow_up, last_end};
 use super::outcome::{Outcome, RetryCause};
 use super::retry::again;
 use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::time::{seconds, signed};
 use super::{refused, steer};
+use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
 use oomctl_base::job::{JobRef, JobStatus, Stage};
 use oomctl_diagnose::{Incident, Progress};
@@ -80,6 +81,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
                 check: Box::new(run.checked(attempt, measurement)),
             })
         }
+        AttemptEvent::NodesAreBad(nodes) => without(run, attempt, nodes),
         AttemptEvent::PrepareRefused(reason) => Some(Fact::Finished {
             outcome: Outcome::Configuration {
                 reason: reason.clone(),
@@ -87,6 +89,19 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
         }),
         _ => None,
     }
+}
+
+/// The next attempt stays away from these nodes, where the stack has a knob for that and they are not excluded yet.
+fn without(run: &Run, attempt: u32, nodes: &[BadNode]) -> Option<Fact> {
+    let names: Vec<String> = nodes.iter().map(|bad| bad.node.clone()).collect();
+    let layer = run.request.exclude(&run.history.rungs(), &names, attempt)?;
+    Some(Fact::NodesExcluded {
+        attempt,
+        excluded: Box::new(NodesExcluded {
+            nodes: nodes.to_vec(),
+            layer,
+        }),
+    })
 }
 
 fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp) -> Vec<Fact> {

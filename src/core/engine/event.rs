@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::fact::LogEnd;
 use super::foreseen::Rising;
 use super::phantom::PhantomMeasurement;
+use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
 use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
@@ -97,6 +98,8 @@ pub enum AttemptEvent {
     },
     /// The configuration that the attempt would have was measured on phantom GPUs, or could not be.
     PhantomMeasured(Box<PhantomMeasurement>),
+    /// These nodes fail jobs of the project by themselves.
+    NodesAreBad(Vec<BadNode>),
     /// It is being measured.
     PhantomRuns,
     /// A log names this page of a tracker.

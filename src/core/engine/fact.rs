@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phantom::PhantomCheck;
+use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
+use crate::core::recipe::Layer;
 use crate::core::request::VersionInLog;
 use oomctl_base::job::{JobRef, JobStatus, Token};
 use oomctl_diagnose::{Incident, Link, Progress};
@@ -42,6 +44,15 @@ pub struct LogEnd {
     pub path: PathBuf,
     /// Its length in bytes.
     pub offset: u64,
+}
+
+/// Nodes that are excluded from an attempt on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodesExcluded {
+    /// The nodes, each with the evidence.
+    pub nodes: Vec<BadNode>,
+    /// The layer that keeps attempts away from them.
+    pub layer: Layer,
 }
 
 /// Something that happened to a run.
@@ -75,6 +86,13 @@ pub enum Fact {
         attempt: u32,
         /// What was measured, and what follows.
         check: Box<PhantomCheck>,
+    },
+    /// Nodes are excluded from here on, because they failed jobs of the project by themselves.
+    NodesExcluded {
+        /// Number of the attempt that comes next.
+        attempt: u32,
+        /// Which, why, and the layer that says so.
+        excluded: Box<NodesExcluded>,
     },
     /// The files of an attempt are written and it is about to be submitted.
     Intended {
@@ -341,6 +359,7 @@ impl Fact {
         "owner_changed",
         "torn_tail",
         "phantom_measured",
+        "nodes_excluded",
         "intended",
         "attached",
         "submitted",

@@ -27,6 +27,7 @@
 //! | `Created` | the run exists | nothing is submitted yet |
 //! | `OwnerChanged`, `TornTail` | another process is the one writer, half a record was sealed | an attempt that was not handed over is looked for first |
 //! | `PhantomMeasured` | the next attempt was measured on phantom GPUs | it takes further rungs where it does not fit there |
+//! | `NodesExcluded` | the project's jobs show nodes that fail by themselves | attempts from the next one on exclude them |
 //! | `Intended`, `Attached` | the files are written, somebody else's job is taken under watch | the next attempt begins |
 //! | `Submitted`, `SubmitUnclear`, `SubmitRefused` | the scheduler answered, or did not | see above |
 //! | `SubmitAgain`, `SubmitAbsent` | a refusal has passed, surely no job carries the token | the same attempt is submitted, under its token |
@@ -76,10 +77,10 @@ pub use action::Action;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
 pub use event::{AttemptEvent, Event, LogLook, Sighting};
-pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
+pub use fact::{Fact, LEDGER_VERSION, LogEnd, NodesExcluded, Record};
 pub use foreseen::{Foreseen, Rising};
 pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
-pub use observation::observation;
+pub use observation::{observation, on_nodes};
 pub use outcome::{Budget, Outcome, RetryCause, Verdict};
 pub use pace::Pace;
 pub use phantom::{PhantomCheck, PhantomMeasurement};

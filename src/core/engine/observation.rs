@@ -2,7 +2,7 @@
 
 use super::ending::{memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
-use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung};
+use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung, NodeEnd, NodeEntry};
 use crate::core::measure::Measured;
 use crate::core::request::Request;
 use oomctl_base::job::JobState;
@@ -12,6 +12,8 @@ use oomctl_diagnose::{Class, Incident, Progress};
 const STEPS: u64 = 10;
 /// Seconds that it must have run besides: a log can count the steps of an earlier job of its checkpoint.
 const SECONDS: i64 = 600;
+/// Kinds of incident that are a node's.
+const HARDWARE: [&str; 2] = ["hw_error", "node_failure"];
 
 /// The observation of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
 /// everything else, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
@@ -40,6 +42,50 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
         rungs: taken,
         measured: fullest(&attempt.measured),
     })
+}
+
+/// What the nodes of an attempt that is over and diagnosed met: it fitted, memory of a GPU ran out, or the hardware failed.
+/// `None` for everything else, where other processes held the memory, and for memory of the host, of which a job's features
+/// say nothing.
+#[must_use]
+pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
+    let attempt = run.history.attempts.iter().find(|a| a.number == number)?;
+    let status = attempt.status.as_ref().filter(|s| !s.nodes.is_empty())?;
+    let rungs = run.history.at_the_end_of(number).rungs();
+    Some(NodeEntry {
+        job: attempt.job.as_ref()?.id.to_string(),
+        run: run.history.run.clone(),
+        at: attempt.over_at().unwrap_or(attempt.intended_at),
+        nodes: status.nodes.clone(),
+        end: node_end(attempt)?,
+        configuration: run.request.job(&rungs).ok(),
+        gpu: attempt
+            .measured
+            .fullest()
+            .map(|gpu| gpu.total_bytes)
+            .or_else(|| attempt.incident.as_ref()?.total_bytes),
+    })
+}
+
+fn node_end(attempt: &Attempt) -> Option<NodeEnd> {
+    let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
+    if succeeded(status, incident) {
+        return Some(NodeEnd::Fitted);
+    }
+    if let Some(incident) = memory_incident(status, incident) {
+        let kind = incident.kind.clone();
+        let counts = incident.class == Class::GpuOom && !of_others(&incident);
+        return counts.then_some(NodeEnd::Memory { kind });
+    }
+    let kind = incident
+        .map(|i| &i.kind)
+        .filter(|k| HARDWARE.contains(&k.as_str()));
+    let lost = status.filter(|s| matches!(s.state, JobState::NodeFail | JobState::BootFail));
+    let lost = lost.map(|s| s.state.word().to_lowercase());
+    match kind.cloned().or(lost) {
+        Some(kind) => Some(NodeEnd::Hardware { kind }),
+        None => trained(attempt).then_some(NodeEnd::Fitted),
+    }
 }
 
 fn end(attempt: &Attempt) -> Option<AttemptEnd> {

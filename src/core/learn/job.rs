@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::core::recipe::{Knob, Preset, Shape, expr, knobs_in};
 use oomctl_base::{Effect, Origin, Role, Value};
 
+/// The knob of Slurm's set that names a type of GPU.
+const GPU_TYPE: &str = "gpu_type";
+
 /// What decides about the memory of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct JobFeatures {
@@ -50,6 +53,12 @@ impl JobFeatures {
             }
         }
         Self { same, sizes }
+    }
+
+    /// Does it ask for one type of GPU?
+    #[must_use]
+    pub fn names_gpu(&self) -> bool {
+        self.same.get(GPU_TYPE).is_some_and(|name| !name.is_empty())
     }
 
     /// Is this job surely no larger than the other? Then it fits where the other did, and the other

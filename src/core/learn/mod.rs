@@ -8,9 +8,11 @@
 mod entry;
 mod job;
 mod memory;
+mod nodes;
 #[cfg(test)]
 mod tests;
 
 pub use entry::{AttemptEnd, ENTRY_VERSION, LearnedEntry, LearnedRung, Moved};
 pub use job::JobFeatures;
 pub use memory::{Elsewhere, LearnedEntries};
+pub use nodes::{BadNode, NodeEnd, NodeEntry, bad_nodes};

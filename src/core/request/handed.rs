@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::request::Request;
+use crate::core::adopt;
 use crate::core::launch::GpuWish;
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::{Origin, Refusal, Role, Value};
@@ -51,9 +52,17 @@ impl Request {
         }))
     }
 
-    /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that.
+    /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that, and
+    /// where the job names its nodes: then Slurm would refuse it without them.
     #[must_use]
     pub fn exclude(&self, rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {
+        let names = |word: &String| word.starts_with("--nodelist") || word.starts_with("-w");
+        let own = self
+            .adoption()
+            .is_some_and(|a| adopt::names_nodes(&a.reading));
+        if own || self.inputs().sbatch.iter().any(names) {
+            return None;
+        }
         let knob = self.preset().with_role(Role::ExcludedNodes).next()?;
         let shape = self.shape(rungs).ok()?;
         let value = excluded(shape.recipe().value(&knob.name), nodes)?;

@@ -62,6 +62,8 @@ pub struct Supervision {
     pub resubmit: bool,
     /// Are jobs of the user's that wait for an attempt told to wait for the one that replaces it?
     pub move_dependents: bool,
+    /// Are nodes excluded that failed jobs of the project by themselves?
+    pub exclude_bad_nodes: bool,
     /// Seconds until a submission that the scheduler refuses for now is made again; doubled with every refusal up to
     /// `refused_pause_max_s`.
     pub refused_pause_s: u64,
@@ -98,6 +100,7 @@ impl Default for Supervision {
             leak_retries: 5,
             resubmit: true,
             move_dependents: false,
+            exclude_bad_nodes: true,
             refused_pause_s: 60,
             refused_pause_max_s: 900,
             refused_wait_s: 172_800,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::core::launch::GpuWish;
-use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
+use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus, Token};
 
 /// What is handed to a scheduler for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,6 +182,11 @@ pub trait Scheduler: Send {
     /// How many tasks one job array may have; `None` where there are no arrays, or that cannot be told.
     fn array_limit(&mut self) -> Option<usize> {
         None
+    }
+
+    /// What ended jobs used of their nodes; a job of which the scheduler does not know it is left out.
+    fn host_use(&mut self, _jobs: &[JobRef]) -> Vec<(JobId, HostUse)> {
+        Vec::new()
     }
 
     /// Jobs of this user that wait for `job` and are none of ours; none where the scheduler cannot tell.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use page::{ReportFormat, render};
+pub use page::{ReportFormat, render, summary_page};
 
 use super::estimate_view::phase_name;
 use super::measured;
@@ -132,7 +132,7 @@ struct AttemptDetail {
     /// What was expected of it before it ran.
     expected: Option<String>,
     peak: Option<String>,
-    /// How much of its GPUs it used.
+    /// How much it used of what it held.
     used: Option<String>,
     plot: Option<Plot>,
     gpus: Vec<GpuPeakRow>,
@@ -307,7 +307,10 @@ fn detail(
         ran_s: attempt.ran_s(now),
         expected: expected.as_ref().map(in_words),
         peak: measured::peak(&attempt.measured),
-        used: measured::efficiency(&attempt.measured),
+        used: measured::efficiency(
+            Some(&attempt.measured),
+            status.and_then(|s| s.host.as_deref()),
+        ),
         plot: plot(
             tracks(attempt.number),
             expected.map(|e| e.peak_bytes),

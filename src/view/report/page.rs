@@ -8,6 +8,8 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use super::{Report, gpu_hours};
 use crate::view::CommandFailure;
 use crate::view::figures::duration;
+use crate::view::history_summary::HistorySummary;
+use crate::view::history_view::count;
 use oomctl_base::units::Bytes;
 
 /// The pictures of a page, which are also a picture by themselves.
@@ -18,6 +20,7 @@ macro_rules! with_pictures {
 }
 
 const PAGE: &str = with_pictures!("page.html.j2");
+const SUMMARY: &str = include_str!("summary.html.j2");
 const PICTURE: &str = with_pictures!("picture.svg.j2");
 /// Characters in a line of a picture.
 const LINE_MAX: usize = 90;
@@ -58,6 +61,14 @@ pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandFa
     Ok(text)
 }
 
+/// The sums of many attempts as a page.
+pub fn summary_page(summary: &HistorySummary) -> Result<String, CommandFailure> {
+    let text = environment()
+        .and_then(|env| env.get_template("summary.html")?.render(Serde(summary)))
+        .context("cannot render the page")?;
+    Ok(text)
+}
+
 fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut env = Environment::new();
     let syntax = SyntaxConfig::builder()
@@ -69,7 +80,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     // Facts leave out what is not known: that is nothing, and a misspelled name still an error where it is shown.
     env.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     env.set_auto_escape_callback(|name| match name {
-        "html" | "svg" => AutoEscape::Html,
+        "html" | "svg" | "summary.html" => AutoEscape::Html,
         _ => AutoEscape::None,
     });
     env.add_global("style", Value::from_safe_string(STYLE.to_owned()));
@@ -77,12 +88,15 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     env.add_filter("gpu_hours", gpu_hours);
     env.add_filter("gib", |bytes: u64| format!("{:.1}", Bytes(bytes).gib()));
     env.add_filter("fixed", |value: f64| format!("{value:.1}"));
+    env.add_filter("count", |n: usize, what: &str| count(n, what));
+    env.add_filter("hundredths", |value: f64| format!("{value:.2}"));
     env.add_filter("short", short);
     env.add_filter("cell", cell);
     env.add_filter("code", code);
     env.add_filter("quoted", quoted);
     env.add_filter("folded", folded);
     env.add_template("html", PAGE)?;
+    env.add_template("summary.html", SUMMARY)?;
     env.add_template("svg", PICTURE)?;
     env.add_template("md", MARKDOWN)?;
     env.add_template("txt", TEXT)?;

@@ -6,104 +6,22 @@ use crate::core::engine::Outcome;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
+use super::history_column::Column;
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
+use oomctl_base::job::HostUse;
 use oomctl_base::units::Bytes;
+use oomctl_diagnose::Class;
 
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
 const LITTLE: f64 = 0.4;
 const NEARLY_FULL: f64 = 0.97;
-
-/// What a row can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Column {
-    /// Name of the run
-    Run,
-    /// Number of the attempt
-    Attempt,
-    /// Id of the job
-    Job,
-    /// State of the job
-    State,
-    /// How the run ended
-    Outcome,
-    /// Why the attempt ended
-    Cause,
-    /// How long the job ran
-    Elapsed,
-    /// GPUs of the job
-    Gpus,
-    /// GPU-hours of the attempt
-    GpuHours,
-    /// Memory of the fullest GPU at its peak
-    Peak,
-    /// Capacity of that GPU
-    Capacity,
-    /// Share of the two
-    Memory,
-    /// How far training had come
-    Step,
-    /// Nodes
-    Nodes,
-    /// When the attempt was recorded
-    Submitted,
-    /// When it was over
-    Ended,
-    /// Dataset profile
-    Dataset,
-    /// Preset
-    Preset,
-    /// Folder of the project
-    Folder,
-}
-
-impl Column {
-    /// Those that are shown unless others are asked for.
-    pub const USUAL: [Self; 9] = [
-        Self::Run,
-        Self::Attempt,
-        Self::Job,
-        Self::State,
-        Self::Elapsed,
-        Self::Gpus,
-        Self::Peak,
-        Self::Memory,
-        Self::Cause,
-    ];
-
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |v| v.get_name().to_owned())
-    }
-
-    /// Numbers stand at the right of their column.
-    fn is_number(self) -> bool {
-        matches!(
-            self,
-            Self::Attempt
-                | Self::Elapsed
-                | Self::Gpus
-                | Self::GpuHours
-                | Self::Peak
-                | Self::Capacity
-                | Self::Memory
-                | Self::Step
-        )
-    }
-}
-
-impl std::fmt::Display for Column {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name())
-    }
-}
 
 /// One attempt.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -113,28 +31,41 @@ pub struct HistoryRow {
     /// Number of the attempt.
     pub attempt: u32,
     job: Option<String>,
-    state: Option<String>,
+    /// State of its job.
+    pub state: Option<String>,
     /// How the run ended, on its last attempt.
     pub outcome: Option<&'static str>,
-    cause: Option<String>,
-    class: Option<&'static str>,
+    /// Kind of its failure.
+    pub cause: Option<String>,
+    /// Its class.
+    pub class: Option<&'static str>,
     headline: Option<String>,
     elapsed_s: Option<i64>,
     gpus: u64,
     gpu_hours: f64,
+    /// The rungs taken after it.
+    pub rungs: Vec<String>,
     /// GPUs times seconds.
     #[serde(skip)]
     pub gpu_seconds: f64,
     peak_bytes: Option<u64>,
     capacity_bytes: Option<u64>,
     /// Share of the capacity that was used at the peak.
-    memory: Option<f64>,
+    pub memory: Option<f64>,
+    /// Mean share of time in which its GPUs computed.
+    pub gpu_utilization: Option<f64>,
+    /// Share of its host memory that was used at the peak.
+    pub host_memory: Option<f64>,
+    /// Share of its CPU time that was used.
+    pub cpu: Option<f64>,
     step: Option<u64>,
     nodes: Vec<String>,
     /// When it was written down.
     pub submitted: Timestamp,
     /// When it was over.
     pub ended: Option<Timestamp>,
+    /// Whose run it is, where it was looked up.
+    pub user: Option<String>,
     /// The dataset profile, where it was looked up.
     pub dataset: Option<String>,
     /// The preset, where it was looked up.
@@ -162,6 +93,8 @@ impl HistoryRow {
         let status = attempt.status.as_ref();
         let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
         let fullest = attempt.measured.fullest();
+        let host = status.and_then(|s| s.host.as_deref());
+        let busy = attempt.measured.utilization_percent();
         Self {
             run: history.run.clone(),
             attempt: attempt.number,
@@ -174,14 +107,19 @@ impl HistoryRow {
             elapsed_s: attempt.ran_s(now),
             gpus: attempt.gpus,
             gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
+            rungs: attempt.steps().iter().map(|s| s.rung.clone()).collect(),
             gpu_seconds: attempt.gpu_seconds_by(now),
             peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
             memory: fullest.and_then(GpuPeak::share),
+            gpu_utilization: busy.map(|percent| f64::from(percent) / 100.0),
+            host_memory: host.and_then(HostUse::memory_share),
+            cpu: host.and_then(HostUse::cpu_share),
             step: attempt.progress.as_ref().map(|p| p.step),
             nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
             submitted: attempt.intended_at,
             ended: attempt.over_at(),
+            user: None,
             dataset: None,
             preset: None,
             folder: folder.display().to_string(),
@@ -196,6 +134,21 @@ impl HistoryRow {
             ("class", text(self.class)),
             ("cause", text(self.cause.as_deref())),
         ]
+    }
+
+    /// Did its job complete?
+    pub fn completed(&self) -> bool {
+        self.state.as_deref() == Some("COMPLETED") && !self.is_out_of_memory()
+    }
+
+    /// Is it over, and did not complete?
+    pub fn is_lost(&self) -> bool {
+        self.ended.is_some() && !self.completed()
+    }
+
+    /// Did memory run out, of whatever kind?
+    pub fn is_out_of_memory(&self) -> bool {
+        self.class.is_some_and(|c| c != Class::NotOom.word())
     }
 
     /// Did the job or the run end so? Everything does where nothing is asked.
@@ -221,6 +174,10 @@ impl HistoryRow {
 
     fn field(&self, column: Column) -> String {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
+        let percent = |share: Option<f64>| {
+            let share = share.map(|share| format!("{:.0}%", share * 100.0));
+            share.unwrap_or_default()
+        };
         let gib = |bytes: Option<u64>| {
             bytes
                 .map(|b| format!("{:.1}", Bytes(b).gib()))
@@ -238,10 +195,10 @@ impl HistoryRow {
             Column::GpuHours => format!("{:.2}", self.gpu_hours),
             Column::Peak => gib(self.peak_bytes),
             Column::Capacity => gib(self.capacity_bytes),
-            Column::Memory => self
-                .memory
-                .map(|m| format!("{:.0}%", m * 100.0))
-                .unwrap_or_default(),
+            Column::Memory => percent(self.memory),
+            Column::GpuUtilization => percent(self.gpu_utilization),
+            Column::HostMemory => percent(self.host_memory),
+            Column::Cpu => percent(self.cpu),
             Column::Step => self.step.map(|s| s.to_string()).unwrap_or_default(),
             Column::Nodes => self.nodes.join(","),
             Column::Submitted => self.submitted.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -249,6 +206,7 @@ impl HistoryRow {
                 .ended
                 .map(|e| e.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
                 .unwrap_or_default(),
+            Column::User => text(&self.user),
             Column::Dataset => text(&self.dataset),
             Column::Preset => text(&self.preset),
             Column::Folder => self.folder.clone(),
@@ -351,6 +309,7 @@ impl HistoryView {
     }
 }
 
-fn count(n: usize, what: &str) -> String {
+/// `1 run`, `2 runs`.
+pub fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -11,7 +11,10 @@ use crate::core::ladder::Step;
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
-use oomctl_diagnose::{Incident, Link, sanitize};
+use oomctl_diagnose::{Evidence, Incident, Link, sanitize};
+
+/// Characters of a line of evidence that are shown.
+const MOST_EVIDENCE: usize = 200;
 
 /// A job that is ended because it hangs, and what that saves.
 pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
@@ -55,6 +58,13 @@ pub fn steered(fact: &Fact) -> Option<String> {
             Some(by) => format!("attempt {attempt}  submitted again, requested by {by}"),
             None => format!("attempt {attempt}  submitted again"),
         }),
+        Fact::NodesExcluded { attempt, excluded } => {
+            let told = excluded
+                .nodes
+                .iter()
+                .map(|bad| format!("attempt {attempt}  {bad}"));
+            Some(told.collect::<Vec<_>>().join("\n           "))
+        }
         Fact::PhantomMeasured { attempt, check } => {
             Some(format!("attempt {attempt}  {}", check_line(check)))
         }
@@ -165,4 +175,19 @@ pub fn bugs(incident: &Incident) -> Vec<String> {
         ]
     })
     .collect()
+}
+
+/// Evidence as `file:line: text`.
+pub fn evidence(e: &Evidence) -> String {
+    let text = sanitize(e.text.as_bytes());
+    let mut text: String = text.trim().to_owned();
+    if let Some((cut, _)) = text.char_indices().nth(MOST_EVIDENCE) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    if e.file.is_empty() {
+        text
+    } else {
+        format!("{} {text}", Paint(DIM, &format!("{}:{}:", e.file, e.line)))
+    }
 }

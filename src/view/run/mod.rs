@@ -3,7 +3,9 @@
 //! The room stands behind `view`, which names its modules as its own; `super::` finds what they share.
 
 pub mod heartbeat;
+pub mod history_column;
 pub mod history_metrics;
+pub mod history_summary;
 pub mod history_view;
 mod kept;
 pub(crate) mod lines;

@@ -16,17 +16,16 @@ use serde::Serialize;
 use super::figures::{duration, gpu_hours};
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
-use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
+use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
+use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
 use oomctl_base::Effect;
-use oomctl_base::job::Stage;
-use oomctl_diagnose::{Evidence, Incident, Link, Progress, sanitize};
+use oomctl_base::job::{HostUse, Stage};
+use oomctl_diagnose::{Incident, Link, Progress};
 
-/// Characters of a line of evidence that are shown.
-const MOST_EVIDENCE: usize = 200;
 /// Version of the JSON documents about runs.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -71,6 +70,8 @@ pub struct AttemptView {
     pub state: Option<String>,
     /// Its reason.
     pub reason: Option<String>,
+    /// Seconds until it starts, as the scheduler expects of a job that waits.
+    pub starts_in_s: Option<i64>,
     /// Exit as `code:signal`.
     pub exit: Option<String>,
     /// Nodes.
@@ -88,12 +89,16 @@ pub struct AttemptView {
     pub progress: Option<Progress>,
     /// What was measured on phantom GPUs before it, and the rungs that it took for that.
     pub phantom: Vec<PhantomCheck>,
+    /// Nodes that were excluded before it, because they failed other jobs.
+    pub excluded: Vec<BadNode>,
     /// An end of memory that was seen coming.
     pub foreseen: Option<Foreseen>,
     /// Pages of trackers that its logs name.
     pub links: Vec<Link>,
     /// What it was measured to need.
     pub measured: Option<Measured>,
+    /// What it used of its nodes, as the scheduler's accounting says.
+    pub host: Option<HostUse>,
     /// Why it ended, in one line.
     pub headline: Option<String>,
     /// Why it ended.
@@ -171,6 +176,10 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         adopted: a.adopted,
         state: status.map(|s| s.state.word().to_owned()),
         reason: status.and_then(|s| s.reason.clone()),
+        starts_in_s: status
+            .and_then(|s| s.expected_start)
+            .map(|start| start.duration_since(now).as_secs())
+            .filter(|seconds| *seconds > 0),
         exit: status.and_then(|s| s.exit).map(|e| e.to_string()),
         nodes: status.map(|s| s.nodes.clone()).unwrap_or_default(),
         gpus: a.gpus,
@@ -179,9 +188,14 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
         phantom: history.phantoms(a.number).cloned().collect(),
+        excluded: history
+            .excluded_before(a.number)
+            .flat_map(|e| e.nodes.clone())
+            .collect(),
         foreseen: a.foreseen.clone(),
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
+        host: status.and_then(|s| s.host.as_deref().copied()),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
         rungs: steps.iter().map(|s| s.rung.clone()).collect(),
@@ -307,12 +321,17 @@ impl AttemptView {
             "RUNNING" | "PENDING" => WARN,
             _ => BAD,
         };
-        let phantoms = self.phantom.iter().map(check_line);
-        let mut out: String = phantoms.map(|line| format!("      {line}\n")).collect();
+        let before = self.phantom.iter().map(check_line);
+        let before = before.chain(self.excluded.iter().map(BadNode::to_string));
+        let mut out: String = before.map(|line| format!("      {line}\n")).collect();
         let (number, state) = (self.attempt, Paint(style, state));
         let _ = write!(out, "{number:>2}  job {job:<8} {state}");
         if let Some(ran) = self.ran_s {
             let _ = write!(out, " after {}", duration(ran));
+        }
+        if let Some(seconds) = self.starts_in_s {
+            let start = duration(seconds);
+            let _ = write!(out, ", expected to start in {start}");
         }
         if let Some(p) = &self.progress {
             let _ = write!(out, ", step {}{}", p.step, total(p));
@@ -325,7 +344,8 @@ impl AttemptView {
         }
         out.push('\n');
         let measured = self.measured.as_ref().filter(|_| self.ended.is_some());
-        if let Some(used) = measured.and_then(measured::efficiency) {
+        let host = self.host.as_ref().filter(|_| self.ended.is_some());
+        if let Some(used) = measured::efficiency(measured, host) {
             let _ = writeln!(out, "      used {used}");
         }
         let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
@@ -359,21 +379,6 @@ pub fn total(progress: &Progress) -> String {
         .total
         .map(|t| format!(" of {t}"))
         .unwrap_or_default()
-}
-
-/// Evidence as `file:line: text`.
-pub fn evidence(e: &Evidence) -> String {
-    let text = sanitize(e.text.as_bytes());
-    let mut text: String = text.trim().to_owned();
-    if let Some((cut, _)) = text.char_indices().nth(MOST_EVIDENCE) {
-        text.truncate(cut);
-        text.push('…');
-    }
-    if e.file.is_empty() {
-        text
-    } else {
-        format!("{} {text}", Paint(DIM, &format!("{}:{}:", e.file, e.line)))
-    }
 }
 
 /// How many runs stand how, in one line.

@@ -9,10 +9,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::LastLines;
+use super::lines::evidence;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
 use super::outcome::{expectation, reason};
-use super::run_view::{evidence, total};
+use super::run_view::total;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;

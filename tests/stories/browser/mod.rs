@@ -259,6 +259,24 @@ fn nothing_is_wider_than_a_telephone_or_a_window() {
 }
 
 #[test]
+fn the_sums_of_a_site_are_quiet_readable_and_narrow_too() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let place = crate::history::site();
+    place.run(&["history", ".", "--html", "site.html"]).ends(0);
+    for width in [360, 1280] {
+        browser.width(width);
+        browser.open(&place.path("site.html"));
+        let wider = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+        assert_eq!(browser.value(wider), false, "{width}");
+        assert_eq!(browser.texts(CUT_OFF), [""; 0], "{width}");
+        assert_eq!(browser.texts(CONTRAST), [""; 0], "{width}");
+    }
+    assert_eq!(noise(&browser), [""; 0]);
+}
+
+#[test]
 fn it_prints_with_all_that_is_folded_on_screen() {
     let Some(mut browser) = Browser::start() else {
         return;

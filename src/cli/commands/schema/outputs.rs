@@ -12,6 +12,7 @@ use crate::view::estimate_view::EstimateView;
 use crate::view::files_view::FilesView;
 use crate::view::fix_view::{FixDecision, LogAdvice};
 use crate::view::gpus_view::{GpusView, JobGpusView};
+use crate::view::history_summary::HistorySummary;
 use crate::view::history_view::HistoryView;
 use crate::view::launch_summary::LaunchView;
 use crate::view::measured_plan_view::MeasuredPlanView;
@@ -85,7 +86,7 @@ impl Output {
             Self::Explain => any(&[of::<explain::ExplainView>, of::<SettingsView<'_>>]),
             Self::Fix => any(&[of::<FixDecision>, of::<LogAdvice>]),
             Self::Gpus => any(&[of::<GpusView>, of::<JobGpusView>, of::<FreeView<'_>>]),
-            Self::History => one::<HistoryView>(),
+            Self::History => any(&[of::<HistoryView>, of::<HistorySummary>]),
             Self::Measure => one::<PhantomView>(),
             Self::Plan => any(&[
                 of::<PlanView>,

@@ -1,6 +1,7 @@
 //! What moved the rungs of a run: its attempts, and the measurements between them.
 
 use super::attempt::Attempt;
+use crate::core::engine::fact::NodesExcluded;
 use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Peak, Step};
 use crate::core::recipe::Layer;
@@ -10,6 +11,8 @@ use crate::core::recipe::Layer;
 pub(super) enum HistoryEntry<'h> {
     /// A configuration that was measured on phantom GPUs.
     Phantom(&'h PhantomCheck),
+    /// Nodes that were excluded.
+    Nodes(&'h NodesExcluded),
     /// An attempt.
     Attempt(&'h Attempt),
 }
@@ -19,6 +22,7 @@ impl<'h> HistoryEntry<'h> {
     pub(super) fn layers(self) -> Vec<Layer> {
         match self {
             Self::Phantom(check) => check.layers().collect(),
+            Self::Nodes(excluded) => vec![excluded.layer.clone()],
             Self::Attempt(attempt) => attempt.layers(),
         }
     }
@@ -27,6 +31,7 @@ impl<'h> HistoryEntry<'h> {
     pub(super) fn steps(self) -> &'h [Step] {
         match self {
             Self::Phantom(check) => &check.steps,
+            Self::Nodes(_) => &[],
             Self::Attempt(attempt) => attempt.steps(),
         }
     }
@@ -35,6 +40,7 @@ impl<'h> HistoryEntry<'h> {
     fn past(self, rungs: &[Layer]) -> Option<PastAttempt> {
         let (incident, peaks) = match self {
             Self::Phantom(check) => (check.measurement.incident(), Vec::new()),
+            Self::Nodes(_) => return None,
             Self::Attempt(attempt) => {
                 let incident = attempt.incident.clone().filter(|i| i.fatal);
                 (incident, Peak::of(&attempt.measured))

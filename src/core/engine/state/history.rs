@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::attempt::{Attempt, take};
 use super::entry::{HistoryEntry, died};
 use super::phase::RunPhase;
-use crate::core::engine::fact::{Fact, Record};
+use crate::core::engine::fact::{Fact, NodesExcluded, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
 use crate::core::engine::phantom::PhantomCheck;
@@ -30,6 +30,8 @@ pub struct History {
     pub attempts: Vec<Attempt>,
     /// What was measured on phantom GPUs, each before the attempt of this number.
     pub phantoms: Vec<(u32, PhantomCheck)>,
+    /// Nodes that were excluded, each before the attempt of this number.
+    pub excluded: Vec<(u32, NodesExcluded)>,
     /// Who asked for the end of the run.
     pub cancel: Option<String>,
     /// The run which shows that this one would fail, and why.
@@ -90,9 +92,20 @@ impl History {
         of.map(|(_, check)| check)
     }
 
-    /// The first attempts, each between what was measured on phantom GPUs before and after it.
+    /// Nodes that were excluded before an attempt, in order.
+    pub fn excluded_before(&self, attempt: u32) -> impl Iterator<Item = &NodesExcluded> {
+        let of = self.excluded.iter().filter(move |(n, _)| *n == attempt);
+        of.map(|(_, excluded)| excluded)
+    }
+
+    /// The first attempts, each between what was measured on phantom GPUs, and excluded of nodes, before and after it.
     fn in_order<'h>(&'h self, attempts: &'h [Attempt]) -> impl Iterator<Item = HistoryEntry<'h>> {
-        let measured = |number| self.phantoms(number).map(HistoryEntry::Phantom);
+        let measured = |number| {
+            let excluded = self.excluded_before(number).map(HistoryEntry::Nodes);
+            self.phantoms(number)
+                .map(HistoryEntry::Phantom)
+                .chain(excluded)
+        };
         let later = attempts.iter().flat_map(move |attempt| {
             let next = measured(attempt.number + 1);
             std::iter::once(HistoryEntry::Attempt(attempt)).chain(next)
@@ -122,6 +135,7 @@ impl History {
         let mut past = self.clone();
         past.attempts.retain(|a| a.number <= attempt);
         past.phantoms.retain(|(number, _)| *number <= attempt);
+        past.excluded.retain(|(number, _)| *number <= attempt);
         if let Some(last) = past.attempts.last_mut() {
             last.verdict = None;
         }
@@ -152,6 +166,11 @@ impl History {
                 nodes.extend(exclude.iter().cloned());
             }
         }
+        let bad = self
+            .excluded
+            .iter()
+            .flat_map(|(_, excluded)| &excluded.nodes);
+        nodes.extend(bad.map(|bad| bad.node.clone()));
         nodes.sort();
         nodes.dedup();
         nodes
@@ -238,6 +257,9 @@ impl History {
             Fact::Intended { .. } | Fact::Attached { .. } => self.begin(record),
             Fact::PhantomMeasured { attempt, check } => {
                 self.phantoms.push((*attempt, (**check).clone()));
+            }
+            Fact::NodesExcluded { attempt, excluded } => {
+                self.excluded.push((*attempt, (**excluded).clone()));
             }
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),

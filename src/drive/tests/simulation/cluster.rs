@@ -253,7 +253,7 @@ fn sacct_lines(job: &Job, now: i64) -> String {
     for (start, stop) in &job.parts {
         let [start, stop] = [*start, *stop].map(|second| at(second).as_second());
         text += &format!(
-            "{id}|{shown}|NODE_FAIL|0:0|0:0|{start}|{start}|{stop}|node1|None||{token}\n",
+            "{id}|{shown}|NODE_FAIL|0:0|0:0|{start}|{start}|{stop}|node1|None||||{token}\n",
             id = job.id,
             shown = job.shown(),
             token = job.name()
@@ -267,7 +267,7 @@ fn sacct_lines(job: &Job, now: i64) -> String {
     };
     let (start, end) = times(job, now);
     text += &format!(
-        "{id}|{shown}|{state}|{exit}|0:0|{submitted}|{start}|{end}|node1|{}||{token}\n",
+        "{id}|{shown}|{state}|{exit}|0:0|{submitted}|{start}|{end}|node1|{}||||{token}\n",
         reason(job),
         id = job.id,
         shown = job.shown(),

@@ -12,6 +12,7 @@ mod cluster;
 mod dependents;
 mod find;
 mod foreign;
+mod host_use;
 mod ids;
 pub mod log_paths;
 pub mod parse;
@@ -34,7 +35,7 @@ use jiff::Timestamp;
 use super::command::SearchPath;
 use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::runtime_dir;
-use oomctl_base::job::{JobId, JobRef, Token};
+use oomctl_base::job::{HostUse, JobId, JobRef, Token};
 
 pub use clients::Deadlines;
 use clients::{Clients, no_answer, on_cluster, says_unknown_id};
@@ -210,6 +211,10 @@ impl Scheduler for Slurm {
             .is_clean()
             .then(|| parse::read_array_limit(&answer.stdout));
         most.flatten().filter(|most| *most > 1)
+    }
+
+    fn host_use(&mut self, jobs: &[JobRef]) -> Vec<(JobId, HostUse)> {
+        self.host_use_of(jobs)
     }
 
     fn dependents(&mut self, job: &JobRef) -> Vec<Dependent> {

@@ -1,6 +1,7 @@
 //! The text of squeue, sacct and scontrol, read into job records. Pure: text in, records out; a
 //! line that cannot be read is left out, never guessed.
 
+use super::host_use;
 pub use super::record::JobRecord;
 use super::states::{
     MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
@@ -13,7 +14,9 @@ use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus, Stage};
 pub const SQUEUE_FIELDS: &str = "JobArrayID:|,JobID:|,State:|,exit_code:|,DerivedEC:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,NodeList:|,Reason:|,Comment:|,Name:";
 
 /// Columns of our sacct lines (`-P`), free text last.
-pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Submit,Start,End,NodeList,Reason,Comment,JobName";
+pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Submit,Start,End,NodeList,Reason,AllocTRES,TRESUsageInTot,Comment,JobName";
+/// How many these are.
+const SACCT_COLUMNS: usize = 14;
 
 /// `MaxArraySize` in what `scontrol show config` prints.
 #[must_use]
@@ -112,8 +115,8 @@ pub fn read_sacct(text: &str) -> Vec<JobRecord> {
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut room = MAX_ANSWER_NODES;
     for line in text.lines() {
-        let fields: Vec<&str> = line.splitn(12, '|').collect();
-        let Ok(fields) = <[&str; 12]>::try_from(fields) else {
+        let fields: Vec<&str> = line.splitn(SACCT_COLUMNS, '|').collect();
+        let Ok(fields) = <[&str; SACCT_COLUMNS]>::try_from(fields) else {
             continue;
         };
         if !is_job_id(fields[0]) {
@@ -127,7 +130,7 @@ pub fn read_sacct(text: &str) -> Vec<JobRecord> {
     jobs
 }
 
-fn sacct_job(fields: &[&str; 12], room: &mut usize) -> JobRecord {
+fn sacct_job(fields: &[&str; SACCT_COLUMNS], room: &mut usize) -> JobRecord {
     let [
         raw_id,
         id,
@@ -139,6 +142,8 @@ fn sacct_job(fields: &[&str; 12], room: &mut usize) -> JobRecord {
         end,
         nodes,
         reason,
+        given,
+        _,
         comment,
         name,
     ] = *fields;
@@ -152,6 +157,9 @@ fn sacct_job(fields: &[&str; 12], room: &mut usize) -> JobRecord {
     place_times(&mut status, start, end);
     if status.state.stage() != Stage::Ended {
         (status.exit, status.derived_exit) = (None, None);
+    }
+    if status.state.stage() == Stage::Ended {
+        status.host = host_use::given(given, ran_s(&status));
     }
     JobRecord {
         raw_id: raw_id.to_owned(),
@@ -185,11 +193,13 @@ fn ran_s(status: &JobStatus) -> u64 {
 }
 
 /// A step is printed below its job.
-fn add_step(jobs: &mut [JobRecord], job: &str, fields: &[&str; 12]) {
-    if parse_state(fields[2]) == JobState::OutOfMemory
-        && let Some(job) = jobs.iter_mut().rev().find(|known| known.raw_id == job)
-    {
-        job.status.step_out_of_memory = true;
+fn add_step(jobs: &mut [JobRecord], job: &str, fields: &[&str; SACCT_COLUMNS]) {
+    let Some(job) = jobs.iter_mut().rev().find(|known| known.raw_id == job) else {
+        return;
+    };
+    job.status.step_out_of_memory |= parse_state(fields[2]) == JobState::OutOfMemory;
+    if let Some(host) = &mut job.status.host {
+        host_use::add_step(host, fields[11]);
     }
 }
 

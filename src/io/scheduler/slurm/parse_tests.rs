@@ -2,7 +2,8 @@
 
 use super::super::record::job_name;
 use super::*;
-use oomctl_base::job::Token;
+use oomctl_base::job::{HostUse, Token};
+use oomctl_base::units::Bytes;
 
 #[test]
 fn a_running_job_in_squeue_is_read_whole() {
@@ -84,7 +85,7 @@ fn the_limit_of_arrays_stands_in_the_configuration() {
 
 #[test]
 fn a_cancelled_job_in_sacct_says_who_did_it() {
-    let text = "2|2|CANCELLED by 1000|0:0|0:0|1795235178|1795235178|1795235206|node[1-2]|None|tok-1|tok-1\n2.batch|2.batch|CANCELLED|0:15||1795235178|1795235178|1795235207|node1|||batch\n";
+    let text = "2|2|CANCELLED by 1000|0:0|0:0|1795235178|1795235178|1795235206|node[1-2]|None|||tok-1|tok-1\n2.batch|2.batch|CANCELLED|0:15||1795235178|1795235178|1795235207|node1|||||batch\n";
     let records = read_sacct(text);
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].status.state, JobState::Cancelled);
@@ -94,7 +95,7 @@ fn a_cancelled_job_in_sacct_says_who_did_it() {
 
 #[test]
 fn an_out_of_memory_step_is_seen_under_a_completed_job() {
-    let text = "6|6|COMPLETED|0:0|0:125|10|10|20|node1|None||t\n6.batch|6.batch|COMPLETED|0:0||10|10|20|node1|||batch\n6.0|6.0|OUT_OF_MEMORY|0:125||10|10|20|node1|||python\n";
+    let text = "6|6|COMPLETED|0:0|0:125|10|10|20|node1|None||||t\n6.batch|6.batch|COMPLETED|0:0||10|10|20|node1|||||batch\n6.0|6.0|OUT_OF_MEMORY|0:125||10|10|20|node1|||||python\n";
     let status = &read_sacct(text)[0].status;
     assert_eq!(status.state, JobState::Completed);
     assert!(status.step_out_of_memory);
@@ -107,9 +108,55 @@ fn an_out_of_memory_step_is_seen_under_a_completed_job() {
     );
 }
 
+/// The lines that Slurm 22.05.8 printed of a job with 4 CPUs and 800M, whose batch step used 300 MiB and whose srun was over
+/// before anybody looked at it.
+#[test]
+fn what_a_job_used_of_its_nodes_is_the_largest_step_beside_what_it_was_given() {
+    let job = |state: &str, given: &str| {
+        format!("6|6|{state}|0:0|0:0|10|10|15|node1|None|{given}||t|t\n")
+    };
+    let step = |name: &str, used: &str| {
+        format!("6.{name}|6.{name}|COMPLETED|0:0||10|10|15|node1|||{used}||{name}\n")
+    };
+    let given = "billing=4,cpu=4,gres/gpu=1,mem=800M,node=1";
+    let batch = step(
+        "batch",
+        "cpu=00:00:04,energy=0,fs/disk=8277,mem=314360K,pages=16,vmem=326720K",
+    );
+    let short = step(
+        "0",
+        "cpu=00:00:00,energy=0,fs/disk=0,mem=0,pages=4,vmem=728K",
+    );
+    let host = |text: &str| read_sacct(text).remove(0).status.host.map(|host| *host);
+    let used = host(&(job("COMPLETED", given) + &batch + &short)).unwrap();
+    assert_eq!(
+        used,
+        HostUse {
+            memory_peak: Some(Bytes(314_360 << 10)),
+            memory_given: Some(Bytes(800 << 20)),
+            cpu_s: Some(4),
+            cpu_given_s: Some(20),
+        }
+    );
+    // Nobody measures: what was used is unknown, not 0.
+    let unmeasured = host(&(job("COMPLETED", given) + &short)).unwrap();
+    assert_eq!(
+        (unmeasured.memory_share(), unmeasured.cpu_share()),
+        (None, None)
+    );
+    // Not started, still running, a site that counts no memory.
+    assert_eq!(host(&job("PENDING", "")), None);
+    assert_eq!(host(&(job("RUNNING", given) + &batch)), None);
+    let uncounted = host(&(job("FAILED", "cpu=4,mem=0,node=1") + &batch)).unwrap();
+    assert_eq!(
+        (uncounted.memory_share(), uncounted.cpu_share()),
+        (None, Some(0.2))
+    );
+}
+
 #[test]
 fn the_last_run_of_a_requeued_job_counts_and_the_others_are_restarts() {
-    let text = "6|6|NODE_FAIL|0:0|0:0|10|10|20|node1|None|t|t\n6.batch|6.batch|CANCELLED|0:0||10|10||node1|||batch\n6|6|RUNNING|0:0|0:0|20|150|Unknown|node2|None|t|t\n";
+    let text = "6|6|NODE_FAIL|0:0|0:0|10|10|20|node1|None|||t|t\n6.batch|6.batch|CANCELLED|0:0||10|10||node1|||||batch\n6|6|RUNNING|0:0|0:0|20|150|Unknown|node2|None|||t|t\n";
     let records = read_sacct(text);
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].status.state, JobState::Running);
@@ -121,10 +168,10 @@ fn the_last_run_of_a_requeued_job_counts_and_the_others_are_restarts() {
 #[test]
 fn what_the_parts_of_a_requeued_job_ran_is_added_up_in_whatever_order_they_come() {
     let parts = [
-        "6|6|NODE_FAIL|0:0|0:0|10|10|20|node1|None|t|t\n",
-        "6|6|PREEMPTED|0:0|0:0|30|60|65|node1|None|t|t\n",
-        "6|6|REQUEUED|0:0|0:0|70|Unknown|75|node1|None|t|t\n",
-        "6|6|RUNNING|0:0|0:0|90|150|Unknown|node2|None|t|t\n",
+        "6|6|NODE_FAIL|0:0|0:0|10|10|20|node1|None|||t|t\n",
+        "6|6|PREEMPTED|0:0|0:0|30|60|65|node1|None|||t|t\n",
+        "6|6|REQUEUED|0:0|0:0|70|Unknown|75|node1|None|||t|t\n",
+        "6|6|RUNNING|0:0|0:0|90|150|Unknown|node2|None|||t|t\n",
     ];
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
         let text: String = order.map(|part| parts[part]).concat();
@@ -140,7 +187,7 @@ fn what_the_parts_of_a_requeued_job_ran_is_added_up_in_whatever_order_they_come(
 
 #[test]
 fn a_reused_id_gives_two_jobs() {
-    let text = "6|6|COMPLETED|0:0|0:0|10|10|20|node1|None||ours\n6|6|RUNNING|0:0|0:0|90|90|Unknown|node1|None||theirs\n";
+    let text = "6|6|COMPLETED|0:0|0:0|10|10|20|node1|None||||ours\n6|6|RUNNING|0:0|0:0|90|90|Unknown|node1|None||||theirs\n";
     let names: Vec<_> = read_sacct(text)
         .into_iter()
         .map(|record| record.name)
@@ -150,9 +197,9 @@ fn a_reused_id_gives_two_jobs() {
 
 #[test]
 fn a_failed_job_whose_exit_code_has_not_arrived_has_none() {
-    let text = "4|4|FAILED|0:0|0:0|10|10|20|node1|None||t\n";
+    let text = "4|4|FAILED|0:0|0:0|10|10|20|node1|None||||t\n";
     assert_eq!(read_sacct(text)[0].status.exit, None);
-    let text = "4|4|FAILED|9:0|9:0|10|10|20|node1|None||t\n";
+    let text = "4|4|FAILED|9:0|9:0|10|10|20|node1|None||||t\n";
     assert_eq!(
         read_sacct(text)[0].status.exit,
         Some(ExitStatus { code: 9, signal: 0 })

@@ -1,6 +1,8 @@
 //! Looking jobs up: live ones in squeue, in one call for all; ended ones with their exit codes in
 //! scontrol while the controller still has them, then in sacct.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::{NoAnswer, Poll};
@@ -8,7 +10,7 @@ use super::accounts::Accounts;
 use super::parse::{JobRecord, is_job_id};
 use super::view::RecordIndex;
 use super::{Accounting, Slurm};
-use oomctl_base::job::{JobRef, JobState, JobStatus, Stage};
+use oomctl_base::job::{HostUse, JobId, JobRef, JobState, JobStatus, Stage};
 
 /// scontrol calls in one poll; the jobs beyond are told of by the next poll.
 const LOOKUPS_PER_POLL: usize = 32;
@@ -162,12 +164,8 @@ impl Slurm {
                 Err(_) => {}
             }
         }
-        // Who cancelled, which steps ran out of memory, how long earlier parts ran.
-        let unclear = |s: &JobStatus| {
-            s.state != JobState::Completed || s.derived_exit != s.exit || s.restarts > 0
-        };
-        let jobs = told.iter().filter(|(_, status)| unclear(status));
-        let jobs: Vec<&JobRef> = jobs.map(|(job, _)| *job).collect();
+        // Who cancelled, which steps ran out of memory, how long earlier parts ran, what was used of the nodes.
+        let jobs: Vec<&JobRef> = told.iter().map(|(job, _)| *job).collect();
         let details = self.details(cluster, &jobs, now);
         for (job, mut status) in told {
             let record = details.as_ref().and_then(|details| details.of(job));
@@ -176,6 +174,7 @@ impl Slurm {
             {
                 status.cancelled_by.clone_from(&more.cancelled_by);
                 status.step_out_of_memory |= more.step_out_of_memory;
+                status.host.clone_from(&more.host);
                 let all = more.restarts == status.restarts;
                 status.ran_before_s = more.ran_before_s.filter(|_| all);
             }
@@ -202,6 +201,25 @@ impl Slurm {
                 None
             }
         }
+    }
+
+    /// What ended jobs used of their nodes, as accounting says it now. It hears of the last step seconds after a job's end.
+    pub(super) fn host_use_of(&mut self, jobs: &[JobRef]) -> Vec<(JobId, HostUse)> {
+        let mut by_cluster: BTreeMap<Option<&str>, Vec<&JobRef>> = BTreeMap::new();
+        for job in jobs.iter().filter(|job| is_job_id(&job.id.0)) {
+            let of_cluster = by_cluster.entry(job.cluster.as_deref()).or_default();
+            of_cluster.push(job);
+        }
+        let mut found = Vec::new();
+        for (cluster, jobs) in by_cluster {
+            if let Accounts::Answer(records) = self.accounts(cluster, &jobs) {
+                let records = RecordIndex::new(records);
+                let host =
+                    |job: &JobRef| Some((job.id.clone(), *records.of(job)?.status.host.clone()?));
+                found.extend(jobs.into_iter().filter_map(host));
+            }
+        }
+        found
     }
 
     /// Jobs that the queue does not know: ended long ago, lost, or another job has their id now.
@@ -272,7 +290,15 @@ impl Slurm {
         *lookups -= 1;
         match self.control(job) {
             Ok(Some(control)) if control.record.is_of(job) => {
-                self.known(job, control.record.status, poll);
+                let host = told.host.clone();
+                self.known(
+                    job,
+                    JobStatus {
+                        host,
+                        ..control.record.status
+                    },
+                    poll,
+                );
             }
             Ok(_) => self.known(job, told.clone(), poll),
             Err(_) => {}

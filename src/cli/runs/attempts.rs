@@ -1,0 +1,106 @@
+//! The attempts of many runs, of many projects, that somebody chose.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::{Runs, Stored, asked};
+use crate::io::owners::Owners;
+use crate::view::CommandFailure;
+use crate::view::history_view::HistoryRow;
+
+/// Which attempts, and what is looked up of them beside their ledgers.
+#[derive(Debug, Default)]
+pub struct AttemptChoice {
+    /// Those that ended, or run, since then.
+    pub from: Option<Timestamp>,
+    /// States of the job or the run.
+    pub states: Vec<String>,
+    /// Kinds or classes of failure.
+    pub causes: Vec<String>,
+    /// On this dataset profile.
+    pub dataset: Option<String>,
+    /// Of this user.
+    pub user: Option<String>,
+    /// Are dataset and preset shown?
+    pub labels: bool,
+    /// Are users shown?
+    pub users: bool,
+}
+
+/// A folder or a run that could not be read.
+pub struct UnreadRun {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub failure: CommandFailure,
+}
+
+impl AttemptChoice {
+    /// The attempts of these projects, in the order of time, and what could not be read.
+    pub fn of(&self, folders: &[PathBuf], now: Timestamp) -> (Vec<HistoryRow>, Vec<UnreadRun>) {
+        let (mut rows, mut unread) = (Vec::new(), Vec::new());
+        let (mut owners, mut users) = (Owners::new(), HashMap::new());
+        for folder in folders {
+            let runs = Runs::of(folder);
+            let names = runs.names().unwrap_or_else(|failure| {
+                let path = runs.dir();
+                unread.push(UnreadRun { path, failure });
+                Vec::new()
+            });
+            for name in names {
+                match runs.open(&name) {
+                    Ok(stored) => {
+                        let mut user = |path: &Path| {
+                            let uid = path.metadata().ok()?.uid();
+                            let name = users.entry(uid).or_insert_with(|| owners.user(uid));
+                            Some(name.clone())
+                        };
+                        rows.extend(self.rows(folder, &stored, &mut user, now));
+                    }
+                    Err(failure) => {
+                        let path = runs.dir().join(&name);
+                        unread.push(UnreadRun { path, failure });
+                    }
+                }
+            }
+        }
+        rows.sort_by_key(|row| row.submitted);
+        (rows, unread)
+    }
+
+    /// The attempts of a run that are asked for.
+    fn rows(
+        &self,
+        folder: &Path,
+        stored: &Stored,
+        user: &mut dyn FnMut(&Path) -> Option<String>,
+        now: Timestamp,
+    ) -> Vec<HistoryRow> {
+        let recent = |row: &HistoryRow| {
+            self.from
+                .is_none_or(|from| row.ended.unwrap_or(now) >= from)
+        };
+        let mut rows = HistoryRow::of(&stored.history, folder, now);
+        rows.retain(|row| recent(row) && row.is_state(&self.states) && row.is_cause(&self.causes));
+        if rows.is_empty() {
+            return rows;
+        }
+        if self.users || self.user.is_some() {
+            let name = user(stored.folder.dir());
+            rows.iter_mut().for_each(|row| row.user.clone_from(&name));
+            rows.retain(|row| self.user.is_none() || row.user == self.user);
+        }
+        if self.labels || self.dataset.is_some() {
+            let asked = asked::of(&stored.folder);
+            for row in &mut rows {
+                row.dataset.clone_from(&asked.dataset);
+                row.preset.clone_from(&asked.preset);
+            }
+            rows.retain(|row| self.dataset.is_none() || row.dataset == self.dataset);
+        }
+        rows
+    }
+}
