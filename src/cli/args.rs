@@ -14,7 +14,7 @@ pub struct Configuration {
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Preset: what a framework calls its values, and how it shrinks
+    /// Preset of the framework, such as trl (`oomctl presets` lists them)
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Dataset profile
@@ -23,7 +23,7 @@ pub struct Configuration {
     /// Cluster profile
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// Set a knob, by its name or its full spelling (repeatable)
+    /// Set a knob, such as save_freq=20 (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     pub set: Vec<String>,
     /// Pass on a key that no knob describes, value unchanged (repeatable)
@@ -32,7 +32,7 @@ pub struct Configuration {
     /// How the next attempt is chosen after a memory failure [default: ladder]
     #[arg(long, value_enum, value_name = "POLICY", hide_short_help = true)]
     pub policy: Option<PolicyName>,
-    /// Change nothing that training would notice (batches, lengths)
+    /// Take only rungs that do not change training
     #[arg(long, conflicts_with = "policy")]
     pub same_math: bool,
     /// Start unchanged: ignore what earlier runs needed

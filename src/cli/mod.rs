@@ -111,7 +111,7 @@ enum CliCommand {
     Sweep(commands::sweep::SweepArgs),
     /// Propose the fastest configuration that still fits
     Tune(commands::tune::TuneArgs),
-    /// Show where a value comes from, and what it beat
+    /// Show where a value comes from, and what it overrides
     Explain(commands::explain::ExplainArgs),
     /// List presets and profiles, or show one
     Presets(commands::presets::PresetsArgs),

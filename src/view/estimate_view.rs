@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
-use super::rung_view::EVEN;
+use super::rung_view::{EVEN, interval, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
@@ -112,6 +112,8 @@ pub struct EstimateView {
     phases: Vec<PhaseView>,
     host_gib_per_node: f64,
     mem: Option<String>,
+    #[serde(skip)]
+    narrower: String,
     smallest_change: Option<SmallestChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_of_thumb: Option<RuleComparison>,
@@ -127,6 +129,8 @@ pub struct EstimatedJob {
     pub resources: Resources,
     /// The host memory that it asks for.
     pub host_memory: Option<String>,
+    /// What says more, as commands.
+    pub narrower: String,
     /// Where model and GPU are known from.
     pub sources: EstimateSources,
     /// The first rungs that make it fit.
@@ -166,6 +170,7 @@ impl EstimateView {
             phases: phases.collect(),
             host_gib_per_node: gib(per_gpu * count(gpus_per_node), 3),
             mem: job.host_memory,
+            narrower: job.narrower,
             smallest_change: job.remedy.map(SmallestChange::of),
             rule_of_thumb: job.thumb,
         }
@@ -212,7 +217,7 @@ impl EstimateView {
         let over = self.gpu_gib.is_some_and(|total| phase.gib > total);
         let style = if over { BAD } else { GOOD };
         let bar = bar(phase.gib / scale, unicode);
-        let interval = format!("{:.1} to {:.1}", phase.low_gib, phase.high_gib);
+        let interval = interval(phase.low_gib, phase.high_gib);
         let _ = writeln!(
             out,
             "  {:<15} {} {:>6.1} GiB  {}",
@@ -226,6 +231,9 @@ impl EstimateView {
     /// The verdict for people: "tight" alone does not say to which side.
     fn said(&self) -> &'static str {
         match (self.verdict, self.fits_probability) {
+            ("tight", Some(_)) if is_rough(self.low_gib, self.high_gib) => {
+                "too rough to say whether it fits"
+            }
             ("tight", Some(p)) if p < EVEN => "probably does not fit",
             ("tight", Some(_)) => "probably fits, but is tight",
             ("unknown", _) => "unknown whether it fits",
@@ -252,10 +260,7 @@ impl EstimateView {
             self.high_gib
         );
         if self.high_gib > WIDE * self.low_gib {
-            out.push_str(
-                "narrower: `oomctl measure -- COMMAND` runs the program's first steps without a GPU, \
-                 `oomctl tune --probe` on the cluster\n",
-            );
+            let _ = writeln!(out, "to know better: {}", self.narrower);
         }
         if self.host_gib_per_node > 0.0 {
             let mem = self
@@ -270,7 +275,14 @@ impl EstimateView {
         }
         match &self.smallest_change {
             Some(remedy) => {
-                let rungs = remedy.rungs.join(", ");
+                let rungs = remedy
+                    .rungs
+                    .chunk_by(|a, b| a == b)
+                    .map(|same| match same.len() {
+                        1 => same[0].clone(),
+                        n => format!("{n} times {}", same[0]),
+                    });
+                let rungs = rungs.collect::<Vec<_>>().join(", ");
                 let _ = writeln!(
                     out,
                     "first rungs of the ladder that make it fit: {} ({:.1} GiB)",

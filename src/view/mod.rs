@@ -29,7 +29,7 @@ pub mod print;
 pub mod report;
 mod run;
 pub mod rung_view;
-mod script_parts;
+pub mod script_parts;
 mod script_table;
 mod script_values;
 mod settings;

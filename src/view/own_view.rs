@@ -6,20 +6,26 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before, first_fit, not_used, where_fullest};
+use super::rung_view::{MemoryForecast, before, first_fit, not_used, reasons, where_fullest};
 use super::script_parts::{
-    Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchanged,
+    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchangeable,
+    unchanged,
 };
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
-use crate::core::recipe::{LayerKind, Preset, Resolved};
-use crate::core::request::{Inputs, ScriptPlan, UnreadKnob};
+use crate::core::recipe::{LayerKind, Resolved};
+use crate::core::request::UnreadKnob;
 use oomctl_scripts::Adoption;
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
+
+/// What to do with a program of one's own.
+const OPTIONS_ONLY: &str = "oomctl changes options in the script, such as `--batch_size 8`.
+Let your program read its batch from one.
+";
 
 /// The attempts that may come.
 #[derive(Serialize, JsonSchema)]
@@ -70,6 +76,10 @@ pub struct ScriptView {
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
+    #[serde(skip)]
+    measure: Option<String>,
+    #[serde(skip)]
+    modelled: bool,
 }
 
 /// Files that the scripts name and that are not there. The script that activates an environment gives no value.
@@ -77,30 +87,6 @@ fn missing(adoption: &Adoption<'_>) -> Vec<String> {
     let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
     let wanted = adoption.reading.wanted.iter();
     wanted.filter(|path| !activates(path)).cloned().collect()
-}
-
-/// A script as it was read, and what follows.
-pub struct AdoptedScript<'a> {
-    /// What is asked for.
-    pub inputs: &'a Inputs,
-    /// The preset that it was assembled from.
-    pub preset: &'a Preset,
-    /// Memory of one GPU, where it is known.
-    pub gpu_memory: Option<Resolved>,
-    /// Why later runs learn nothing of this one.
-    pub not_comparable: Option<String>,
-    /// Where the scripts go against the preset.
-    pub doubts: &'a [String],
-    /// Whether an attempt goes on from a checkpoint.
-    pub resumes: bool,
-    /// What an estimate needs and nobody says.
-    pub unread: Vec<UnreadKnob>,
-    /// What is understood of it.
-    pub adoption: Option<&'a Adoption<'a>>,
-    /// The job that is the first attempt, where it was submitted without us.
-    pub job: Option<&'a str>,
-    /// The attempts that may come.
-    pub plan: ScriptPlan,
 }
 
 impl ScriptView {
@@ -123,7 +109,7 @@ impl ScriptView {
             job: told.job.map(str::to_owned),
             sbatch: inputs.sbatch.clone(),
             programs: adoption.map_or(0, |a| a.calls().count()),
-            computed: adoption.map_or_else(Vec::new, computed),
+            computed: adoption.map_or_else(Vec::new, |a| computed(told.preset, a)),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
             missing: adoption.map_or_else(Vec::new, missing),
             not_comparable: told.not_comparable,
@@ -139,6 +125,12 @@ impl ScriptView {
             unchanged: unchanged(inputs, told.resumes),
             most_attempts: inputs.limits.attempts,
             of_checkpoints: of_checkpoints.cloned().collect(),
+            measure: told.measure,
+            modelled: told
+                .preset
+                .memory
+                .as_ref()
+                .is_some_and(|m| !m.fields.is_empty()),
         }
     }
 
@@ -161,14 +153,7 @@ impl ScriptView {
             );
         }
         out += &self.values.gaps();
-        if !self.computed.is_empty() {
-            let knobs: Vec<&str> = self.computed.iter().map(|c| c.knob.as_str()).collect();
-            let _ = writeln!(
-                out,
-                "no rung changes {}: the script computes it (--all says where)",
-                knobs.join(", ")
-            );
-        }
+        out += &unchangeable(&self.computed, &self.values);
         self.doubts(&mut out);
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
@@ -197,8 +182,14 @@ impl ScriptView {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         } else if table.is_empty() {
             out.push_str("\nno rung: an out-of-memory ends the run\n");
-            for skipped in self.not_used.iter().take(MOST_REASONS) {
-                let _ = writeln!(out, "  {}: {}", skipped.rung, skipped.reason);
+            match self.preset {
+                None => out.push_str(OPTIONS_ONLY),
+                Some(_) => reasons(&self.not_used)
+                    .iter()
+                    .take(MOST_REASONS)
+                    .for_each(|reason| {
+                        let _ = writeln!(out, "  {reason}");
+                    }),
             }
         }
         out
@@ -235,14 +226,16 @@ impl ScriptView {
 
     /// What could not be read, or is computed, a line each.
     fn gaps(&self, out: &mut String) {
-        for missing in &self.missing {
-            let _ = writeln!(out, "file not found: {missing}");
-        }
+        let missing = self.missing.iter();
+        out.extend(missing.map(|m| format!("file not found: {m}\n")));
         for unread in &self.unread {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
         *out += &self.values.gaps();
-        for Computed { knob, why, wins } in &self.computed {
+        for Computed {
+            knob, why, wins, ..
+        } in &self.computed
+        {
             let _ = match wins {
                 Some(wins) => writeln!(
                     out,
@@ -258,7 +251,7 @@ impl ScriptView {
         let version: String = version.map(|v| format!("; {v}")).collect();
         let mut out = match &self.preset {
             Some(preset) => format!("recognised as {}{version}\n", Paint(NAME, preset)),
-            None => "framework not recognised. oomctl watches the script and, after a failure, says what to change\n"
+            None => "framework not recognised. oomctl can follow the job and say why it failed\n"
                 .to_owned(),
         };
         if let Some(memory) = self.gpu_memory.as_ref().filter(|_| all) {
@@ -295,22 +288,30 @@ impl ScriptView {
             .map(|a| format!("\n{}", a.line()))
             .collect();
         match &self.now {
-            Some(now) if self.asked.is_empty() => format!("{}{}", now.now(), self.first_fit()),
+            Some(now) if self.asked.is_empty() => {
+                let rough = self.measure.as_deref().and_then(|m| now.undecided(m));
+                let rough: String = rough.iter().map(|r| format!("\n{r}")).collect();
+                format!("{}{}{rough}", now.now(), self.first_fit())
+            }
             Some(now) => format!(
                 "{}. To see whether it fits, add before SCRIPT:{open}",
                 now.now()
             ),
             None if self.asked.iter().any(|a| a.needed) => {
-                format!("memory unknown. To estimate it, add before SCRIPT:{open}")
+                format!(
+                    "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate SCRIPT` explains each):{open}"
+                )
             }
-            None => match &self.preset {
-                Some(preset) => {
-                    format!(
-                        "memory unknown: the memory model does not cover {preset}, or a value in this script; `oomctl measure -- COMMAND` measures it"
-                    )
-                }
-                None => "memory unknown, as the program is".to_owned(),
-            },
+            None => {
+                let why = match &self.preset {
+                    Some(_) if self.modelled => "the model does not cover a value here".to_owned(),
+                    Some(preset) => format!("no memory model for {preset}"),
+                    None => "framework not recognised".to_owned(),
+                };
+                let measure = self.measure.iter();
+                let measure = measure.map(|m| format!("; `{m}` measures it without a GPU"));
+                format!("memory unknown: {why}{}", measure.collect::<String>())
+            }
         }
     }
 

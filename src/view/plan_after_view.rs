@@ -10,7 +10,7 @@ use super::explanation::with_patch;
 use super::lines::evidence;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
-use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, table};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, reasons, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -88,7 +88,7 @@ impl PlanAfterView {
         let rests_on = self
             .rests_on
             .iter()
-            .map(|what| format!("rests on   {what}"));
+            .map(|what| format!("based on   {what}"));
         for line in course(&self.incident)
             .into_iter()
             .chain(bugs(&self.incident))
@@ -120,8 +120,8 @@ impl PlanAfterView {
             let _ = writeln!(out, "\n{}", expectation(expects));
             out.push_str(&self.phases(expects));
         }
-        for skipped in &self.skipped {
-            let line = format!("skipped: {}: {}", skipped.rung, skipped.reason);
+        for reason in reasons(&self.skipped) {
+            let line = format!("skipped: {reason}");
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
         if let Some(explanation) = &self.explanation {

@@ -120,7 +120,11 @@ impl PlanView {
         let version = self.framework_version.as_deref();
         let version = version.map_or_else(String::new, |v| format!(" {v}"));
         let mut out = match &self.now {
-            Some(now) => format!("{}{}\n", now.now(), first_fit(now, self.after())),
+            Some(now) => {
+                let rough = now.undecided("oomctl measure");
+                let rough: String = rough.iter().map(|r| format!("{r}\n")).collect();
+                format!("{}{}\n{rough}", now.now(), first_fit(now, self.after()))
+            }
             None => "memory unknown: `oomctl estimate` says what is missing\n".to_owned(),
         };
         let open = self.settings.gpu_unknown.as_ref();

@@ -143,6 +143,35 @@ impl MemoryForecast {
             self.phase.name()
         )
     }
+
+    /// That the estimate is too rough to decide by, and what is not; `measure` is the command.
+    pub fn undecided(&self, measure: &str) -> Option<String> {
+        let open = self
+            .fits_probability
+            .is_some_and(|p| p > 1.0 - SAFE && p < SAFE);
+        (open && is_rough(self.low_gib, self.high_gib)).then(|| {
+            format!(
+                "too rough to say whether it fits (up to {:.0} GiB): `{measure}` measures it without a GPU",
+                self.high_gib
+            )
+        })
+    }
+}
+
+/// From how many times its lower end on an interval says little.
+const ROUGH: f64 = 3.0;
+
+/// `rough: up to 207`, where an interval says little.
+pub fn interval(low_gib: f64, high_gib: f64) -> String {
+    match is_rough(low_gib, high_gib) {
+        true => format!("rough: up to {high_gib:.0}"),
+        false => format!("{low_gib:.1} to {high_gib:.1}"),
+    }
+}
+
+/// Whether an interval says little.
+pub fn is_rough(low_gib: f64, high_gib: f64) -> bool {
+    high_gib > ROUGH * low_gib
 }
 
 /// The probability from which on an attempt is rather expected to fit.
@@ -341,13 +370,25 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
 
 /// The rungs that are not used, each with the reason; empty where there are none.
 pub fn not_used(skipped: &[Skipped]) -> String {
-    let lines = skipped
-        .iter()
-        .map(|s| format!("     {}: {}\n", s.rung, s.reason));
+    let lines = reasons(skipped).into_iter();
+    let lines = lines.map(|line| format!("     {line}\n"));
     match skipped {
         [] => String::new(),
         _ => format!("\nNot used:\n{}", lines.collect::<String>()),
     }
+}
+
+/// `wider-rollout, empty-cache: for another kind of failure`: a line for each reason.
+pub fn reasons(skipped: &[Skipped]) -> Vec<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in skipped {
+        match all.iter_mut().find(|(reason, _)| *reason == one.reason) {
+            Some((_, rungs)) => rungs.push(&one.rung),
+            None => all.push((&one.reason, vec![&one.rung])),
+        }
+    }
+    let line = |(reason, rungs): (&str, Vec<&str>)| format!("{}: {reason}", rungs.join(", "));
+    all.into_iter().map(line).collect()
 }
 
 /// Where the attempts of a plan are taken to die; a real failure is answered by its own log.

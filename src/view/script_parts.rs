@@ -1,13 +1,42 @@
 //! What the view of a script of the user's own is made of.
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rung_view::RungForecast;
-use super::script_values::place;
+use super::script_values::{ScriptValues, place};
 use crate::core::engine::RetryCause;
-use crate::core::request::{Inputs, ScriptAttempt};
-use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling};
+use crate::core::recipe::{Preset, Resolved};
+use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
+use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
+
+/// A script as it was read, and what follows.
+pub struct AdoptedScript<'a> {
+    /// What is asked for.
+    pub inputs: &'a Inputs,
+    /// The preset that it was assembled from.
+    pub preset: &'a Preset,
+    /// Memory of one GPU, where it is known.
+    pub gpu_memory: Option<Resolved>,
+    /// Why later runs learn nothing of this one.
+    pub not_comparable: Option<String>,
+    /// Where the scripts go against the preset.
+    pub doubts: &'a [String],
+    /// Whether an attempt goes on from a checkpoint.
+    pub resumes: bool,
+    /// What an estimate needs and nobody says.
+    pub unread: Vec<UnreadKnob>,
+    /// What is understood of it.
+    pub adoption: Option<&'a Adoption<'a>>,
+    /// The job that is the first attempt, where it was submitted without us.
+    pub job: Option<&'a str>,
+    /// The command that measures it without a GPU, where that works.
+    pub measure: Option<String>,
+    /// The attempts that may come.
+    pub plan: ScriptPlan,
+}
 
 /// An attempt that may come.
 #[derive(Serialize, JsonSchema)]
@@ -36,6 +65,9 @@ pub struct Computed {
     pub why: String,
     /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
     pub wins: Option<String>,
+    /// The program's code has it as a literal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
 }
 
 /// Attempts as they are shown.
@@ -75,10 +107,13 @@ pub fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
 }
 
 /// The values that the first call of the program does not give as text.
-pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
+pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
+    let moved = |knob: &StackKnob| preset.ladder.iter().any(|r| r.moves(&knob.name, knob.role));
     let knobs = adoption.knobs().into_iter();
     let computed = knobs.filter_map(|(knob, found)| {
+        let fixed = adoption.is_fixed(knob) && moved(knob);
         let (span, why) = match (&found.state, found.maybe, found.way) {
+            (KnobState::Known(_), ..) if fixed => (found.place(), "is fixed in the code"),
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
             (_, true, KnobForm::Composed) => (
                 found.place(),
@@ -94,14 +129,36 @@ pub fn computed(adoption: &Adoption<'_>) -> Vec<Computed> {
         } else {
             "="
         };
-        let behind = !found.launcher && !matches!(spelling, Spelling::Key(_));
+        let behind =
+            !found.launcher && found.way != KnobForm::Code && !matches!(spelling, Spelling::Key(_));
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
+            fixed: fixed && matches!(found.state, KnobState::Known(_)),
             wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
         })
     });
     computed.collect()
+}
+
+/// The values that no rung changes, each with its place, in a line for each reason.
+pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
+    let mut out = String::new();
+    let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
+    for (fixed, why) in [
+        (false, "the script computes it"),
+        (
+            true,
+            "the code fixes it. Read it from an option, and oomctl can change it",
+        ),
+    ] {
+        let knobs = computed.iter().filter(|c| c.fixed == fixed);
+        let knobs: Vec<String> = knobs.map(at).collect();
+        if !knobs.is_empty() {
+            let _ = writeln!(out, "no rung changes {}: {why}", knobs.join(", "));
+        }
+    }
+    out
 }
 
 impl UnchangedRetry {

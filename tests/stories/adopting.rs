@@ -46,7 +46,7 @@ fn a_value_that_is_computed_is_given_where_it_wins() {
     place
         .run(&wrong)
         .ends(2)
-        .says(&["--set no_such_knob=1 before SCRIPT does not count"]);
+        .says(&["--set no_such_knob=1 before SCRIPT changes nothing"]);
     place.run(&["plan", "--all", "nowhere.slurm"]).ends(5);
 }
 
@@ -288,7 +288,7 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         "recognised as data-parallel",
         "output_device  0 -> 3",
         "batch_size  64 -> 32",
-        "distributed: no script for torchrun is named",
+        "distributed: ddp_script is not set",
     ]);
     place.write(
         "train.py",

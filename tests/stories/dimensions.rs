@@ -95,7 +95,7 @@ fn what_is_given_by_hand_beside_the_name_or_above_it_wins() {
     assert_eq!(layers(&["--set", "model.path=Qwen/Qwen2.5-0.5B"]), 24);
     let told = place.call("explain model.layers --set model.path=Qwen/Qwen2.5-0.5B");
     told.ends(0)
-        .says(&["model.layers = 24", "beat      14 (oomctl.yaml:8)"]);
+        .says(&["model.layers = 24", "overrides   14 (oomctl.yaml:8)"]);
 }
 
 #[test]

@@ -327,7 +327,7 @@ const COMMANDS: &[Row] = &[
         "submit missing.sbatch",
         5,
         "cannot read the job script missing.sbatch",
-        "without a script oomctl submits a template",
+        "oomctl options come before it",
     ),
     row(
         "a program that there is not",

@@ -155,7 +155,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place
         .run(&["plan"])
         .ends(5)
-        .says(&["model.path has no value"]);
+        .says(&["a required value is missing", "\n  model.path: …"]);
     let model = ["plan", "--set", "model.path=Qwen/Qwen2.5-7B-Instruct"];
     place.run(&model).ends(0);
     // A program of one's own and no framework.

@@ -240,7 +240,7 @@ fn what_is_too_large_for_every_gpu_is_not_tried_on_another_one() {
     place.set("TRAINER", "always");
     let done = run(&place, &["--max-retries", "0"], COMMAND).ends(1);
     done.says(&[
-        "other-gpu: there is no other GPU that would do",
+        "other-gpu: no other GPU is suitable",
         "cpu: only with --allow-cpu",
     ]);
     assert!(!place.has("argv.2"));

@@ -40,7 +40,7 @@ fn the_second_run_starts_where_the_first_one_fitted() {
     explained.says(&[
         "threads = 2",
         "learned from run weaver-1, attempt 3 (rung thin)",
-        "beat",
+        "overrides",
     ]);
     // The third learns it from the second.
     submit(&place, &[])

@@ -73,6 +73,7 @@ mod shell;
 mod slurm;
 mod snapshot;
 mod storage;
+mod stranger;
 mod swarm;
 mod sweep_submit;
 mod sweeps;

@@ -90,7 +90,7 @@ fn one_batch_out_of_line_is_told_from_one_that_is_a_little_larger() {
     let flat = steps(|s| step(s, 40.0 + wobble(s) / 10.0, 104.0, 400.0));
     let (course, text) = diagnosed(&place, "outlier.log", &(flat.clone() + &oom(24.0, 38.0)));
     assert_eq!(course["pattern"], "outlier", "{text}");
-    assert!(text.contains("it needs 62.00 GiB and more"), "{text}");
+    assert!(text.contains("it needs at least 62.00 GiB"), "{text}");
     let (course, text) = diagnosed(&place, "usual.log", &(flat + &oom(3.0, 38.5)));
     assert_eq!(course, Value::Null, "{text}");
 }

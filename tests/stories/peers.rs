@@ -71,7 +71,7 @@ fn an_effective_batch_is_kept_where_the_stack_can_and_otherwise_its_loss_is_said
     let done = place
         .run(&["plan", "--all", "--config", "torchrun.yaml"])
         .ends(0);
-    done.says(&["without gradient accumulation the effective batch is halved too, now 4"]);
+    done.says(&["without gradient accumulation, this also halves the effective batch, now 4"]);
     let done = place
         .call("plan --all --config torchrun.yaml --set gradient_accumulation_steps=2")
         .ends(0);

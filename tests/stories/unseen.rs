@@ -112,7 +112,7 @@ fn outputs_of_an_evaluation_that_pile_up_go_to_the_host() {
     let piles = "transformers/trainer_pt_utils.py\", line 99, in torch_pad_and_concatenate";
     fixed(script, &failure(&[loops, piles])).says(&[
         "eval_accumulation_steps  unset -> 1",
-        "the outputs of all batches fill the GPU",
+        "the outputs of all batches together fill the GPU",
     ]);
     fixed(script, &failure(&[loops, TRAIN])).says(&["per_device_eval_batch_size  16 -> 8"]);
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ask::{Ask, ask};
 use super::change::{Means, PatchError};
 use super::configs::{add_inner, compose};
+use super::configured::ConfigClasses;
 use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
@@ -58,10 +59,16 @@ impl<'a> Adoption<'a> {
             .iter()
             .flat_map(|s| s.recognise.names())
             .collect();
+        let mut classes = ConfigClasses::default();
+        for known in given.stacks.iter().map(|s| &s.recognise) {
+            let name = |name: &'a String| name.as_str();
+            classes.classes.extend(known.configured_by.iter().map(name));
+            classes.parsers.extend(known.parsed_by.iter().map(name));
+        }
         for at in 0..reading.calls.len() {
             let path = reading.calls[at].program.clone();
             let program = path.and_then(|path| given.files.get_key_value(&path));
-            look_at(&mut reading, at, program, &wanted);
+            look_at(&mut reading, at, program, (&wanted, &classes));
         }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
@@ -202,6 +209,15 @@ impl<'a> Adoption<'a> {
         }
         if let Some(path) = self.unread_of(call, knob) {
             return Some(format!("{path} may set it, but was not read"));
+        }
+        if let Some(configured) = &call.configured
+            && call.as_read(knob).spellings.is_empty()
+        {
+            let (path, class) = (
+                call.program.as_deref().unwrap_or_default(),
+                &configured.class,
+            );
+            return Some(format!("{path} fills {class} itself, without it"));
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure).then(|| why.to_owned())

@@ -28,6 +28,7 @@ pub(super) fn append(
     };
     let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
+    let knob = &*call.as_read(knob);
     if found.is_none() && said.settings > said.flags.max(said.pairs) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
@@ -40,6 +41,7 @@ pub(super) fn append(
         Some(KnobForm::Setting { shared: true, .. }) => {
             "the same text in the file has another use, or an unusual form"
         }
+        Some(KnobForm::Code) => "the program sets it in its code; give it an option there",
         _ => "the program has no option that overrides the present value",
     };
     let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
@@ -189,7 +191,7 @@ impl FormCounts {
                     let mut files = call.settings.iter();
                     said.settings += usize::from(files.any(|named| given_by(named, knob)));
                 }
-                KnobForm::Variable | KnobForm::Asked => {}
+                KnobForm::Variable | KnobForm::Asked | KnobForm::Code => {}
             }
         }
         said
@@ -231,7 +233,9 @@ fn spelling<'k>(
     if let Some(found) = found {
         return match found.way {
             KnobForm::Override { .. } | KnobForm::Composed => of(&pair),
-            KnobForm::Flag | KnobForm::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
+            KnobForm::Flag | KnobForm::Bare | KnobForm::Code => {
+                of(&|s| matches!(s, Spelling::Flag(_)))
+            }
             KnobForm::Switch => of(&flag),
             KnobForm::Variable => of(&variable),
             // Words win over a file, in a program that is told by words, too.

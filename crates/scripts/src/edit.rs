@@ -74,7 +74,8 @@ fn in_place(
         return None;
     }
     let old = found.value.text();
-    if let KnobForm::Setting { shared: true, .. } | KnobForm::Composed = found.way {
+    if let KnobForm::Setting { shared: true, .. } | KnobForm::Composed | KnobForm::Code = found.way
+    {
         return None;
     }
     if found.way == KnobForm::Bare {

@@ -31,6 +31,8 @@ pub enum KnobForm {
     Variable,
     /// A flag that may have a value and has none, which says `true`.
     Bare,
+    /// Code of the program.
+    Code,
     /// An option by which the job asks for it, such as `--gres`.
     Asked,
     /// A key of a configuration that is composed of several files, over which the words of the launch win.
@@ -85,8 +87,9 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let (launchers, own) = call.words.split_at(split);
     let halves = [(own, false), (launchers, true)].into_iter();
     let halves = halves.filter(|(_, launcher)| knob.reader.reads_words(*launcher));
+    let read = call.as_read(knob);
     let mut words = halves.flat_map(|(words, launcher)| {
-        let spellings = knob.spellings.iter();
+        let spellings = if launcher { knob } else { &*read }.spellings.iter();
         let found = spellings.filter_map(move |s| in_words(words, s, knob.kind));
         let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
         found.map(|found| FoundKnob { launcher, ..found })
@@ -97,6 +100,15 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
             true => requested(reading, call, knob, found),
             false => found,
         });
+    let coded = || call.coded(knob);
+    let given = given.or_else(|| {
+        Some(self::given(
+            coded()?.clone(),
+            KnobForm::Code,
+            false,
+            knob.kind,
+        ))
+    });
     given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {

@@ -38,6 +38,12 @@ pub struct Recognise {
     /// Names of its classes: a Python program that uses one is its program.
     #[serde(default)]
     pub uses: Vec<String>,
+    /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.
+    #[serde(default)]
+    pub configured_by: Vec<String>,
+    /// Parsers that fill such a class from the options.
+    #[serde(default)]
+    pub parsed_by: Vec<String>,
     /// Values of knobs that the program's Python text shows by the names that it uses, where nothing else gives them.
     #[serde(default)]
     pub code: BTreeMap<String, Vec<CodeRule>>,

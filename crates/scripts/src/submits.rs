@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::code::names_in;
+use super::configured::{ConfigClasses, Configured};
 use super::devices::DeviceScript;
 use super::walk::Reading;
 
@@ -19,14 +20,15 @@ pub(super) fn look_at(
     reading: &mut Reading,
     at: usize,
     program: Option<(&String, &String)>,
-    wanted: &BTreeSet<&str>,
+    (wanted, classes): (&BTreeSet<&str>, &ConfigClasses<'_>),
 ) {
     if let Some((path, text)) = program {
         let names = names_in(text, wanted);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits || !names.is_empty() {
-            reading.add_source(path, text);
+            let file = reading.add_source(path, text);
+            reading.calls[at].configured = Configured::read(text, file, classes);
         }
         reading.calls[at].one_process = one_process;
         reading.calls[at].names = Some(names);

@@ -23,10 +23,15 @@ pub struct EstimateArgs {
     configuration: Configuration,
     /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input); `model` and
     /// `gpu_type` stand for dimensions and capacity that it does not give
-    #[arg(long, value_name = "FILE", conflicts_with = "jsonl")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "jsonl",
+        hide_short_help = true
+    )]
     spec: Option<PathBuf>,
     /// Estimate many bare specifications, one JSON object a line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     jsonl: Option<PathBuf>,
     /// Option that sbatch gets with the script (repeatable): --sbatch=--mem=64G
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option, hide_short_help = true)]
@@ -67,20 +72,12 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     let shape = request.shape(&[])?;
     let environment = shape.recipe().value(ENVIRONMENT);
     let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
-    let estimate = match request.estimate(&[]) {
+    let bridge = request.preset().memory.as_ref();
+    let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
+    let estimate = match request.estimate(&[]).filter(|_| known_stack) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
-        None => {
-            let preset = &request.preset().name;
-            if request.preset().formulas.is_some() {
-                let what = format!("preset {preset} gives its memory as formulas, for sweeps");
-                let hint = "`oomctl sweep check KNOB=VALUE` judges a configuration by them";
-                return Err(CommandFailure::configuration(what).hint(hint));
-            }
-            let what = format!("preset {preset} does not say how its knobs use memory");
-            let hint = "add `memory:` to the preset; `oomctl presets NAME` shows how others do it";
-            return Err(CommandFailure::configuration(what).hint(hint));
-        }
+        None => return Err(script::without_model(&request)),
     };
     let job = EstimatedJob {
         preset: request.preset().name.clone(),
@@ -88,6 +85,7 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
         resources: request.resources(&[])?,
         host_memory: request.host_memory()?,
         sources: sources(&request, &known)?,
+        narrower: script::narrower(&request, &estimate),
         remedy: request.remedy()?,
         thumb: request.thumb(),
     };

@@ -1,4 +1,4 @@
-//! `oomctl explain KNOB`: where a value came from, and what it beat.
+//! `oomctl explain KNOB`: where a value came from, and which values it overrides.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Recipe, Resolved, rules_about};
+use crate::core::recipe::{Knob, Recipe, Resolved, RungSpec, rules_about};
 use crate::core::request::Request;
 use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
@@ -20,7 +20,7 @@ use oomctl_base::{Effect, Role};
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
-    /// The knob, by its name or its full spelling; by default every knob whose value is not the preset's default
+    /// The knob, by its name or its full spelling [default: all that are not the preset's default]
     knob: Option<String>,
     #[command(flatten)]
     configuration: Configuration,
@@ -88,11 +88,7 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         .cloned()
         .ok_or_else(|| preset.unknown_knob(&knob.name))?;
     let rungs = request.inputs().ladder.iter();
-    let moves = |r: &&crate::core::recipe::RungSpec| {
-        r.moves.iter().any(|m| {
-            m.knob.as_deref() == Some(&knob.name) || (m.role.is_some() && m.role == knob.role)
-        })
-    };
+    let moves = |r: &&RungSpec| r.moves(&knob.name, knob.role);
     Ok(ExplainView {
         schema_version: 1,
         knob: knob.name.clone(),
@@ -114,36 +110,33 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
 fn text(view: &ExplainView) -> String {
     let value = &view.resolved.value;
     let unit = view.unit.as_deref().unwrap_or("");
-    let mut out = format!("{} = {value} {unit}\n", Paint(NAME, &view.knob));
-    let _ = writeln!(out, "  {}", view.doc);
-    let _ = writeln!(out, "  from      {}", view.resolved.origin);
-    for beaten in &view.resolved.beat {
-        let line = format!("{} ({})", beaten.value, beaten.origin);
-        let _ = writeln!(out, "  beat      {}", Paint(DIM, &line));
-    }
-    if let Some(pin) = &view.pinned {
-        let _ = writeln!(out, "  pinned    {pin}");
-    }
-    if let Some(spelling) = &view.spelling {
-        let _ = writeln!(out, "  spelled   {spelling}");
-    }
-    let _ = writeln!(out, "  effect    {}", view.effect.describe());
-    for (label, lines) in [
-        ("rule", &view.rules),
-        ("rung", &view.rungs),
-        ("phantom", &view.phantom),
-    ] {
-        for line in lines {
-            let _ = writeln!(out, "  {label:<9} {line}");
-        }
-    }
-    if let Some(source) = &view.source {
-        let _ = writeln!(out, "  source    {source}");
-    }
-    let _ = writeln!(
-        out,
-        "  set by    --set {}=…, or ${}",
-        view.knob, view.environment
+    let mut out = format!(
+        "{} = {value} {unit}\n  {}\n",
+        Paint(NAME, &view.knob),
+        view.doc
     );
+    let overrides = view.resolved.beat.iter();
+    let overrides =
+        overrides.map(|b| Paint(DIM, &format!("{} ({})", b.value, b.origin)).to_string());
+    let rungs = (!view.rungs.is_empty()).then(|| view.rungs.join(", "));
+    let set = format!("--set {}=VALUE, or ${}", view.knob, view.environment);
+    let lines = [
+        ("from", vec![view.resolved.origin.to_string()]),
+        ("overrides", overrides.collect()),
+        ("pinned", view.pinned.iter().cloned().collect()),
+        ("written as", view.spelling.iter().cloned().collect()),
+        ("effect", vec![view.effect.describe().to_owned()]),
+        ("rule", view.rules.clone()),
+        ("changed by", rungs.into_iter().collect()),
+        ("measured", view.phantom.clone()),
+        ("source", view.source.iter().cloned().collect()),
+        ("set with", vec![set]),
+    ];
+    for (label, line) in lines
+        .iter()
+        .flat_map(|(l, all)| all.iter().map(move |a| (l, a)))
+    {
+        let _ = writeln!(out, "  {label:<10}  {line}");
+    }
     out
 }

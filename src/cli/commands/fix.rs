@@ -18,17 +18,16 @@ use oomctl_diagnose::Incident;
 pub struct FixArgs {
     #[command(flatten)]
     configuration: Configuration,
-    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
-    #[arg(long, value_name = "FILE")]
+    /// A snapshot of PyTorch's allocator, taken when memory ran out [default: one that the log names]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     snapshot: Option<std::path::PathBuf>,
     /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     exit_code: bool,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// A log file, - for standard input, the id of a job, or a run; a CI log and the text of an issue are logs too; by default
-    /// the newest run
+    /// A log file, - for standard input, a job id or a run; any text with the error will do [default: the newest run]
     #[arg(value_name = "LOG|JOBID|RUN")]
     log: Option<String>,
     /// The job script and its arguments, as on sbatch's command line
@@ -38,8 +37,8 @@ pub struct FixArgs {
 
 const AFTER_HELP: &str = "\
 Examples:
-  oomctl fix slurm-4711.err job.slurm   what `submit --watch job.slurm` would change after it, as a diff
-  oomctl fix slurm-4711.err             in a project: the same of its configuration; else what helps, by the log alone
+  oomctl fix slurm-4711.err job.slurm   the change of the script, as a diff
+  oomctl fix slurm-4711.err             in a project: the change of its values; else what helps
   oomctl fix - < issue.md               a pasted log
 
 Nothing is written. `oomctl sweep fix` is another command: it changes the values of a sweep.";

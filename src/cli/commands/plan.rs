@@ -20,16 +20,16 @@ use oomctl_base::Origin;
 pub struct PlanArgs {
     #[command(flatten)]
     configuration: Configuration,
-    /// Show the decision after this failure instead: a log file, the id of a job, or a run
+    /// Show what follows this failure: a log file, a job id or a run
     #[arg(long, value_name = "LOG|JOBID|RUN")]
     after: Option<String>,
     /// Also show the memory of every phase, a column each
-    #[arg(long, conflicts_with = "after")]
+    #[arg(long, conflicts_with = "after", hide_short_help = true)]
     phases: bool,
-    /// Run the job's own program on phantom GPUs as it is and after each rung, until it fits (docs/measure.md)
+    /// Measure on phantom GPUs: the job as it is, then each rung
     #[arg(long, conflicts_with_all = ["after", "phases"])]
     measure: bool,
-    /// Show everything: values that were read, diffs, rungs that do not help or are not used
+    /// Also show diffs, notes, values, and rungs that are not used
     #[arg(short = 'v', long, conflicts_with = "after")]
     all: bool,
     /// Option that sbatch gets with the script (repeatable): --sbatch=--mem=64G

@@ -16,31 +16,31 @@ use oomctl_phantom::Phantom;
 /// The card, the ranks, the limits.
 #[derive(Debug, Args)]
 pub struct MeasureOptions {
-    /// The type of GPU that the phantom is, by its GRES type or product name [default: the job's; h100 for a command]
+    /// Type of GPU, such as a100-40gb [default: the job's; h100 for a command]
     #[arg(long, value_name = "TYPE")]
     pub gpu_type: Option<String>,
-    /// How much memory each has, instead of what the type has
+    /// Memory of each GPU, if the type has another
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub gpu_memory: Option<Bytes>,
-    /// How many of them the program sees, and how many ranks its launcher starts [default: the job's; 1 for a command]
+    /// GPUs of the program, and ranks of its launcher [default: the job's; 1 for a command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub gpus: Option<u16>,
     /// Play one rank of this many, whatever the job or its launcher says
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub world: Option<u32>,
-    /// End the program after this many optimizer steps; 0 lets it run to its end
+    /// Optimizer steps to measure; 0: all
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub steps: u32,
-    /// What CUDA's context takes of each GPU before the program asks for anything
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = Bytes::parse)]
+    /// Memory of CUDA's context on each GPU
+    #[arg(long, value_name = "SIZE", default_value = "0", hide_short_help = true, value_parser = Bytes::parse)]
     pub context: Bytes,
     /// Single values that the program reads back are one instead of zero
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub ones: bool,
-    /// The longest time that the program may run
+    /// Longest time that the program may run
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration_s)]
     pub time_limit: u64,
-    /// The most memory of this machine that the program may take
+    /// Most memory that the program may take of this machine
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = Bytes::parse)]
     pub host_memory: Bytes,
 }

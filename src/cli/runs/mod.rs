@@ -135,7 +135,9 @@ impl Runs {
         let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
             Some(question) => failure.hint(question),
-            None if known.is_empty() => failure.hint("`oomctl submit` starts a run"),
+            None if known.is_empty() => {
+                failure.hint("`oomctl submit` starts a run; a log file needs its path")
+            }
             None => failure.hint("`oomctl status` lists the runs"),
         }
     }

@@ -113,17 +113,18 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
         let what = format!("the script says {knob} itself ({})", given.origin);
         return Err(CommandFailure::usage(what).hint("change it there"));
     }
-    let fields = preset.memory.iter().flat_map(|m| m.fields.values());
+    let bridge = preset.memory.as_ref();
+    let fields = bridge.iter().flat_map(|m| m.fields.values());
     let used = knobs_in(preset, fields.map(String::as_str));
-    if DESCRIBING.contains(&knob) || used.contains(knob) {
+    let asked = bridge.is_some_and(|m| is_model || m.asks.values().any(|name| name == knob));
+    if DESCRIBING.contains(&knob) || used.contains(knob) || asked {
         return Ok(());
     }
-    let what = format!(
-        "--set {set} before SCRIPT does not count: neither the GPUs nor an estimate need it"
-    );
+    let what =
+        format!("--set {set} before SCRIPT changes nothing: it is no value that an estimate needs");
     Err(CommandFailure::usage(what).hint(format!(
-        "put the script's own options after it; --set before it says what the script leaves open: {}, and what `oomctl estimate SCRIPT` asks for; \
-         GPUs and memory of a node belong in a cluster profile, under `facts:` of presets/clusters/NAME.yaml (--cluster NAME)",
+        "put the script's own options after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
+         What a node has goes into a cluster profile (--cluster NAME; `oomctl init --cluster` writes one)",
         DESCRIBING.map(|name| format!("{name}=…")).join(", ")
     )))
 }

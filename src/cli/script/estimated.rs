@@ -1,11 +1,12 @@
-//! A script whose memory is to be estimated.
+//! A script whose memory is to be estimated, and what is said where it cannot be.
 
-use super::submit::{ScriptCommandLine, planned};
+use super::submit::{ScriptCommandLine, measure_command, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
 use crate::core::request::Request;
 use crate::view::CommandFailure;
+use oomctl_memory::Estimate;
 
 /// The request of a script. What it leaves open and the memory model needs is asked for.
 pub fn estimated(
@@ -28,7 +29,62 @@ pub fn estimated(
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
-    let open: String = unread.iter().map(|u| format!("\n{}", u.line())).collect();
+    let open = unread
+        .iter()
+        .map(|u| format!("\n{}\n      {}", u.line(), u.doc));
+    let open: String = open.collect();
     let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
     Err(CommandFailure::configuration(what))
+}
+
+/// What says more than an estimate, as commands.
+pub fn narrower(request: &Request, estimate: &Estimate) -> String {
+    let mut narrower = Vec::new();
+    if estimate.gpu_bytes.is_none() {
+        narrower.push("`--set gpu_memory=80GiB` compares it with your GPU".to_owned());
+    }
+    narrower.extend(measuring(request));
+    if request.inputs().scripts.is_none() {
+        narrower.push("`oomctl tune --probe` measures it on the cluster".to_owned());
+    }
+    narrower.join("; ")
+}
+
+/// The command that measures a job without a GPU, where its program can be started here.
+fn measuring(request: &Request) -> Option<String> {
+    let command = measure_command(request)?;
+    Some(format!("`{command}` measures it without a GPU"))
+}
+
+/// Why there is no estimate of a job of which the preset says nothing.
+pub fn without_model(request: &Request) -> CommandFailure {
+    let preset = &request.preset().name;
+    let own = request.adoption();
+    let (what, hint) = match &own {
+        _ if request.preset().formulas.is_some() => (
+            format!("preset {preset} gives its memory as formulas, for sweeps"),
+            Some("`oomctl sweep check KNOB=VALUE` judges a configuration by them".to_owned()),
+        ),
+        Some(own) if own.stack.is_none() => (
+            "framework not recognised, so its memory cannot be estimated".to_owned(),
+            measuring(request),
+        ),
+        Some(_) => (
+            format!("oomctl has no memory model for {preset}"),
+            measuring(request),
+        ),
+        None => (
+            format!("preset {preset} does not say how its knobs use memory"),
+            Some(
+                "add `memory:` to the preset; `oomctl presets NAME` shows how others do it"
+                    .to_owned(),
+            ),
+        ),
+    };
+    let failure = CommandFailure::configuration(what);
+    failure.hint(
+        hint.unwrap_or_else(|| {
+            "`oomctl plan SCRIPT` shows what would change all the same".to_owned()
+        }),
+    )
 }

@@ -88,7 +88,7 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
             let what = format!("cannot read the job script {shown}: {e}");
             return refused(
                 what,
-                "`oomctl submit [options] SCRIPT [its arguments]`; without a script oomctl submits a template",
+                "give its path; oomctl options come before it, the script's own arguments after it",
             );
         }
     };

@@ -16,8 +16,9 @@ use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::sampler::program;
-use crate::view::own_view::{AdoptedScript, ScriptView};
+use crate::view::own_view::ScriptView;
 use crate::view::pager::Pager;
+use crate::view::script_parts::AdoptedScript;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
@@ -37,7 +38,8 @@ const NOT_TAKEN: [&str; 7] = [
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
+    "--json",
     "--set",
     "--all",
     "--measure",
@@ -258,7 +260,7 @@ pub fn agreed(
 /// Prints what would be submitted: a script with its rungs, or the files of a template.
 pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
-        Some(_) => plan(session, request, true)?,
+        Some(_) => plan(session, request, false)?,
         None => preview::show(&preview::first(request)?, json)?,
     }
     print::talk("dry run: nothing was submitted");
@@ -281,6 +283,16 @@ pub fn plan(session: &Session, request: &Request, all: bool) -> Result<(), Comma
     })
 }
 
+/// The command that measures a job without a GPU; none for a script whose program cannot be started here.
+pub fn measure_command(request: &Request) -> Option<String> {
+    let Some(scripts) = &request.inputs().scripts else {
+        return Some("oomctl measure".to_owned());
+    };
+    let program = request.adoption()?.program();
+    program.ok()?;
+    Some(format!("oomctl measure {}", scripts.script))
+}
+
 /// Columns of a stream; elsewhere than on a terminal a line may be long.
 fn width(stream: impl IsTerminal + AsFd) -> usize {
     columns_of(stream).unwrap_or(NO_TERMINAL)
@@ -298,6 +310,7 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
         doubts: request.doubts(),
         resumes: request.resumes(&[]),
         unread: unread(&session.library, request),
+        measure: measure_command(request),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })

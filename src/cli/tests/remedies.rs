@@ -119,7 +119,7 @@ fn outcome(preset: &Preset, layers: &[Layer], incident: &Incident) -> Result<Opt
             .iter()
             .find(|s| s.rung == rung)
             .map(|s| s.reason.as_str());
-        let other = |why: &str| why == "helps against another kind of failure" && clear(rung);
+        let other = |why: &str| why == "for another kind of failure" && clear(rung);
         if reason.is_none_or(|why| why.is_empty() || other(why)) {
             return Err(format!("{rung}: {reason:?}, and {first:?} is taken"));
         }

@@ -131,7 +131,7 @@ impl RungView<'_, '_> {
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);
         if !incident::answers(rung, failure.class) {
-            return Some("helps against another kind of failure".to_owned());
+            return Some("for another kind of failure".to_owned());
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         incident::objection_anyway(shaper, recipe, self.scope, rung, failure)

@@ -162,7 +162,7 @@ impl<'a> Successors<'a> {
     /// Why a rung is not for this failure.
     fn objection(&self, shape: &Shape, rung: &RungSpec) -> Option<String> {
         if !incident::answers(rung, self.failure.class) {
-            return Some("helps against another kind of failure".to_owned());
+            return Some("for another kind of failure".to_owned());
         }
         incident::objection(
             &self.view.evaluations.shaper,

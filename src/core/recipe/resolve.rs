@@ -174,6 +174,7 @@ impl<'a> Resolver<'a> {
         }
         let mut scope = self.knob_scope(values);
         self.derived.add(&mut scope);
+        let mut missing = Vec::new();
         for knob in &preset.knobs {
             if values.contains_key(&knob.name) {
                 continue;
@@ -196,13 +197,10 @@ impl<'a> Resolver<'a> {
                 Err(what) => problems.push(Problem::new(format!("{}: {what}", knob.name))),
             }
             if knob.required && values.get(&knob.name).is_none_or(|r| r.value.is_null()) {
-                let problem = Problem::new(format!("{} has no value. {}", knob.name, knob.doc));
-                problems.push(problem.hint(format!(
-                    "add it under `knobs:` in oomctl.yaml, or `--set {}=…`",
-                    knob.name
-                )));
+                missing.push(knob);
             }
         }
+        problems.extend(without_value(&missing, values));
     }
 
     fn bounds(&self, knob: &Knob, value: &Value) -> Option<String> {
@@ -248,6 +246,29 @@ impl<'a> Resolver<'a> {
         }
         scope
     }
+}
+
+/// One problem for all required values that are missing, with the lines that give them and the file that gives others.
+fn without_value(missing: &[&Knob], values: &BTreeMap<String, Resolved>) -> Option<Problem> {
+    let first = missing.first()?;
+    let file = values.values().find_map(|r| match &r.origin {
+        Origin::File { path, .. } if !path.contains('/') => Some(path.as_str()),
+        _ => None,
+    });
+    let file = file.unwrap_or("oomctl.yaml");
+    let what = match missing.len() {
+        1 => "a required value is missing. Add this line".to_owned(),
+        n => format!("{n} required values are missing. Add these lines"),
+    };
+    let lines = missing
+        .iter()
+        .map(|k| format!("\n  {}: …  # {}", k.name, k.doc));
+    let lines: String = lines.collect();
+    let problem = Problem::new(format!("{what} under `knobs:` in {file}:{lines}"));
+    Some(problem.hint(format!(
+        "or give each for one command: --set {}=…",
+        first.name
+    )))
 }
 
 /// The names of a preset's expressions before any knob has a value.

@@ -131,6 +131,14 @@ fn once() -> u32 {
 }
 
 impl RungSpec {
+    /// Whether it moves a knob of this name and role.
+    #[must_use]
+    pub fn moves(&self, knob: &str, role: Option<Role>) -> bool {
+        let named =
+            |m: &Move| m.knob.as_deref() == Some(knob) || m.role.is_some() && m.role == role;
+        self.moves.iter().any(named)
+    }
+
     /// Every expression of the rung.
     pub(super) fn expressions(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.when.iter().map(String::as_str).collect();

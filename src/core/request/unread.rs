@@ -18,6 +18,8 @@ pub struct UnreadKnob {
     pub knob: String,
     /// What it takes, for people.
     pub takes: String,
+    /// What it is.
+    pub doc: String,
     /// Where code computes it, if it does.
     pub computed: Option<String>,
     /// Whether there is no estimate without it.
@@ -37,6 +39,7 @@ impl UnreadKnob {
         Self {
             knob: knob.name.clone(),
             takes,
+            doc: knob.doc.clone(),
             computed,
             needed: knob.name != GPU_MEMORY,
         }

@@ -103,18 +103,18 @@ pub struct HistorySummary {
 }
 
 /// The share of a resource that an attempt used, where it was measured.
-type Share = fn(&HistoryRow) -> Option<f64>;
+type UsedShare = fn(&HistoryRow) -> Option<f64>;
 
 /// By resource, the mean share that completed jobs used. One that nobody measured is left out.
 pub fn efficiency(rows: &[HistoryRow]) -> Vec<Efficiency> {
     let done: Vec<&HistoryRow> = rows.iter().filter(|r| r.completed()).collect();
-    let resources: [(&'static str, Share); 4] = [
+    let resources: [(&'static str, UsedShare); 4] = [
         ("gpu_memory", |r| r.memory),
         ("gpu_utilization", |r| r.gpu_utilization),
         ("host_memory", |r| r.host_memory),
         ("cpu", |r| r.cpu),
     ];
-    let one = |(resource, share): (&'static str, Share)| {
+    let one = |(resource, share): (&'static str, UsedShare)| {
         let known: Vec<f64> = done.iter().filter_map(|row| share(row)).collect();
         #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
         let mean = known.iter().sum::<f64>() / known.len() as f64;

@@ -1,5 +1,7 @@
 //! The values of a configuration that somebody chose.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -63,18 +65,30 @@ impl<'a> SettingsView<'a> {
         if self.values.is_empty() {
             return "every value is the preset's default\n".to_owned();
         }
-        let mut table = Table::new([(Side::Left, 0), (Side::Left, 0), (Side::Left, 0)]);
+        // A heading for each file, so that a line is short.
+        let mut files: BTreeMap<&str, Table> = BTreeMap::new();
         for value in &self.values {
+            let (file, place) = match value.origin {
+                Origin::File { path, line, .. } => (path.as_str(), format!("line {line}")),
+                other => ("", other.to_string()),
+            };
             let pinned = if value.pinned { ", pinned" } else { "" };
+            let table = files
+                .entry(file)
+                .or_insert_with(|| Table::new([(Side::Left, 0); 3]));
             table.row([
                 TableCell::from(value.knob).painted(Some(NAME)),
                 TableCell::from(value.value.to_string()),
-                TableCell::from(format!("{}{pinned}", value.origin)).painted(Some(DIM)),
+                TableCell::from(format!("{place}{pinned}")).painted(Some(DIM)),
             ]);
         }
-        let text = table.text("");
+        let part = |(file, table): (&str, Table)| match file {
+            "" => table.text(""),
+            file => format!("{file}\n{}", table.text("  ")),
+        };
+        let text: String = files.into_iter().map(part).collect();
         format!(
-            "{text}`oomctl explain KNOB` says what a value beat, and which rules and rungs concern it\n"
+            "{text}`oomctl explain KNOB` shows what a value overrides, its rules, and the rungs that change it\n"
         )
     }
 }

@@ -137,11 +137,11 @@ impl MemoryCourse {
                 let usual = self.bytes.as_ref().map_or(0, |span| span.to);
                 let needed = self.needed_bytes.unwrap_or_default();
                 format!(
-                    "one batch out of line: it needs {needed} and more, the steps before it {}",
+                    "one unusual batch: it needs at least {needed}, the steps before it {}",
                     Bytes(usual)
                 )
             }
-            CoursePattern::Lack => "a plain lack: it ran out in the first steps".to_owned(),
+            CoursePattern::Lack => "no leak: memory ran out in the first steps".to_owned(),
         }
     }
 }

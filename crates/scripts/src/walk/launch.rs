@@ -225,6 +225,7 @@ impl Walker<'_> {
             program,
             one_process: false,
             names: None,
+            configured: None,
             config,
             settings,
             unread,

@@ -207,7 +207,7 @@ fn a_batch_never_reaches_zero_and_the_next_rung_follows() {
         reason("more-gpus"),
         "gpus stays 4: 8 is not legal (rule minis-over-gpus)"
     );
-    assert_eq!(reason("more-mem"), "helps against another kind of failure");
+    assert_eq!(reason("more-mem"), "for another kind of failure");
 }
 
 #[test]
