@@ -320,7 +320,7 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
     let knob = "per_device_train_batch_size";
     place.call(&format!("explain {knob} --run job-1")).says(&[
         "16 sequences per GPU",
-        "phantom   does not fit: 1.5 of 2.0 GiB reserved when memory ran out in backward",
+        "phantom     does not fit: 1.5 of 2.0 GiB reserved when memory ran out in backward",
     ]);
     let view = place.call("status job-1 --json").json();
     let check = &view["runs"][0]["attempts"][0]["phantom"][0];

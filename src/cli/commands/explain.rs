@@ -128,7 +128,7 @@ fn text(view: &ExplainView) -> String {
         ("effect", vec![view.effect.describe().to_owned()]),
         ("rule", view.rules.clone()),
         ("changed by", rungs.into_iter().collect()),
-        ("measured", view.phantom.clone()),
+        ("phantom", view.phantom.clone()),
         ("source", view.source.iter().cloned().collect()),
         ("set with", vec![set]),
     ];
