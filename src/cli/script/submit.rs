@@ -236,9 +236,15 @@ pub fn agreed(
         return Err(CommandFailure::usage(what).hint(hint));
     }
     loop {
-        print::prompt(match job {
-            None => "Submit, and apply these changes if memory runs out? [y/N/d] (d: diffs): ",
-            Some(_) => "Resubmit with these changes if memory runs out? [y/N/d] (d: diffs): ",
+        print::prompt(match (job, view.has_rungs()) {
+            (None, true) => {
+                "Submit, and apply these changes if memory runs out? [y/N/d] (d: diffs): "
+            }
+            (None, false) => "Submit? [y/N/d] (d: diffs): ",
+            (Some(_), true) => {
+                "Resubmit with these changes if memory runs out? [y/N/d] (d: diffs): "
+            }
+            (Some(_), false) => "Resubmit unchanged in these cases? [y/N/d] (d: diffs): ",
         });
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
