@@ -36,7 +36,7 @@ impl std::fmt::Display for RetryCause {
             Self::NodeFailure => "node failure",
             Self::Preemption => "preemption",
             Self::TimeLimit => "time limit",
-            Self::CoTenant => "another process on the GPU",
+            Self::CoTenant => "GPU memory that was already in use",
             Self::LateOom => "an out-of-memory at a late step",
             Self::Leak => "memory that leaks",
             Self::Disk => "a disk that was full or failed",

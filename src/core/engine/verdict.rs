@@ -95,12 +95,15 @@ fn answer(
 ) -> Verdict {
     // Who asked for a rung does not want the same once more.
     let asked = attempt.steered.escalation.is_some();
-    if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
+    let again = |cause| {
         let nodes = match cause {
             RetryCause::CoTenant => status.map_or(&[][..], |s| &s.nodes),
             _ => &[],
         };
-        return retry::again(run, attempt, cause, nodes);
+        retry::again(run, attempt, cause, nodes)
+    };
+    if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
+        return again(cause);
     }
     match climb(run, attempt, incident) {
         Ok(Decision::Climb {
@@ -112,6 +115,9 @@ fn answer(
             skipped,
             expects,
         },
+        Ok(Decision::Exhausted { .. }) if !asked && retry::met_others(run, incident) => {
+            again(RetryCause::CoTenant)
+        }
         Ok(Decision::Exhausted { skipped, shortfall }) => match incident.class {
             Class::GpuOom | Class::EngineMemory => end(Outcome::Exhausted { skipped, shortfall }),
             Class::HostOom | Class::Shm | Class::NotOom => end(Outcome::Failed {

@@ -332,6 +332,24 @@ fn memory_held_by_others_means_another_node_and_nothing_changed() {
 }
 
 #[test]
+fn a_driver_without_room_while_a_model_is_loaded_met_others_where_no_rung_helps() {
+    let bare = |kind, phase: &str| Incident {
+        phase: phase.to_owned(),
+        ..incident(kind, Class::GpuOom)
+    };
+    for (rungs, incident, expected) in [
+        (0, bare("cuda_driver_oom", "load"), AGAIN),
+        (0, bare("cuda_driver_oom", "init"), AGAIN),
+        (2, bare("cuda_driver_oom", "load"), CLIMB),
+        (0, bare("cuda_driver_oom", "backward"), 3),
+        (0, bare("cuda_oom", "load"), 3),
+    ] {
+        let verdict = Bench::running(Toy::new(rungs)).end(status(JobState::Failed), incident);
+        assert_eq!(outcome(&verdict), expected, "{verdict:?}");
+    }
+}
+
+#[test]
 fn retries_are_counted_by_cause_and_end() {
     let mut toy = Toy::new(3);
     toy.supervision.node_failure_retries = 1;
