@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::python::{PythonToken, TokenKind, place, tokens};
+use super::python::{PythonToken, TokenKind, place};
 
 /// A value that names in the program's text stand for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -29,9 +29,12 @@ pub struct CodePlace {
     pub column: usize,
 }
 
-/// Those of the wanted names that a text uses.
-pub(super) fn names_in(text: &str, wanted: &BTreeSet<&str>) -> BTreeMap<String, CodePlace> {
-    let tokens = tokens(text);
+/// Those of the wanted names that a text with these tokens uses.
+pub(super) fn names_in(
+    text: &str,
+    tokens: &[PythonToken<'_>],
+    wanted: &BTreeSet<&str>,
+) -> BTreeMap<String, CodePlace> {
     let mut found = BTreeMap::new();
     for at in 0..tokens.len() {
         let token = tokens[at];
@@ -68,6 +71,7 @@ fn argument<'t>(tokens: &[PythonToken<'t>]) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::python::tokens;
     use super::*;
 
     #[test]
@@ -82,7 +86,7 @@ mod tests {
             "dtype=float32",
             "dtype=bfloat16",
         ];
-        let found = names_in(text, &wanted.into());
+        let found = names_in(text, &tokens(text), &wanted.into());
         let names: Vec<(&str, usize)> = found.iter().map(|(n, p)| (n.as_str(), p.line)).collect();
         assert_eq!(
             names,
@@ -97,7 +101,7 @@ mod tests {
     #[test]
     fn a_text_that_ends_early_has_no_value() {
         for text in ["dtype=", "dtype=torch.", "dtype"] {
-            let _ = names_in(text, &["dtype=bfloat16"].into());
+            let _ = names_in(text, &tokens(text), &["dtype=bfloat16"].into());
         }
     }
 }

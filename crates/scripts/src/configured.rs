@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::python::{PythonToken, TokenKind, tokens};
+use super::python::{PythonToken, TokenKind, arguments, keyword};
 use super::traced::{Quote, Span, Traced, Why};
 use crate::Spelling;
 
@@ -41,8 +41,11 @@ struct OwnOption<'t> {
 
 impl Configured {
     /// What a text fills itself. `file` is its number among the sources.
-    pub(super) fn read(text: &str, file: usize, wanted: &ConfigClasses<'_>) -> Option<Self> {
-        let tokens = tokens(text);
+    pub(super) fn read(
+        tokens: &[PythonToken<'_>],
+        file: usize,
+        wanted: &ConfigClasses<'_>,
+    ) -> Option<Self> {
         let is_in = |names: &BTreeSet<&str>, t: &PythonToken<'_>| {
             t.kind == TokenKind::Name && names.contains(t.text)
         };
@@ -58,13 +61,13 @@ impl Configured {
         let starts: Vec<usize> = starts.collect();
         // Of several nobody knows which one counts.
         let [start] = starts[..] else { return None };
-        let options = own_options(&tokens);
+        let options = own_options(tokens);
         let mut values = BTreeMap::new();
-        for argument in arguments(&tokens[start + 1..]) {
+        for argument in arguments(&tokens[start + 2..]) {
             match argument {
                 [star, ..] if star.is("*") => return None,
                 [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
-                    let coded = CodeValue::of(file, value, (&tokens, &options));
+                    let coded = CodeValue::of(file, value, (tokens, &options));
                     values.extend(coded.map(|coded| (name.text.to_owned(), coded)));
                 }
                 _ => {}
@@ -153,59 +156,35 @@ fn constant<'t>(tokens: &[PythonToken<'t>], name: &str) -> Option<PythonToken<'t
 /// The options that `add_argument` declares, by the name under which the program reads them.
 fn own_options<'t>(tokens: &[PythonToken<'t>]) -> BTreeMap<String, OwnOption<'t>> {
     let mut options = BTreeMap::new();
-    for at in 0..tokens.len() {
-        if !tokens[at].is("add_argument") {
-            continue;
-        }
-        let all = arguments(&tokens[at + 1..]);
+    let opens = |w: &[PythonToken<'_>]| w[0].is("add_argument") && w[1].is("(");
+    let calls = tokens.windows(2).enumerate().filter(|(_, w)| opens(w));
+    for (at, _) in calls {
+        let all = arguments(&tokens[at + 2..]);
         let long = |a: &&[PythonToken<'t>]| match a {
             [one] if one.kind == TokenKind::Text => one.text.strip_prefix("--").map(|_| one.text),
             _ => None,
         };
-        let keyword = |name: &str| {
-            let mut all = all.iter();
-            all.find_map(|a| match a {
-                [key, equals, value] if key.is(name) && equals.is("=") => Some(*value),
-                _ => None,
-            })
+        let one = |name: &str| match keyword(&all, name) {
+            Some([value]) => Some(*value),
+            _ => None,
         };
         let Some(flag) = all.iter().find_map(long) else {
             continue;
         };
-        let name = keyword("dest").map_or(&flag[2..], |dest| dest.text);
+        let name = one("dest").map_or(&flag[2..], |dest| dest.text);
         let option = OwnOption {
             flag,
-            default: keyword("default"),
-            takes_value: keyword("action").is_none(),
+            default: one("default"),
+            takes_value: one("action").is_none(),
         };
         options.insert(name.replace('-', "_"), option);
     }
     options
 }
 
-/// The arguments of a call, whose tokens begin with its bracket.
-fn arguments<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
-    let (mut all, mut depth, mut from) = (Vec::new(), 0_usize, 1);
-    for (at, token) in tokens.iter().enumerate() {
-        let (opens, closes) = (["(", "[", "{"], [")", "]", "}"]);
-        if opens.iter().any(|c| token.is(c)) {
-            depth += 1;
-        } else if closes.iter().any(|c| token.is(c)) {
-            depth = depth.saturating_sub(1);
-        }
-        if depth == 0 || depth == 1 && token.is(",") {
-            all.extend(tokens.get(from..at).filter(|a| !a.is_empty()));
-            from = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::python::tokens;
     use super::*;
 
     /// What a text gives the class: value, or `?` where it is computed, and the option behind it.
@@ -214,7 +193,7 @@ mod tests {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
         };
-        let values = Configured::read(text, 3, &wanted)?.values;
+        let values = Configured::read(&tokens(text), 3, &wanted)?.values;
         let shown = values.iter().map(|(name, coded)| {
             let value = match coded.value.unknown() {
                 Some(_) => "?".to_owned(),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::python::{PythonToken, TokenKind, place, tokens};
+use super::python::{PythonToken, TokenKind, keyword, place, tokens};
 use oomctl_base::Value;
 
 /// Most tokens of an annotation or of a call.
@@ -73,10 +73,7 @@ fn option(tokens: &[PythonToken<'_>], at: usize) -> Option<(Vec<String>, Given, 
     }
     let end = closing(tokens, at + 1)?;
     let parts = parts(tokens, at + 2, end);
-    let named = |wanted: &str| {
-        let mut keyed = parts.iter().filter(|p| p.len() > 2 && p[1].is("="));
-        keyed.find(|p| p[0].is(wanted)).map(|p| &p[2..])
-    };
+    let named = |wanted: &str| keyword(&parts, wanted);
     let flags = parts.iter().filter_map(|p| match p {
         [flag] if flag.kind == TokenKind::Text => Some(flag.text),
         _ => None,

@@ -146,6 +146,39 @@ fn inside(text: &str) -> &str {
     bare
 }
 
+/// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
+pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
+    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, token) in all.iter().enumerate() {
+        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
+        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
+        if depth == 0 && (closes || token.is(",")) {
+            if at > start {
+                found.push(&all[start..at]);
+            }
+            if closes {
+                break;
+            }
+            start = at + 1;
+        }
+        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+    }
+    found
+}
+
+/// The value of a keyword argument.
+pub(super) fn keyword<'a, 't>(
+    arguments: &[&'a [PythonToken<'t>]],
+    name: &str,
+) -> Option<&'a [PythonToken<'t>]> {
+    arguments.iter().find_map(|argument| match argument {
+        [key, equals, value @ ..] if key.is(name) && equals.is("=") && !value.is_empty() => {
+            Some(value)
+        }
+        _ => None,
+    })
+}
+
 /// Line and column, both from 1, of a byte; columns count characters.
 pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::code::names_in;
 use super::configured::{ConfigClasses, Configured};
 use super::devices::DeviceScript;
+use super::python::tokens;
 use super::walk::Reading;
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
@@ -23,12 +24,13 @@ pub(super) fn look_at(
     (wanted, classes): (&BTreeSet<&str>, &ConfigClasses<'_>),
 ) {
     if let Some((path, text)) = program {
-        let names = names_in(text, wanted);
+        let tokens = tokens(text);
+        let names = names_in(text, &tokens, wanted);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits || !names.is_empty() {
             let file = reading.add_source(path, text);
-            reading.calls[at].configured = Configured::read(text, file, classes);
+            reading.calls[at].configured = Configured::read(&tokens, file, classes);
         }
         reading.calls[at].one_process = one_process;
         reading.calls[at].names = Some(names);

@@ -2,7 +2,7 @@
 //!
 //! Source: `hydra.main(config_path, config_name, version_base)` of hydra-core 1.3.
 
-use crate::python::{PythonToken, TokenKind, tokens};
+use crate::python::{PythonToken, TokenKind, arguments, tokens};
 
 /// The arguments of `hydra.main`, in their order.
 const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];
@@ -93,25 +93,6 @@ fn read(all: &[PythonToken<'_>]) -> EntryPoint {
         entry.folder = ArgumentText::Computed;
     }
     entry
-}
-
-fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
-    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
-    for (at, token) in all.iter().enumerate() {
-        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
-        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
-        if depth == 0 && (closes || token.is(",")) {
-            if at > start {
-                found.push(&all[start..at]);
-            }
-            if closes {
-                break;
-            }
-            start = at + 1;
-        }
-        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
-    }
-    found
 }
 
 #[cfg(test)]
