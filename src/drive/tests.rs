@@ -350,17 +350,25 @@ fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
     assert!(matches!(ended, Some(Outcome::Failed { .. })), "{ended:?}");
 }
 
+/// New runs of these names, and the names.
+fn created<const N: usize>(project: &Project, names: [&str; N]) -> (Supervisor, Vec<String>) {
+    let handles = names.map(|name| project.create(named(project, name)));
+    let runs = names.map(str::to_owned).into();
+    (project.supervisor(handles), runs)
+}
+
+fn named(project: &Project, name: &str) -> Toy {
+    Toy {
+        name: name.to_owned(),
+        ..project.toy()
+    }
+}
+
 #[test]
 fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let mut project = Project::new();
     let names = ["s.1", "s.2", "s.3"];
-    let toys = names.map(|name| Toy {
-        name: name.to_owned(),
-        ..project.toy()
-    });
-    let handles = toys.map(|toy| project.create(toy));
-    let mut supervisor = project.supervisor(handles);
-    let runs: Vec<String> = names.map(str::to_owned).into();
+    let (mut supervisor, runs) = created(&project, names);
     let array = ArrayRecord::new("s", runs.clone(), Some(2)).unwrap();
     let token = array.token.clone();
     let sweep_group = SweepGroup {
@@ -401,13 +409,7 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
 /// An array of a user's script whose tasks all ran out of memory but the last, which runs on.
 fn array_of_a_script(project: &Project, at_once: Option<usize>) -> (Supervisor, Token) {
     let names = ["a_3", "a_7", "a_9"];
-    let toys = names.map(|name| Toy {
-        name: name.to_owned(),
-        ..project.toy()
-    });
-    let handles = toys.map(|toy| project.create(toy));
-    let mut supervisor = project.supervisor(handles);
-    let runs: Vec<String> = names.map(str::to_owned).into();
+    let (mut supervisor, runs) = created(project, names);
     let array = ArrayRecord::new("a", runs.clone(), at_once).unwrap();
     let array = array.with_indices(vec![3, 7, 9]);
     let token = array.token.clone();
@@ -466,11 +468,11 @@ fn tasks_of_a_users_array_that_need_the_same_go_back_in_one_array_under_their_in
     // Whoever takes the runs up again knows the tasks by the same tokens.
     drop(supervisor);
     let ids = ["a_3", "a_7"].map(|run| {
-        let toy = Toy {
-            name: run.to_owned(),
-            ..project.toy()
-        };
-        let attempts = project.open(toy).history().attempts.clone();
+        let attempts = project
+            .open(named(&project, run))
+            .history()
+            .attempts
+            .clone();
         attempts[1].job.clone().map(|j| (j.id.0, j.token.unwrap()))
     });
     let task = |index| Some((format!("103_{index}"), token.at_attempt(2).task(index)));

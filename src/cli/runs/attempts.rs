@@ -1,6 +1,5 @@
 //! The attempts of many runs, of many projects, that somebody chose.
 
-use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +41,7 @@ impl AttemptChoice {
     /// The attempts of these projects, in the order of time, and what could not be read.
     pub fn of(&self, folders: &[PathBuf], now: Timestamp) -> (Vec<HistoryRow>, Vec<UnreadRun>) {
         let (mut rows, mut unread) = (Vec::new(), Vec::new());
-        let (mut owners, mut users) = (Owners::new(), HashMap::new());
+        let mut owners = Owners::new();
         for folder in folders {
             let runs = Runs::of(folder);
             let names = runs.names().unwrap_or_else(|failure| {
@@ -53,12 +52,7 @@ impl AttemptChoice {
             for name in names {
                 match runs.open(&name) {
                     Ok(stored) => {
-                        let mut user = |path: &Path| {
-                            let uid = path.metadata().ok()?.uid();
-                            let name = users.entry(uid).or_insert_with(|| owners.user(uid));
-                            Some(name.clone())
-                        };
-                        rows.extend(self.rows(folder, &stored, &mut user, now));
+                        rows.extend(self.rows(folder, &stored, &mut owners, now));
                     }
                     Err(failure) => {
                         let path = runs.dir().join(&name);
@@ -76,7 +70,7 @@ impl AttemptChoice {
         &self,
         folder: &Path,
         stored: &Stored,
-        user: &mut dyn FnMut(&Path) -> Option<String>,
+        owners: &mut Owners,
         now: Timestamp,
     ) -> Vec<HistoryRow> {
         let recent = |row: &HistoryRow| {
@@ -89,7 +83,8 @@ impl AttemptChoice {
             return rows;
         }
         if self.users || self.user.is_some() {
-            let name = user(stored.folder.dir());
+            let owner = stored.folder.dir().metadata();
+            let name = owner.ok().map(|owner| owners.user(owner.uid()));
             rows.iter_mut().for_each(|row| row.user.clone_from(&name));
             rows.retain(|row| self.user.is_none() || row.user == self.user);
         }

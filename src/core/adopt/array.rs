@@ -1,4 +1,4 @@
-//! A job array of the user's own, as `--array` lists it: its tasks, and what its script is told of them.
+//! The tasks of a job array of the user's own (`--array`), and the variables that Slurm sets for them.
 
 use super::job::array;
 use oomctl_scripts::Reading;
@@ -79,8 +79,8 @@ impl TaskList {
         })
     }
 
-    /// What Slurm tells each task of its array. A task that is submitted again belongs to a smaller array, and its script
-    /// may share the work out by these numbers.
+    /// The variables that Slurm sets for each task. A task that is submitted again is in a smaller array, but its script may
+    /// divide the work by these numbers.
     #[must_use]
     pub fn variables(&self) -> Option<String> {
         let (first, last) = (self.indices.first()?, self.indices.last()?);

@@ -84,16 +84,18 @@ impl Scripts {
     /// Do both differ in nothing but the task of the array?
     #[must_use]
     pub fn are_of_one_array(&self, other: &Self) -> bool {
-        let without_task = |scripts: &Self| Self {
-            options: scripts
-                .options
-                .iter()
+        let beside = |scripts: &Self| {
+            let options = scripts.options.iter();
+            options
                 .filter(|o| !is_array(o))
                 .cloned()
-                .collect(),
-            ..scripts.clone()
+                .collect::<Vec<_>>()
         };
-        self.array == other.array && without_task(self) == without_task(other)
+        let rest = Self {
+            options: self.options.clone(),
+            ..other.clone()
+        };
+        *self == rest && beside(self) == beside(other)
     }
 
     /// Reads it again.

@@ -214,6 +214,16 @@ mod tests {
         }
     }
 
+    /// Two configurations that run out of memory on n1, and fit on n2.
+    fn fails_on_n1() -> [NodeEntry; 4] {
+        [
+            job(1, "n1", "oom", 'a', 5),
+            job(2, "n2", "fit", 'a', 4),
+            job(3, "n1", "oom", 'b', 3),
+            job(4, "n2", "fit", 'b', 2),
+        ]
+    }
+
     fn bad(entries: &[NodeEntry], excluded: &[&str]) -> Vec<String> {
         let excluded: Vec<String> = excluded.iter().map(|n| (*n).to_owned()).collect();
         let found = bad_nodes(entries, &excluded, at(0)).into_iter();
@@ -222,12 +232,7 @@ mod tests {
 
     #[test]
     fn memory_that_ran_out_on_one_node_alone_is_the_nodes_and_is_told_with_both_jobs() {
-        let jobs = [
-            job(1, "n1", "oom", 'a', 5),
-            job(2, "n2", "fit", 'a', 4),
-            job(3, "n1", "oom", 'b', 3),
-            job(4, "n2", "fit", 'b', 2),
-        ];
+        let jobs = fails_on_n1();
         assert_eq!(
             bad(&jobs, &[]),
             [
@@ -255,12 +260,7 @@ mod tests {
     #[test]
     fn a_smaller_gpu_is_no_bad_node() {
         let of = |gpus: [Option<u64>; 4]| {
-            let mut jobs = [
-                job(1, "n1", "oom", 'a', 5),
-                job(2, "n2", "fit", 'a', 4),
-                job(3, "n1", "oom", 'b', 3),
-                job(4, "n2", "fit", 'b', 2),
-            ];
+            let mut jobs = fails_on_n1();
             for (job, gib) in jobs.iter_mut().zip(gpus) {
                 job.gpu = gib.map(|gib| Bytes(gib << 30));
             }

@@ -132,14 +132,10 @@ impl Request {
     /// Inputs of the same stack made ready, holding what both hold once.
     pub(super) fn sibling(&self, inputs: Inputs) -> Self {
         let like = &self.inputs;
-        let mut source = self.source.clone();
-        if let (Source::Scripts(own), Some(scripts)) = (&mut source, &inputs.scripts) {
-            own.submission = scripts.submission();
-        }
-        let scripts = like.scripts.clone().zip(inputs.scripts);
+        let scripts = like.scripts.as_ref().zip(inputs.scripts);
         let scripts = scripts.map(|(like, own)| Scripts {
-            files: like.files,
-            launchers: like.launchers,
+            files: Arc::clone(&like.files),
+            launchers: Arc::clone(&like.launchers),
             ..own
         });
         Self {
@@ -153,8 +149,17 @@ impl Request {
                 ..inputs
             },
             made: Arc::clone(&self.made),
-            source,
+            source: self.source.clone(),
         }
+        .with_submission()
+    }
+
+    /// The same request, whose scripts are submitted as its inputs say.
+    pub(super) fn with_submission(mut self) -> Self {
+        if let (Source::Scripts(own), Some(scripts)) = (&mut self.source, &self.inputs.scripts) {
+            own.submission = scripts.submission();
+        }
+        self
     }
 
     /// The inputs.

@@ -52,10 +52,7 @@ impl Request {
             alone(&mut scripts.options);
             scripts.array = array.map(|list| list.text.clone());
         }
-        if let Source::Scripts(own) = &mut task.source {
-            alone(&mut own.submission.options);
-        }
-        task
+        task.with_submission()
     }
 
     /// The same request for a run whose first attempt is a job that was submitted without us.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::history_summary::{Efficiency, efficiency};
+use super::history_summary::{Efficiency, by_run, efficiency};
 use super::history_view::HistoryRow;
 
 /// What a sum is of: names of labels with their values.
@@ -62,15 +62,8 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
 
 /// Runs by outcome, as their last attempt has it.
 fn outcomes(rows: &[HistoryRow]) -> BTreeMap<Labels, f64> {
-    let mut runs: BTreeMap<(&str, &str), &HistoryRow> = BTreeMap::new();
-    for row in rows {
-        let newest = runs.entry((&row.folder, &row.run)).or_insert(row);
-        if row.attempt > newest.attempt {
-            *newest = row;
-        }
-    }
     let mut stand: BTreeMap<Labels, f64> = BTreeMap::new();
-    for row in runs.values() {
+    for row in by_run(rows).iter().filter_map(|run| run.last()) {
         let outcome = row.outcome.unwrap_or("unfinished").to_owned();
         *stand.entry(vec![("outcome", outcome)]).or_default() += 1.0;
     }

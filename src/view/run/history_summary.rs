@@ -162,7 +162,7 @@ fn causes(rows: &[HistoryRow]) -> Vec<CauseSum> {
 }
 
 /// The attempts of each run, in their order.
-fn by_run(rows: &[HistoryRow]) -> Vec<Vec<&HistoryRow>> {
+pub fn by_run(rows: &[HistoryRow]) -> Vec<Vec<&HistoryRow>> {
     let mut runs: BTreeMap<(&str, &str), Vec<&HistoryRow>> = BTreeMap::new();
     for row in rows {
         runs.entry((&row.folder, &row.run)).or_default().push(row);
