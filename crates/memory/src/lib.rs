@@ -43,5 +43,5 @@ pub use spec::{
     Sharding, Spec, Task,
 };
 pub use step::PhaseTerms;
-pub use terms::{About, KINDS, PIECES, TERMS, Term, TermKind};
+pub use terms::{About, FRAGMENTS, KINDS, PIECES, TERMS, Term, TermKind};
 pub use unknown::Unknown;

@@ -7,7 +7,7 @@ use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec};
 use super::states::{Gathered, States, gathered, states};
-use super::terms::{PIECES, Term, TermKind};
+use super::terms::{FRAGMENTS, PIECES, Term, TermKind};
 use oomctl_base::units::GIB;
 
 /// Memory of one GPU in one phase.
@@ -72,8 +72,8 @@ impl List {
         }
         let mut cache_bytes = 0.0;
         if spec.metric != Metric::Allocated {
-            let fragments = (slack * FRAGMENTS).min(list.moving() * MOST_FRAGMENTS);
-            list = list.add("fragments", TermKind::Activations, fragments);
+            let fragments = (slack * FRAGMENTED).min(list.moving() * MOST_FRAGMENTS);
+            list = list.add(FRAGMENTS, TermKind::Activations, fragments);
             cache_bytes = slack - fragments;
         }
         PhaseTerms {
@@ -87,7 +87,7 @@ impl List {
 
 /// Share of what the allocator wastes that lies in segments of which a part is in use, so that it cannot be given back,
 /// and the most that this makes of what moves during a step.
-const FRAGMENTS: f64 = 0.65;
+const FRAGMENTED: f64 = 0.65;
 
 const MOST_FRAGMENTS: f64 = 0.12;
 

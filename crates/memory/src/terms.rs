@@ -54,6 +54,9 @@ const fn about(name: &'static str, formula: &'static str, source: &'static str) 
 /// Name of the memory that is free at the end of the backward pass, but in pieces.
 pub const PIECES: &str = "pieces between gradients";
 
+/// Name of the memory that is free between blocks in use.
+pub const FRAGMENTS: &str = "fragments";
+
 /// Every term there is.
 pub const TERMS: &[About] = &[
     about(
@@ -197,7 +200,7 @@ pub const TERMS: &[About] = &[
         "PyTorch CUDACachingAllocator; measured, per stack",
     ),
     about(
-        "fragments",
+        FRAGMENTS,
         "share of what moves during a step that lies between blocks in use",
         "PyTorch CUDACachingAllocator; measured, per stack",
     ),

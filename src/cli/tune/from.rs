@@ -50,7 +50,7 @@ pub fn basis(
         rungs: Vec::new(),
         fits: entry.is_some(),
         measured: same.map_or_else(Measured::default, |e| e.measured.clone()),
-        died: Vec::new(),
+        tried: Vec::new(),
         memory,
         trials: Vec::new(),
     };
@@ -98,7 +98,7 @@ fn of_run(
         rungs: history.rungs(),
         fits: true,
         measured: attempt.measured.clone(),
-        died: history.tried(),
+        tried: history.tried(),
         memory,
         trials: Vec::new(),
     };

@@ -6,7 +6,7 @@
 use super::outcome::Verdict;
 use super::phantom::{PhantomCheck, PhantomMeasurement};
 use super::state::{Run, RunPhase};
-use crate::core::ladder::{Decision, Past};
+use crate::core::ladder::{Decision, Past, Peak};
 use oomctl_diagnose::{Class, Incident};
 
 /// Configurations that are measured at most before one attempt.
@@ -44,6 +44,7 @@ impl Run {
         };
         let past = Past {
             earlier: &self.history.all_tried(),
+            peaks: &Peak::on_phantom(&measurement.summary),
             left_out: self
                 .history
                 .attempt()

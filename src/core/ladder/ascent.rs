@@ -82,7 +82,8 @@ impl<'a> Ascent<'a> {
     pub(super) fn failed_attempts(&self, failure: Option<&'a Incident>) -> Vec<FailedAttempt<'a>> {
         let past = &self.outlook.past;
         let before = past.earlier.iter();
-        let before = before.map(|t| (t.rungs.as_slice(), &t.incident, t.peaks.as_slice()));
+        let before = before
+            .filter_map(|t| Some((t.rungs.as_slice(), t.incident.as_ref()?, t.peaks.as_slice())));
         let last = failure.map(|i| (self.context.rungs, i, past.peaks));
         let node = NodeResources::new(self.context.preset, self.context.cluster);
         let judged = |(rungs, incident, peaks): (&'a [Layer], &'a Incident, &'a [Peak])| {
@@ -134,8 +135,19 @@ impl<'a> Ascent<'a> {
         };
         present.gpu_bytes?;
         let mut posterior = Posterior::new(&present, profile);
+        let fitted = self.outlook.past.earlier.iter();
+        for fitted in fitted.filter(|t| t.incident.is_none() && !t.peaks.is_empty()) {
+            if let Some(spec) = self.spec(&fitted.rungs) {
+                posterior.learn(&spec, None, &fitted.peaks, profile);
+            }
+        }
         for attempt in failed {
-            posterior.learn(&attempt.spec, attempt.incident, attempt.peaks, profile);
+            posterior.learn(
+                &attempt.spec,
+                Some(attempt.incident),
+                attempt.peaks,
+                profile,
+            );
         }
         Some(posterior.resampled())
     }

@@ -3,7 +3,7 @@
 
 use super::need::PhaseSums;
 use super::particle::Particle;
-use super::past::Peak;
+use super::past::{Counted, Peak};
 use super::request::{LogitsRequest, bytes, for_embeddings};
 use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
@@ -12,6 +12,8 @@ use oomctl_memory::{Phase, PhaseTerms, Profile, Spec, TermKind, phases};
 
 /// Doubt in bytes in figures and formulas.
 const DOUBT: f64 = 0.5 * GIB;
+/// Doubt in what a phantom counted, as a part of it: nine of ten published rows of the same versions are nearer (docs/measure.md).
+const TENSORS_DOUBT: f64 = 0.02;
 /// Likelihood that is left where the formulas of a phase do not hold.
 const MISFIT: f64 = 0.02;
 /// Probability of something that no formula has, where what a particle has does not explain the failure.
@@ -26,8 +28,8 @@ pub(super) struct AttemptEvidence {
     total: f64,
     /// The most that was ever in use.
     most: f64,
-    /// Phases that passed, with the bytes that were seen in them.
-    passed: Vec<(PhaseSums, Option<f64>)>,
+    /// Phases that passed, with what was seen in them.
+    passed: Vec<(PhaseSums, Option<Peak>)>,
     /// Phases in one of which it died; all where the text did not tell.
     fatal: Vec<PhaseSums>,
     /// The text did tell.
@@ -48,22 +50,18 @@ impl AttemptEvidence {
     /// From an attempt on GPUs of `total` bytes.
     pub fn new(
         spec: &Spec,
-        incident: &Incident,
+        incident: Option<&Incident>,
         peaks: &[Peak],
         profile: &Profile,
         total: f64,
     ) -> Self {
-        let told = match wants_gpu(incident) {
-            true => fatal_phases(incident),
-            false => &[],
-        };
+        let of_gpu = incident.filter(|i| wants_gpu(i));
+        let told = of_gpu.map_or(&[][..], fatal_phases);
         let all: Vec<PhaseTerms> = phases(spec, profile);
         let first = all.iter().position(|p| told.contains(&p.phase));
-        let seen = |phase: Phase| {
-            let peak = peaks.iter().find(|p| p.phase == Some(phase))?;
-            Some(bytes(peak.bytes))
-        };
-        let steps = incident.step.unwrap_or(0);
+        let seen = |phase: Phase| peaks.iter().find(|p| p.phase == Some(phase)).copied();
+        // What fitted went on to the second step.
+        let steps = incident.map_or(2, |i| i.step.unwrap_or(0));
         // An engine starts before anything but the load has passed.
         let starting = told.contains(&Phase::Rollout) && steps == 0;
         let mut passed = Vec::new();
@@ -88,26 +86,23 @@ impl AttemptEvidence {
         let reached = all
             .iter()
             .filter(|p| told.is_empty() || told.contains(&p.phase));
-        let reached: Vec<&PhaseTerms> = reached.filter(|_| wants_gpu(incident)).collect();
+        let reached: Vec<&PhaseTerms> = reached.filter(|_| of_gpu.is_some()).collect();
         let whole = peaks.iter().filter(|p| p.phase.is_none());
         let fatal = reached.first().filter(|_| !told.is_empty());
-        let request = fatal.and_then(|phase| LogitsRequest::new(spec, incident, phase));
-        let last = incident
-            .requested_bytes
-            .map(|requested| for_embeddings(spec, bytes(requested)));
+        let request = fatal.and_then(|phase| LogitsRequest::new(spec, incident?, phase));
+        let last = incident.and_then(|i| i.requested_bytes);
+        let last = last.map(|requested| for_embeddings(spec, bytes(requested)));
+        let unallocated = incident.and_then(|i| i.reserved_unallocated_bytes);
         Self {
             total,
             most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
             passed,
             fatal: reached.iter().map(needs).collect(),
             told: !told.is_empty(),
-            least: least_need(incident, total),
-            pieces: incident
-                .reserved_unallocated_bytes
-                .map(bytes)
-                .filter(|_| last == Some(true)),
+            least: incident.map_or(0.0, |i| least_need(i, total)),
+            pieces: unallocated.map(bytes).filter(|_| last == Some(true)),
             other: last == Some(false),
-            outside: outside(incident),
+            outside: incident.and_then(outside),
             request,
         }
     }
@@ -135,9 +130,8 @@ impl AttemptEvidence {
     /// How well a particle explains it, as a likelihood.
     pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
-            let need = need.bytes(particle);
-            let seen = seen.map_or(1.0, |seen| bell((need - seen) / DOUBT));
-            mixed(seen * curve((self.most - need) / DOUBT))
+            let seen = seen.map_or(1.0, |seen| near(&seen, need, particle));
+            mixed(seen * curve((self.most - need.bytes(particle)) / DOUBT))
         });
         let whole = || {
             self.died(particle)
@@ -200,6 +194,15 @@ impl AttemptEvidence {
         let request = self.request.as_ref().filter(|_| particle.told);
         let request = request.map_or(1.0, |r| r.explained(particle, need.filled(particle)));
         outside * request
+    }
+}
+
+/// How near a particle comes to a peak, as a likelihood.
+fn near(seen: &Peak, need: &PhaseSums, particle: &Particle) -> f64 {
+    let peak = bytes(seen.bytes);
+    match seen.of {
+        Counted::Gpu => bell((need.bytes(particle) - peak) / DOUBT),
+        Counted::Tensors => bell((need.tensors(particle) - peak) / (TENSORS_DOUBT * peak)),
     }
 }
 

@@ -63,7 +63,7 @@ pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped,
 pub use enough::frees_nothing;
 pub use incident::{check_answers, check_phases};
 pub use observed::Observed;
-pub use past::{OnMachine, Past, PastAttempt, Peak, Priors};
+pub use past::{Counted, OnMachine, Past, PastAttempt, Peak, Priors};
 pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fragmentation::Fragmentation;
 use super::particle::Particle;
-use oomctl_memory::{KINDS, PIECES, Phase, PhaseTerms, Spec, TermKind};
+use oomctl_memory::{FRAGMENTS, KINDS, PIECES, Phase, PhaseTerms, Spec, TermKind};
 
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
@@ -29,6 +29,8 @@ pub(super) struct PhaseSums {
     temporaries: f64,
     /// What is free but in pieces.
     pieces: Fragmentation,
+    /// Of the sums what is free between blocks in use.
+    fragments: f64,
     /// It is the forward or the backward pass of the update.
     pub updates: bool,
 }
@@ -37,7 +39,7 @@ impl PhaseSums {
     /// A phase as it is from the second step on.
     pub fn of(spec: &Spec, phase: &PhaseTerms) -> Self {
         let mut sums = [0.0; KINDS];
-        let (mut temporaries, mut pieces) = (0.0, 0.0);
+        let (mut temporaries, mut pieces, mut fragments) = (0.0, 0.0, 0.0);
         for term in &phase.terms {
             // What is gathered is as large as the weights, whatever the sequences.
             let kind = match term.name {
@@ -48,6 +50,10 @@ impl PhaseSums {
                 PIECES => {
                     pieces += term.bytes;
                     continue;
+                }
+                FRAGMENTS => {
+                    fragments += term.bytes;
+                    term.kind
                 }
                 name if name.starts_with("gathered") => TermKind::States,
                 _ => term.kind,
@@ -60,6 +66,7 @@ impl PhaseSums {
             paths: Arc::clone(&spec.loss_of(phase.phase).by_path),
             temporaries,
             pieces: Fragmentation::new(spec, pieces),
+            fragments,
             updates: matches!(phase.phase, Phase::Forward | Phase::Backward),
         }
     }
@@ -101,15 +108,33 @@ impl PhaseSums {
 
     /// Bytes under a particle without what is in pieces.
     pub fn whole(&self, particle: &Particle) -> f64 {
+        self.sum(|kind| particle.kinds[kind as usize], &self.parts(particle))
+    }
+
+    /// Bytes of PyTorch's tensors under a particle.
+    pub fn tensors(&self, particle: &Particle) -> f64 {
         let parts = Parts {
+            constant: 0.0,
+            unknown: 0.0,
+            ..self.parts(particle)
+        };
+        let inside = |kind: TermKind| match kind {
+            TermKind::Engine | TermKind::Outside => 0.0,
+            _ => particle.kinds[kind as usize],
+        };
+        let between = self.fragments * particle.kinds[TermKind::Activations as usize];
+        self.sum(inside, &parts) - between * parts.filled * parts.update
+    }
+
+    fn parts(&self, particle: &Particle) -> Parts {
+        Parts {
             path: self.path(particle.path),
             filled: self.filled(particle),
             temporaries: particle.temporaries,
             constant: particle.constant,
             unknown: particle.unknown,
             update: if self.updates { particle.update } else { 1.0 },
-        };
-        self.sum(|kind| particle.kinds[kind as usize], &parts)
+        }
     }
 
     /// The same from the factors of a particle on each kind of term, and what it makes of its other parts.

@@ -1,11 +1,20 @@
 //! What the attempts so far have told, and what is wanted of the next one.
 
-use crate::core::measure::{GpuPeak, Measured};
+use crate::core::measure::{GpuPeak, Measured, PhantomSummary};
 use crate::core::recipe::Layer;
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 use oomctl_memory::{Phase, Profile};
+
+/// What a peak counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// All that is in use on the GPU: context, communication, an engine, what the allocator keeps.
+    Gpu,
+    /// PyTorch's tensors, as its allocator counts them on a phantom.
+    Tensors,
+}
 
 /// Memory that was seen in use on the fullest GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +23,8 @@ pub struct Peak {
     pub phase: Option<Phase>,
     /// What was in use.
     pub bytes: Bytes,
+    /// Of what.
+    pub of: Counted,
 }
 
 impl Peak {
@@ -24,19 +35,49 @@ impl Peak {
         let own = |gpu: &GpuPeak| gpu.own_peak_bytes.unwrap_or(gpu.peak_bytes);
         let bytes = measured.gpus.iter().map(own).max();
         bytes
-            .map(|bytes| Self { phase: None, bytes })
+            .map(|bytes| Self {
+                phase: None,
+                bytes,
+                of: Counted::Gpu,
+            })
             .into_iter()
             .collect()
     }
+
+    /// The peaks of the phases that passed on a phantom GPU. A backward pass begins with all that the end of the forward
+    /// pass holds, which the model counts to the forward.
+    #[must_use]
+    pub fn on_phantom(summary: &PhantomSummary) -> Vec<Self> {
+        let passed = |phase: &str| {
+            let died = summary.fits == Some(false) && summary.reason.as_deref() == Some(phase);
+            let peak = summary.phases.get(phase).filter(|_| !died)?;
+            Some(peak.allocated).filter(|bytes| *bytes > 0)
+        };
+        let update = passed("forward")
+            .zip(passed("backward"))
+            .map(|(f, b)| f.max(b));
+        let peaks = [
+            (Phase::Forward, update),
+            (Phase::OptimizerStep, passed("optimizer step")),
+        ];
+        let peak = |(phase, bytes): (Phase, Option<u64>)| {
+            Some(Self {
+                phase: Some(phase),
+                bytes: Bytes(bytes?),
+                of: Counted::Tensors,
+            })
+        };
+        peaks.into_iter().filter_map(peak).collect()
+    }
 }
 
-/// An attempt that died.
+/// A configuration that was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastAttempt {
     /// Layers of the rungs that it had.
     pub rungs: Vec<Layer>,
-    /// Why it died.
-    pub incident: Incident,
+    /// Why it died; `None` where it fitted, on a phantom.
+    pub incident: Option<Incident>,
     /// What was measured until then.
     pub peaks: Vec<Peak>,
 }
@@ -47,7 +88,7 @@ impl PastAttempt {
     pub fn new(rungs: Vec<Layer>, incident: Incident, peaks: Vec<Peak>) -> Self {
         Self {
             rungs,
-            incident,
+            incident: Some(incident),
             peaks,
         }
     }
@@ -65,7 +106,7 @@ pub struct OnMachine<'a> {
 /// What is known of the attempts so far, besides why the last one died.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Past<'a> {
-    /// Attempts that died before the last one, in order.
+    /// What was tried before the last one, in order.
     pub earlier: &'a [PastAttempt],
     /// What was measured in the last one.
     pub peaks: &'a [Peak],

@@ -84,12 +84,20 @@ impl Posterior {
     }
 
     /// Takes in how an attempt died and what was measured until then: the phases before it passed, and the
-    /// one that it died in needed at least what its message says.
-    pub fn learn(&mut self, spec: &Spec, incident: &Incident, peaks: &[Peak], profile: &Profile) {
+    /// one that it died in needed at least what its message says. Without an incident all phases passed.
+    pub fn learn(
+        &mut self,
+        spec: &Spec,
+        incident: Option<&Incident>,
+        peaks: &[Peak],
+        profile: &Profile,
+    ) {
         let Some(total) = spec.gpu_bytes else {
             return;
         };
-        self.engine.learn(spec, incident);
+        if let Some(incident) = incident {
+            self.engine.learn(spec, incident);
+        }
         let evidence = AttemptEvidence::new(spec, incident, peaks, profile, total);
         let middle = self.middle;
         let full = |particle: &Particle| {

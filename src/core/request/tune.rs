@@ -21,7 +21,7 @@ pub struct Basis {
     /// What it was measured to need.
     pub measured: Measured,
     /// Attempts of the same run that died.
-    pub died: Vec<PastAttempt>,
+    pub tried: Vec<PastAttempt>,
     /// What the project learned.
     pub memory: LearnedEntries,
     /// Probes on top of it, in the order in which they were made.
@@ -145,7 +145,8 @@ impl Request {
     fn observed(&self, basis: &Basis, seen: &LastMeasured<'_>) -> Option<Observed<'_>> {
         let spec = self.spec(&seen.rungs)?;
         let mut observed = Observed::new(&spec, self.profile()?, seen.fits, seen.measured)?;
-        let died = basis.died.iter().map(|d| (d.rungs.clone(), &d.incident));
+        let died = basis.tried.iter();
+        let died = died.filter_map(|d| Some((d.rungs.clone(), d.incident.as_ref()?)));
         let probes = basis.trials.iter().filter_map(|t| match &t.end {
             TrialEnd::OutOfMemory(incident) => Some((basis.with(t), &**incident)),
             _ => None,

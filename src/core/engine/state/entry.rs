@@ -36,22 +36,30 @@ impl<'h> HistoryEntry<'h> {
         }
     }
 
-    /// As an attempt that had these rungs and died; `None` where it did not, or nobody knows of what.
+    /// As what was tried with these rungs; `None` for an attempt that did not die, or nobody knows of what.
     fn past(self, rungs: &[Layer]) -> Option<PastAttempt> {
         let (incident, peaks) = match self {
-            Self::Phantom(check) => (check.measurement.incident(), Vec::new()),
+            Self::Phantom(check) => {
+                let measurement = &check.measurement;
+                let peaks = Peak::on_phantom(&measurement.summary);
+                (measurement.incident(), peaks)
+            }
             Self::Nodes(_) => return None,
             Self::Attempt(attempt) => {
-                let incident = attempt.incident.clone().filter(|i| i.fatal);
-                (incident, Peak::of(&attempt.measured))
+                let incident = attempt.incident.clone().filter(|i| i.fatal)?;
+                (Some(incident), Peak::of(&attempt.measured))
             }
         };
-        Some(PastAttempt::new(rungs.to_vec(), incident?, peaks))
+        Some(PastAttempt {
+            rungs: rungs.to_vec(),
+            incident,
+            peaks,
+        })
     }
 }
 
-/// Those of them that died of a cause that is known, each with the rungs that it had.
-pub(super) fn died<'h>(entries: impl Iterator<Item = HistoryEntry<'h>>) -> Vec<PastAttempt> {
+/// Attempts that died of a cause that is known, and what was measured, each with the rungs that it had.
+pub(super) fn tried<'h>(entries: impl Iterator<Item = HistoryEntry<'h>>) -> Vec<PastAttempt> {
     let mut rungs: Vec<Layer> = Vec::new();
     let past = entries.filter_map(|entry| {
         let past = entry.past(&rungs);

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::attempt::{Attempt, take};
-use super::entry::{HistoryEntry, died};
+use super::entry::{HistoryEntry, tried};
 use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, NodesExcluded, Record};
 use crate::core::engine::news::NewsLog;
@@ -70,20 +70,21 @@ impl History {
         all.flat_map(HistoryEntry::layers).collect()
     }
 
-    /// Attempts before the present one that died of a cause that is known, with the rungs that they had.
+    /// Attempts before the present one that died of a cause that is known, and what was measured on phantom GPUs before it, with
+    /// the rungs that they had.
     #[must_use]
     pub fn tried(&self) -> Vec<PastAttempt> {
         let before = self
             .attempts
             .split_last()
             .map_or(&[][..], |(_, before)| before);
-        died(self.in_order(before))
+        tried(self.in_order(before))
     }
 
     /// The same of all attempts, and of what was measured on phantom GPUs since the last one.
     #[must_use]
     pub fn all_tried(&self) -> Vec<PastAttempt> {
-        died(self.in_order(&self.attempts))
+        tried(self.in_order(&self.attempts))
     }
 
     /// What was measured on phantom GPUs before an attempt, in order.

@@ -2,6 +2,7 @@
 
 mod bugs;
 mod engine;
+mod phantom;
 mod predict;
 mod search;
 mod shipped;
@@ -324,7 +325,7 @@ mod outlook {
         let profile = Profile::default();
         let present = spec(32);
         let mut posterior = Posterior::new(&present, &profile);
-        posterior.learn(&present, incident, &[], &profile);
+        posterior.learn(&present, Some(incident), &[], &profile);
         posterior
     }
 
@@ -363,7 +364,7 @@ mod outlook {
         };
         let fits = |phase: &str| {
             let mut posterior = Posterior::new(&wide(32), &profile);
-            posterior.learn(&wide(32), &died(phase, 2.0, 1.0), &[], &profile);
+            posterior.learn(&wide(32), Some(&died(phase, 2.0, 1.0)), &[], &profile);
             posterior.fits(&wide(4), &profile).unwrap()
         };
         let (backward, forward) = (fits("backward"), fits("forward"));

@@ -13,7 +13,7 @@ use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::Spec;
 
 /// A model of 7.6 billion parameters on GPUs of 80 GB, with more.
-fn job(more: &[&str]) -> Stack {
+pub(super) fn job(more: &[&str]) -> Stack {
     let given = [
         "model.layers=28",
         "model.hidden=3584",
@@ -69,7 +69,7 @@ fn ask_after(stack: &Stack, earlier: &[PastAttempt], failure: &Incident, risk: f
 }
 
 /// The job as the memory model sees it, with more rungs.
-fn spec(stack: &Stack, rungs: &[Layer]) -> Spec {
+pub(super) fn spec(stack: &Stack, rungs: &[Layer]) -> Spec {
     let spec = spec_of(&stack.preset, &stack.shape(rungs), &stack.profile);
     spec.unwrap().unwrap()
 }
@@ -78,7 +78,7 @@ fn spec(stack: &Stack, rungs: &[Layer]) -> Spec {
 fn around(stack: &Stack, spec: &Spec, failure: &Incident) -> [f64; 2] {
     let mut posterior = Posterior::new(spec, &stack.profile);
     let before = posterior.fits(spec, &stack.profile).unwrap();
-    posterior.learn(spec, failure, &[], &stack.profile);
+    posterior.learn(spec, Some(failure), &[], &stack.profile);
     [before, posterior.fits(spec, &stack.profile).unwrap()]
 }
 
@@ -445,7 +445,7 @@ fn what_was_in_pieces_for_the_last_gradient_says_little_of_other_lengths() {
     let fits = |requested: f64| {
         let failure = in_pieces(&spec, requested);
         let mut posterior = Posterior::new(&spec, &stack.profile);
-        posterior.learn(&spec, &failure, &[], &stack.profile);
+        posterior.learn(&spec, Some(&failure), &[], &stack.profile);
         [&spec, &longer].map(|spec| posterior.fits(spec, &stack.profile).unwrap())
     };
     let (pieces, other) = (fits(1.0), fits(1.02));

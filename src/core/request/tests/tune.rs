@@ -29,7 +29,7 @@ pub(crate) fn basis(measured: Measured, memory: LearnedEntries) -> Basis {
         rungs: Vec::new(),
         fits: true,
         measured,
-        died: Vec::new(),
+        tried: Vec::new(),
         memory,
         trials: Vec::new(),
     }
