@@ -20,7 +20,7 @@ pub struct Basis {
     pub fits: bool,
     /// What it was measured to need.
     pub measured: Measured,
-    /// Attempts of the same run that died.
+    /// What else was tried in the same run.
     pub tried: Vec<PastAttempt>,
     /// What the project learned.
     pub memory: LearnedEntries,
