@@ -39,22 +39,39 @@ impl Remedies {
         rows.flat_map(|row| row.worse.iter().map(|r| (r, row.source.as_str())))
     }
 
+    /// What helps and comes before all else.
+    fn first(&self) -> impl Iterator<Item = &'static Remedy> {
+        self.helps().filter(|r| r.ahead_of.is_empty())
+    }
+
     /// The rungs in the order in which they are asked: those that the failure names first.
     pub fn order<'r>(&self, preset: &Preset, ladder: &'r [RungSpec]) -> Vec<&'r RungSpec> {
         let place = |rung: &&RungSpec| {
             let first = self
-                .helps()
+                .first()
                 .position(|remedy| leads_to(preset, rung, remedy));
             first.unwrap_or(usize::MAX)
         };
         let mut all: Vec<&RungSpec> = ladder.iter().collect();
         all.sort_by_key(place);
+        let named = all.partition_point(|rung| place(rung) != usize::MAX);
+        for remedy in self.helps().filter(|r| !r.ahead_of.is_empty()) {
+            let rest = &mut all[named..];
+            let Some(at) = rest
+                .iter()
+                .position(|r| raises(preset, r, &remedy.ahead_of))
+            else {
+                continue;
+            };
+            // The sort keeps the order among equals.
+            rest[at..].sort_by_key(|rung| !leads_to(preset, rung, remedy));
+        }
         all
     }
 
     /// Whether the failure names what these changes do.
     pub fn name(&self, preset: &Preset, changes: &[Change]) -> bool {
-        let named = |change: &Change| self.helps().any(|r| does(preset, change, r));
+        let named = |change: &Change| self.first().any(|r| does(preset, change, r));
         changes.iter().any(named)
     }
 
@@ -128,6 +145,14 @@ pub(crate) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> boo
             .iter()
             .any(|way| goes(knob, *way, remedy)),
     })
+}
+
+/// Whether a rung raises a knob of one of these roles, or may.
+fn raises(preset: &Preset, rung: &RungSpec, roles: &[String]) -> bool {
+    let moves = rung.moves.iter().filter(|m| !m.along);
+    let up = moves.filter(|m| direction(m) != Some(Ordering::Less));
+    let mut all = up.flat_map(|m| knobs(preset, m));
+    all.any(|knob| knob.role.is_some_and(|role| roles.contains(&word(role))))
 }
 
 /// Where a move leads; `None` where its value decides.
