@@ -6,7 +6,7 @@ use super::decision::{Change, Skipped};
 use super::moves::knobs;
 use crate::core::recipe::{Knob, Move, Preset, RungSpec, Scalar};
 use oomctl_base::{Role, Value};
-use oomctl_diagnose::{Advice, Incident, Remedy, others, remedies};
+use oomctl_diagnose::{Advice, Class, Incident, Remedy, others, remedies};
 
 /// Values that say that something is off.
 const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
@@ -14,6 +14,7 @@ const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
 /// What is known to help against one failure, and what is known to make it worse.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remedies {
+    class: Option<Class>,
     rows: Vec<&'static Advice>,
     /// Of other failures in the same log: what makes them worse is not done either.
     others: Vec<&'static Advice>,
@@ -23,6 +24,7 @@ impl Remedies {
     /// Of an incident.
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
+            class: incident.map(|i| i.class),
             rows: incident.map(remedies).unwrap_or_default(),
             others: incident.map(others).unwrap_or_default(),
         }
@@ -37,6 +39,10 @@ impl Remedies {
     pub fn worsening(&self) -> impl Iterator<Item = (&'static Remedy, &'static str)> {
         let rows = self.rows.iter();
         rows.flat_map(|row| row.worse.iter().map(|r| (r, row.source.as_str())))
+    }
+
+    fn is_answered(&self, rung: &RungSpec) -> bool {
+        self.class.is_some_and(|class| answers(rung, class))
     }
 
     /// What helps and comes before all else.
@@ -59,7 +65,7 @@ impl Remedies {
             let rest = &mut all[named..];
             let Some(at) = rest
                 .iter()
-                .position(|r| raises(preset, r, &remedy.ahead_of))
+                .position(|r| self.is_answered(r) && raises(preset, r, &remedy.ahead_of))
             else {
                 continue;
             };
@@ -126,6 +132,16 @@ impl Remedies {
         });
         told.collect()
     }
+}
+
+/// Whether a rung answers failures of a class.
+pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
+    rung.answers.iter().any(|name| class(name) == Some(failure))
+}
+
+/// The class of a name in `answers`.
+pub(super) fn class(name: &str) -> Option<Class> {
+    serde_json::from_value(name.into()).ok()
 }
 
 /// The name of a role in files.
