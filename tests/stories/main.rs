@@ -82,6 +82,7 @@ mod templates;
 mod torchrun_preset;
 mod tuning;
 mod unseen;
+mod unseen_again;
 mod upgrade;
 mod verl_legality;
 mod verl_preset;

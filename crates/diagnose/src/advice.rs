@@ -18,6 +18,9 @@ static ROWS: LazyLock<Vec<Advice>> = LazyLock::new(|| read(table!("remedies")));
 /// The name of the row for memory that is reserved and cannot be used.
 const FRAGMENTATION: &str = "fragmentation";
 
+/// The name of the row for logits that ran out, by the frames.
+const LOGITS: &str = "logits";
+
 /// The names of the rows for whom a snapshot of the GPU shows to hold it.
 const HELD: [(MemoryOwner, &str); 2] = [
     (MemoryOwner::Logits, "held_by_logits"),
@@ -54,10 +57,13 @@ pub struct Remedy {
     /// Roles of knobs that it lowers, or turns off.
     #[serde(default)]
     pub lowers: Vec<String>,
+    /// Roles of knobs: what it does comes before the first rung that raises one of these, where it is none of what comes first.
+    #[serde(default)]
+    pub ahead_of: Vec<String>,
 }
 
-/// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation and for who
-/// holds the GPU, where that is known.
+/// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation, for who
+/// holds the GPU and for logits, where that is known.
 #[must_use]
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = incident.evidence.first();
@@ -81,7 +87,9 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
     let held = held.filter(|_| incident.class == Class::GpuOom);
     let held = held.and_then(|(_, name)| row(name, ""));
-    let known = course.into_iter().chain(pieces).chain(held);
+    let logits = incident.logits && incident.class == Class::GpuOom;
+    let logits = logits.then(|| row(LOGITS, phase)).flatten();
+    let known = course.into_iter().chain(pieces).chain(held).chain(logits);
     known.chain(own).collect()
 }
 
@@ -139,7 +147,8 @@ mod tests {
                 CoursePattern::Outlier,
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
-            let shown = name == FRAGMENTATION || HELD.iter().any(|(_, held)| *held == name);
+            let shown = [FRAGMENTATION, LOGITS].contains(&name)
+                || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());
         }

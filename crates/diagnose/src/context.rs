@@ -65,6 +65,9 @@ pub(crate) struct TracebackStream {
     /// A frame of [`super::replicas`] stands in the traceback.
     #[serde(default)]
     replicas: bool,
+    /// A frame holds the logits of the vocabulary ([`phase::holds_logits`]).
+    #[serde(default)]
+    logits: bool,
 }
 
 /// Lines of source that a notebook or a box shows for one frame.
@@ -83,7 +86,7 @@ impl TracebackStream {
                 self.trace.clear();
             }
             (self.innermost, self.users) = (None, None);
-            self.replicas = false;
+            (self.replicas, self.logits) = (false, false);
             self.source = None;
             self.chained = false;
             self.open = true;
@@ -122,7 +125,7 @@ impl TracebackStream {
             self.frames.clear();
             self.trace.clear();
             (self.innermost, self.users) = (None, None);
-            self.replicas = false;
+            (self.replicas, self.logits) = (false, false);
         }
         if self.trace.len() == TRACE {
             self.trace.pop_front();
@@ -130,6 +133,7 @@ impl TracebackStream {
         self.trace
             .push_back(clip(&format!("{}:{}", frame.file, frame.function)));
         self.replicas |= replicas::in_frame(&frame);
+        self.logits |= phase::holds_logits(body, Some(&frame));
         self.leave_the_optimizer(&frame.canonical());
         // A frame and its source can be glued into one line.
         let found = phase::in_frame(body, Some(&frame)).or_else(|| line.phase());
@@ -171,6 +175,7 @@ impl TracebackStream {
         }
         self.leave_the_optimizer(code);
         self.remember(phase::in_frame(code, None));
+        self.logits |= phase::holds_logits(code, None);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
         for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {
@@ -210,6 +215,11 @@ impl TracebackStream {
     /// Does one process drive several GPUs, by the frames around line `number`?
     pub(crate) fn is_of_replicas(&self, number: u64) -> bool {
         self.replicas && number <= self.latest + STALE_LINES
+    }
+
+    /// Did the logits of the vocabulary run out, by the frames around line `number`?
+    pub(crate) fn is_of_logits(&self, number: u64) -> bool {
+        self.logits && number <= self.latest + STALE_LINES
     }
 
     /// A source line whose frame was lost among the lines of other ranks.

@@ -65,6 +65,9 @@ pub(crate) struct LogEvent {
     /// The frames are those of one process that drives several GPUs.
     #[serde(default)]
     pub replicas: bool,
+    /// The frames hold the logits of the vocabulary.
+    #[serde(default)]
+    pub logits: bool,
     /// The project's own signature, where it is one.
     pub user: Option<Arc<UserSignature>>,
     /// Steps finished when it happened.
@@ -117,6 +120,7 @@ impl LogEvent {
             trace: Vec::new(),
             in_traceback: false,
             replicas: false,
+            logits: false,
             user: None,
             step: None,
             handled: !signature.fatal,

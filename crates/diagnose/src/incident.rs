@@ -77,6 +77,9 @@ pub struct Incident {
     /// One process drives several GPUs (`nn.DataParallel`), by its frames or its warnings.
     #[serde(default)]
     pub data_parallel: bool,
+    /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
+    #[serde(default)]
+    pub logits: bool,
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
@@ -148,6 +151,7 @@ impl Incident {
             engine_cache: None,
             snapshot: None,
             data_parallel: false,
+            logits: false,
             step: None,
             first_step: None,
             course: None,

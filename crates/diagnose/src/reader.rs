@@ -339,6 +339,7 @@ impl LineReader<'_> {
             event.frame = stream.place(line.number).cloned();
             event.trace = stream.trace(line.number);
             event.replicas = stream.is_of_replicas(line.number);
+            event.logits = stream.is_of_logits(line.number);
             stream.phase(line.number)
         });
         event.phase = line

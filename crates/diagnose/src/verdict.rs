@@ -201,6 +201,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     steps(&mut incident, findings);
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
+    incident.logits = root.logits;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
     for event in same.iter().take(CONFIRMATIONS) {
         let evidence = findings.evidence(event, EvidenceRole::Confirmation);

@@ -29,7 +29,8 @@ pub(super) fn append(
     let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
     let knob = &*call.as_read(knob);
-    if found.is_none() && said.settings > said.flags.max(said.pairs) {
+    let only_in_files = knob.spellings.iter().all(|s| matches!(s, Spelling::Key(_)));
+    if found.is_none() && (only_in_files || said.settings > said.flags.max(said.pairs)) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
         if edit.is_some() || !stack.recognise.words_win {
@@ -134,7 +135,10 @@ fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Text
     };
     let files = call.settings.iter();
     let files = files.filter(|file| file.reached != Reached::Place);
-    let named = files.max_by_key(gives)?;
+    // A key in a mapping belongs to a file that has the mapping.
+    let outer = name.split_once('.').map(|(outer, _)| outer);
+    let holds = |file: &&SettingsFile| outer.is_some_and(|outer| file.says.find(outer).is_some());
+    let named = files.max_by_key(|file| (holds(file), gives(file)))?;
     let format = named.says.format();
     let way = KnobForm::Setting {
         format,

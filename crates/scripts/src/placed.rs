@@ -307,11 +307,20 @@ impl Adoption<'_> {
         if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {
             return Err(differs());
         }
+        // A knob that names a file names its copy.
+        let original = |text: String| {
+            let is = |copy: &&FileCopy| text == format!("{}/{}", place.folder, copy.name);
+            let copied = copies.iter().find(is).map(|copy| copy.original.clone());
+            absolute(
+                copied.as_ref().unwrap_or(&text).trim_start_matches("./"),
+                place.workdir,
+            )
+        };
         let knobs = meant.stack.iter().flat_map(|s| &s.knobs);
         for knob in knobs {
             for (old, new) in meant.calls().zip(is.calls()) {
                 let value = |a: &Adoption<'_>, call| {
-                    find(&a.reading, call, knob).map(|f| (f.value.text(), f.way, f.maybe))
+                    find(&a.reading, call, knob).map(|f| (original(f.value.text()), f.way, f.maybe))
                 };
                 if value(&meant, old) != value(&is, new) {
                     return Err(differs());

@@ -82,6 +82,7 @@ fn outcome(preset: &Preset, layers: &[Layer], incident: &Incident) -> Result<Opt
     let helps: Vec<&Remedy> = remedies(incident)
         .iter()
         .flat_map(|row| &row.helps)
+        .filter(|remedy| remedy.ahead_of.is_empty())
         .collect();
     let named = |rung: &&_| helps.iter().any(|remedy| leads_to(preset, rung, remedy));
     let named: Vec<&str> = preset

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::incident::{FailureContext, answers};
+use super::incident::FailureContext;
 use super::moves::knobs;
-use super::remedies::{Remedies, direction, goes, leads_to};
+use super::remedies::{Remedies, answers, direction, goes, leads_to};
 use super::{bug, incident::of_memory};
 use crate::core::recipe::{
     Knob, Move, Preset, RungSpec, Scalar,

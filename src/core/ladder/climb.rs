@@ -9,6 +9,7 @@ use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext};
+use super::remedies;
 use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
@@ -130,7 +131,7 @@ impl RungView<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);
-        if !incident::answers(rung, failure.class) {
+        if !remedies::answers(rung, failure.class) {
             return Some("for another kind of failure".to_owned());
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());

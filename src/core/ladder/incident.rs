@@ -3,7 +3,7 @@
 use minijinja::Value as Jinja;
 
 use super::evidence::fatal_phases;
-use super::remedies::Remedies;
+use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
@@ -214,19 +214,9 @@ fn to_jinja(incident: Option<&Incident>) -> Jinja {
     Jinja::from(minijinja::value::Serde(map))
 }
 
-/// The class of a name in `answers`.
-fn class(name: &str) -> Option<Class> {
-    serde_json::from_value(name.into()).ok()
-}
-
 /// Whether memory of some kind ran out.
 pub(super) fn of_memory(class: Class) -> bool {
     matches!(class, Class::GpuOom | Class::EngineMemory | Class::HostOom)
-}
-
-/// Whether a rung answers failures of a class.
-pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
-    rung.answers.iter().any(|name| class(name) == Some(failure))
 }
 
 /// Why a rung is not for this configuration: by `when` with the incident, or by what is proven `useless` with the

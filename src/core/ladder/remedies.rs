@@ -6,7 +6,7 @@ use super::decision::{Change, Skipped};
 use super::moves::knobs;
 use crate::core::recipe::{Knob, Move, Preset, RungSpec, Scalar};
 use oomctl_base::{Role, Value};
-use oomctl_diagnose::{Advice, Incident, Remedy, others, remedies};
+use oomctl_diagnose::{Advice, Class, Incident, Remedy, others, remedies};
 
 /// Values that say that something is off.
 const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
@@ -14,6 +14,7 @@ const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
 /// What is known to help against one failure, and what is known to make it worse.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remedies {
+    class: Option<Class>,
     rows: Vec<&'static Advice>,
     /// Of other failures in the same log: what makes them worse is not done either.
     others: Vec<&'static Advice>,
@@ -23,6 +24,7 @@ impl Remedies {
     /// Of an incident.
     pub fn of(incident: Option<&Incident>) -> Self {
         Self {
+            class: incident.map(|i| i.class),
             rows: incident.map(remedies).unwrap_or_default(),
             others: incident.map(others).unwrap_or_default(),
         }
@@ -39,22 +41,43 @@ impl Remedies {
         rows.flat_map(|row| row.worse.iter().map(|r| (r, row.source.as_str())))
     }
 
+    fn is_answered(&self, rung: &RungSpec) -> bool {
+        self.class.is_some_and(|class| answers(rung, class))
+    }
+
+    /// What helps and comes before all else.
+    fn first(&self) -> impl Iterator<Item = &'static Remedy> {
+        self.helps().filter(|r| r.ahead_of.is_empty())
+    }
+
     /// The rungs in the order in which they are asked: those that the failure names first.
     pub fn order<'r>(&self, preset: &Preset, ladder: &'r [RungSpec]) -> Vec<&'r RungSpec> {
         let place = |rung: &&RungSpec| {
             let first = self
-                .helps()
+                .first()
                 .position(|remedy| leads_to(preset, rung, remedy));
             first.unwrap_or(usize::MAX)
         };
         let mut all: Vec<&RungSpec> = ladder.iter().collect();
         all.sort_by_key(place);
+        let named = all.partition_point(|rung| place(rung) != usize::MAX);
+        for remedy in self.helps().filter(|r| !r.ahead_of.is_empty()) {
+            let rest = &mut all[named..];
+            let Some(at) = rest
+                .iter()
+                .position(|r| self.is_answered(r) && raises(preset, r, &remedy.ahead_of))
+            else {
+                continue;
+            };
+            // The sort keeps the order among equals.
+            rest[at..].sort_by_key(|rung| !leads_to(preset, rung, remedy));
+        }
         all
     }
 
     /// Whether the failure names what these changes do.
     pub fn name(&self, preset: &Preset, changes: &[Change]) -> bool {
-        let named = |change: &Change| self.helps().any(|r| does(preset, change, r));
+        let named = |change: &Change| self.first().any(|r| does(preset, change, r));
         changes.iter().any(named)
     }
 
@@ -111,6 +134,16 @@ impl Remedies {
     }
 }
 
+/// Whether a rung answers failures of a class.
+pub(super) fn answers(rung: &RungSpec, failure: Class) -> bool {
+    rung.answers.iter().any(|name| class(name) == Some(failure))
+}
+
+/// The class of a name in `answers`.
+pub(super) fn class(name: &str) -> Option<Class> {
+    serde_json::from_value(name.into()).ok()
+}
+
 /// The name of a role in files.
 fn word(role: Role) -> String {
     let name = serde_json::to_value(role).ok();
@@ -128,6 +161,14 @@ pub(crate) fn leads_to(preset: &Preset, rung: &RungSpec, remedy: &Remedy) -> boo
             .iter()
             .any(|way| goes(knob, *way, remedy)),
     })
+}
+
+/// Whether a rung raises a knob of one of these roles, or may.
+fn raises(preset: &Preset, rung: &RungSpec, roles: &[String]) -> bool {
+    let moves = rung.moves.iter().filter(|m| !m.along);
+    let up = moves.filter(|m| direction(m) != Some(Ordering::Less));
+    let mut all = up.flat_map(|m| knobs(preset, m));
+    all.any(|knob| knob.role.is_some_and(|role| roles.contains(&word(role))))
 }
 
 /// Where a move leads; `None` where its value decides.

@@ -9,6 +9,7 @@ use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::NodeResources;
 use super::incident::{self, FailureContext};
+use super::remedies;
 use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
 use oomctl_base::{Effect, Role};
 use oomctl_diagnose::{Class, Incident};
@@ -139,7 +140,7 @@ impl<'a> Successors<'a> {
             };
             let answers = |next: &FailureContext| {
                 let scope = shape.scope();
-                incident::answers(rung, next.class)
+                remedies::answers(rung, next.class)
                     && incident::objection(&self.view.evaluations.shaper, scope, rung, next, next)
                         .is_none()
             };
@@ -161,7 +162,7 @@ impl<'a> Successors<'a> {
 
     /// Why a rung is not for this failure.
     fn objection(&self, shape: &Shape, rung: &RungSpec) -> Option<String> {
-        if !incident::answers(rung, self.failure.class) {
+        if !remedies::answers(rung, self.failure.class) {
             return Some("for another kind of failure".to_owned());
         }
         incident::objection(

@@ -46,6 +46,8 @@ pub(crate) struct Markers {
     pub announced: Vec<Marker>,
     /// What a message is about.
     messages: Vec<Marker>,
+    /// Functions and source text that hold one number for each word of the vocabulary.
+    logits: Vec<String>,
 }
 
 pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("phases")));
@@ -66,6 +68,13 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
     let line = canonical.as_deref().unwrap_or(line);
     let marked = markers::heaviest(line).map(Marker::found);
     marked.or_else(|| named_after_a_layer(frame?))
+}
+
+/// Does a frame, or the source line below one, hold one number for each word of the vocabulary?
+pub(crate) fn holds_logits(line: &str, frame: Option<&Frame>) -> bool {
+    let canonical = frame.map(Frame::canonical);
+    let line = canonical.as_deref().unwrap_or(line);
+    MARKERS.logits.iter().any(|needle| fits(needle, line))
 }
 
 /// A function that computes a layer, in a program that no table knows.
@@ -118,6 +127,7 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
         frames,
         announced,
         messages,
+        ..
     } = &*MARKERS;
     let mut rows = announced.iter().chain(frames).chain(messages);
     rows.find(|row| row.phase == name)

@@ -26,7 +26,7 @@ pub(super) fn room(
     let last = object.members.values().map(|m| &m.entry.bytes);
     let last = last.max_by_key(|bytes| bytes.end)?;
     let line = text.get(..last.start)?.rfind('\n').map_or(0, |at| at + 1);
-    let key = serde_json::to_string(key).ok()?;
+    let key = quoted(key);
     // On a line of its own where the last one has one.
     let separator = match line > object.entry.bytes.start {
         true => {
@@ -40,6 +40,15 @@ pub(super) fn room(
         false => " ".to_owned(),
     };
     Some((last.end, format!(",{separator}{key}: {value}")))
+}
+
+/// An object of one key.
+pub(super) fn object(key: &str, value: &str) -> String {
+    format!("{{{}: {value}}}", quoted(key))
+}
+
+fn quoted(key: &str) -> String {
+    serde_json::Value::from(key).to_string()
 }
 
 struct JsonReader<'t> {

@@ -121,19 +121,28 @@ impl Settings {
     }
 
     /// Where a key that `text` does not have is put, and with which bytes before and behind its `value`, which is
-    /// written as the format wants it. None where the mapping around it is not there, or is not written in a way
-    /// to which a line could be added.
+    /// written as the format wants it. None where no mapping around it is there, or is not written in a way to which a
+    /// line could be added.
     #[must_use]
     pub fn room(&self, text: &str, key: &str, value: &str) -> Option<(usize, String)> {
         match self.format {
             SettingsFormat::Json => {
                 let keys: Vec<&str> = key.split('.').take(MAX_KEYS).collect();
                 let (last, parents) = keys.split_last()?;
-                let mut node = &self.root;
-                for key in parents {
-                    node = node.members.get(*key)?;
+                let (mut node, mut there) = (&self.root, 0);
+                while let Some(inner) = parents.get(there).and_then(|k| node.members.get(*k)) {
+                    (node, there) = (inner, there + 1);
                 }
-                json::room(text, node, last, value)
+                // Objects between it and the deepest that is there come with it, but for one of a name that nothing has.
+                if there == 0 && !parents.is_empty() {
+                    return None;
+                }
+                let Some((first, inner)) = parents[there..].split_first() else {
+                    return json::room(text, node, last, value);
+                };
+                let inner = inner.iter().chain([last]).rev();
+                let nested = inner.fold(value.to_owned(), |value, key| json::object(key, &value));
+                json::room(text, node, first, &nested)
             }
             SettingsFormat::Yaml => yaml::room(text, key, value),
             SettingsFormat::Toml => None,

@@ -100,3 +100,29 @@ fn a_value_of_toml_is_found_with_its_bytes() {
     check(SettingsFormat::Toml, text, "train.none", None, None);
     check(SettingsFormat::Toml, "a = ", "a", None, None);
 }
+
+#[test]
+fn a_key_comes_with_the_objects_around_it_that_are_missing() {
+    let with = |text: &str, key: &str| {
+        let (at, more) = SettingsFormat::Json
+            .read(text)?
+            .room(text, key, "\"cpu\"")?;
+        Some(format!("{}{more}{}", &text[..at], &text[at..]))
+    };
+    let text = "{\n  \"zero\": {\n    \"stage\": 3\n  }\n}";
+    let added = with(text, "zero.offload.device").unwrap();
+    assert_eq!(
+        added,
+        "{\n  \"zero\": {\n    \"stage\": 3,\n    \"offload\": {\"device\": \"cpu\"}\n  }\n}"
+    );
+    let settings = SettingsFormat::Json.read(&added).unwrap();
+    let found = settings.find("zero.offload.device").unwrap();
+    assert_eq!(found.text.as_deref(), Some("cpu"));
+    assert_eq!(
+        with(text, "zero.to"),
+        Some(text.replace("3\n", "3,\n    \"to\": \"cpu\"\n"))
+    );
+    // Of a name that nothing has, it may be another program's file.
+    assert_eq!(with(text, "other.offload.device"), None);
+    assert_eq!(with("{\"zero\": {}}", "zero.a.b"), None);
+}

@@ -1,0 +1,259 @@
+//! First decisions where one step in the usual order would free nothing, or where the key is missing in the file: logs in the
+//! formats that frameworks print.
+
+use super::place::{Done, Place};
+
+/// A failure for memory, below frames of a traceback with the source line of each.
+fn failure(frames: &[(&str, &str)]) -> String {
+    let frames: Vec<String> = frames
+        .iter()
+        .map(|(frame, source)| {
+            format!("  File \"/opt/venv/lib/python3.11/site-packages/{frame}\n    {source}\n")
+        })
+        .collect();
+    format!(
+        "Traceback (most recent call last):\n{}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a \
+         total capacity of 79.15 GiB of which 1.00 GiB is free.\n",
+        frames.concat()
+    )
+}
+
+/// What `fix` says of a script and a log.
+fn fixed(script: &str, log: &str) -> Done {
+    fixed_with(script, log, &[])
+}
+
+fn fixed_with(script: &str, log: &str, files: &[(&str, &str)]) -> Done {
+    let place = Place::bare();
+    place.write(
+        "job.sh",
+        &format!("#!/bin/bash\n#SBATCH --mem=64G\n{script}\n"),
+    );
+    place.write("job.log", log);
+    for (name, text) in files {
+        place.write(name, text);
+    }
+    place.run(&["fix", "job.log", "job.sh"]).ends(0)
+}
+
+const LAYER: (&str, &str) = (
+    "transformers/models/qwen2/modeling_qwen2.py\", line 46, in forward",
+    "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))",
+);
+const LOGITS: (&str, &str) = (
+    "transformers/models/qwen2/modeling_qwen2.py\", line 840, in forward",
+    "logits = self.lm_head(hidden_states[:, slice_indices, :])",
+);
+const LINEAR: (&str, &str) = (
+    "torch/nn/modules/linear.py\", line 125, in forward",
+    "return F.linear(input, self.weight, self.bias)",
+);
+
+/// One sequence cannot be halved: its logits shrink by another loss, the activations of its layers by recomputing them.
+#[test]
+fn logits_of_one_sequence_lead_to_the_loss_and_its_layers_do_not() {
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path m --per_device_train_batch_size 1 --block_size 8192 \
+        --gradient_accumulation_steps 8 --gradient_checkpointing false --use_liger_kernel false --optim adamw_torch";
+    let step = (
+        "transformers/trainer.py\", line 3782, in compute_loss",
+        "outputs = model(**inputs)",
+    );
+    fixed(script, &failure(&[step, LOGITS, LINEAR])).says(&["use_liger_kernel  false -> true"]);
+    let loss = (
+        "transformers/loss/loss_utils.py\", line 36, in fixed_cross_entropy",
+        "loss = nn.functional.cross_entropy(",
+    );
+    fixed(script, &failure(&[step, loss])).says(&["use_liger_kernel  false -> true"]);
+    fixed(script, &failure(&[step, LAYER, LINEAR]))
+        .says(&["gradient_checkpointing  false -> true"]);
+    // Two sequences can be halved.
+    let two = script.replace("batch_size 1", "batch_size 2");
+    fixed(&two, &failure(&[step, LOGITS, LINEAR])).says(&["per_device_train_batch_size  2 -> 1"]);
+}
+
+/// Weights and states are back on the GPU while the actor is updated; what is kept of the layers is what grew.
+#[test]
+fn verl_recomputes_activations_before_it_offloads_what_the_update_needs() {
+    let script = |checkpointing: &str| {
+        format!(
+            "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 data.max_prompt_length=12000 \
+             data.max_response_length=2048 actor_rollout_ref.model.path=own/model actor_rollout_ref.rollout.name=vllm \
+             actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 \
+             actor_rollout_ref.model.enable_gradient_checkpointing={checkpointing} \
+             actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1 \
+             trainer.n_gpus_per_node=8 trainer.nnodes=1"
+        )
+    };
+    let update = (
+        "verl/workers/actor/dp_actor.py\", line 446, in update_policy",
+        "output = self.actor_module(",
+    );
+    let log = failure(&[update, LAYER]);
+    fixed(&script("False"), &log).says(&["enable_gradient_checkpointing  false -> true"]);
+    fixed(&script("True"), &log).says(&["optimizer_offload  false -> true"]);
+}
+
+/// DeepSpeed's file says where states are only if they are offloaded.
+#[test]
+fn states_are_offloaded_by_a_key_that_deepspeeds_file_lacks() {
+    let ds = "{\n  \"zero_allow_untested_optimizer\": true,\n  \"zero_optimization\": {\n    \"stage\": 3,\n    \"overlap_comm\": true\n  }\n}\n";
+    let step = failure(&[(
+        "torch/optim/adamw.py\", line 190, in _init_group",
+        "state[\"exp_avg_sq\"] = torch.zeros_like(",
+    )]);
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path m --per_device_train_batch_size 1 --deepspeed ds.json";
+    let said = fixed_with(script, &step, &[("ds.json", ds)]);
+    said.says(&[
+        "offload_optimizer  unset -> cpu",
+        "+    \"overlap_comm\": true,",
+        "+    \"offload_optimizer\": {\"device\": \"cpu\"}",
+    ]);
+    let yaml = "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ndeepspeed: ds/own.json\nper_device_train_batch_size: 1\n\
+        gradient_accumulation_steps: 2\n";
+    let said = fixed_with(
+        "FORCE_TORCHRUN=1 llamafactory-cli train own.yaml",
+        &step,
+        &[("own.yaml", yaml), ("ds/own.json", ds)],
+    );
+    said.says(&[
+        "offload_optimizer  unset -> cpu",
+        "+    \"offload_optimizer\": {\"device\": \"cpu\"}",
+    ]);
+}
+
+/// Megatron has packed sequences where one lies on several GPUs, so it may lie on more.
+#[test]
+fn a_sequence_that_lies_on_two_gpus_is_spread_over_four() {
+    let script = "uv run examples/run_sft.py --config=own.yaml ++policy.megatron_cfg.enabled=True \
+        ++policy.megatron_cfg.tensor_model_parallel_size=1 ++policy.megatron_cfg.context_parallel_size=2 \
+        ++policy.max_total_sequence_length=32768 ++policy.train_micro_batch_size=1 cluster.gpus_per_node=8 cluster.num_nodes=2";
+    let train = (
+        "nemo_rl/models/policy/megatron_policy_worker.py\", line 990, in train",
+        "losses_reduced = forward_backward_func(",
+    );
+    fixed(script, &failure(&[train, LINEAR])).says(&["megatron_context_parallel_size  2 -> 4"]);
+}
+
+/// After what the host is given, what loads its data takes less of it.
+#[test]
+fn processes_that_load_data_give_way_where_the_host_has_no_more_memory() {
+    let log = "RuntimeError: DataLoader worker (pid 164244) is killed by signal: Killed. \n\
+        slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n";
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path m --per_device_train_batch_size 4 --dataloader_num_workers 8 \
+        --dataloader_prefetch_factor 4";
+    let place = Place::bare();
+    let job = |mem: &str| format!("#!/bin/bash\n{mem}{script}\n");
+    place.write("job.log", log);
+    place.write("job.sh", &job("#SBATCH --mem=64G\n"));
+    place
+        .run(&["fix", "job.log", "job.sh"])
+        .ends(0)
+        .says(&["mem  64G -> 128G"]);
+    // The whole node's already.
+    place.write("job.sh", &job("#SBATCH --mem=0\n"));
+    let said = place.run(&["fix", "job.log", "job.sh"]).ends(0);
+    said.says(&[
+        "dataloader_num_workers      8 -> 4",
+        "dataloader_prefetch_factor  4 -> 2",
+    ]);
+}
+
+/// vLLM by itself: a small step for a small lack, the number that a message names, a larger share where the cache is too small.
+#[test]
+fn an_engine_by_itself_gets_what_its_failure_names() {
+    let serve = "vllm serve own/model --gpu-memory-utilization 0.98 --max-model-len 32000 --max-num-seqs 1 --max-num-batched-tokens 2048";
+    let capture = failure(&[(
+        "vllm/v1/worker/gpu_model_runner.py\", line 2770, in capture_model",
+        "self._capture_cudagraphs(",
+    )]);
+    fixed(serve, &capture).says(&["smaller-share", "gpu_memory_utilization  0.98 -> 0.93"]);
+    let module = "python3 -m vllm.entrypoints.openai.api_server --model own/model --gpu_memory_utilization 0.9 --max_num_seqs 1024";
+    let mamba = "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (856). Each decode sequence requires one Mamba cache \
+        block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most 856 or increase gpu_memory_utilization.\n";
+    fixed(module, mamba).says(&["max_num_seqs  1024 -> 512"]);
+    let cache = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n";
+    fixed(module, cache).says(&["gpu_memory_utilization  0.9 -> 0.95"]);
+}
+
+/// LLaMA-Factory's YAML names the file of DeepSpeed, and so its copy.
+#[test]
+fn a_file_that_a_file_names_is_changed_in_a_copy() {
+    let yaml = "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ndeepspeed: ds/own.json\nper_device_train_batch_size: 1\n\
+        gradient_accumulation_steps: 2\n";
+    let ds = "{\n  \"zero_optimization\": {\n    \"stage\": 2\n  }\n}\n";
+    let script = "export NPROC_PER_NODE=8\nFORCE_TORCHRUN=1 llamafactory-cli train own.yaml";
+    let said = fixed_with(
+        script,
+        &failure(&[LAYER]),
+        &[("own.yaml", yaml), ("ds/own.json", ds)],
+    );
+    said.says(&["zero_stage  2 -> 3", "+    \"stage\": 3"]);
+}
+
+/// What makes experience generates and computes log-probabilities: only one of them is the engine's.
+#[test]
+fn log_probabilities_inside_of_what_makes_experience_are_no_rollout() {
+    let script = "trl grpo --model_name_or_path m --dataset_name d --output_dir o --use_vllm --vllm_mode colocate \
+        --vllm_gpu_memory_utilization 0.5 --per_device_train_batch_size 4 --num_generations 8 --max_completion_length 4096 \
+        --gradient_accumulation_steps 8 --gradient_checkpointing true --bf16";
+    let makes = (
+        "trl/trainer/grpo_trainer.py\", line 1271, in _generate_and_score_completions",
+        "old_per_token_logps, _ = self._get_per_token_logps_and_entropies(",
+    );
+    let computes = (
+        "trl/trainer/grpo_trainer.py\", line 856, in _get_per_token_logps_and_entropies",
+        "logits = model(**model_inputs).logits",
+    );
+    let said = fixed(script, &failure(&[makes, computes, LAYER]));
+    said.says(&["in old_logprob", "per_device_train_batch_size  4 -> 2"]);
+    let loss = (
+        "trl/trainer/grpo_trainer.py\", line 1507, in _compute_loss",
+        "per_token_logps, entropies = self._get_per_token_logps_and_entropies(",
+    );
+    fixed(script, &failure(&[loss, computes, LAYER])).says(&["in actor_update"]);
+    let engine = (
+        "trl/trainer/grpo_trainer.py\", line 1190, in _generate_single_turn",
+        "all_outputs = self.llm.generate(",
+    );
+    fixed(script, &failure(&[makes, engine, LINEAR]))
+        .says(&["in rollout", "vllm_gpu_memory_utilization  0.5 -> 0.3"]);
+    let openrlhf = "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --vllm_num_engines 8 \
+        --colocate_all_models --vllm_gpu_memory_utilization 0.6 --pretrain m --micro_train_batch_size 1 --train_batch_size 128 \
+        --micro_rollout_batch_size 4 --rollout_batch_size 128 --zero_stage 3 --bf16 --gradient_checkpointing";
+    let makes = (
+        "openrlhf/trainer/ppo_utils/experience_maker.py\", line 602, in make_experience",
+        "action_log_probs = self.actor(",
+    );
+    let actor = (
+        "openrlhf/models/actor.py\", line 214, in forward",
+        "output = self.model(sequences, attention_mask=foward_attention_mask)",
+    );
+    fixed(openrlhf, &failure(&[makes, actor, LAYER]))
+        .says(&["in old_logprob", "micro_rollout_batch_size  4 -> 2"]);
+}
+
+/// Each step's figures of slime are read, so memory that only grows is told.
+#[test]
+fn memory_that_grows_in_slimes_lines_is_a_leak() {
+    let step = |i: usize| {
+        let held = 12.0 + 3.0 * i as f64;
+        format!(
+            "(MegatronTrainRayActor pid=2210) [2025-10-30 01:11:11] memory_utils.py:34 - [Rank 0] Memory-Usage before wake_up: {{'gpu': '0', \
+             'total_GB': 79.15, 'free_GB': {:.2}, 'used_GB': {:.2}, 'allocated_GB': {:.2}, 'reserved_GB': {held:.2}}}\n\
+             (MegatronTrainRayActor pid=2210) step {i}: {{'train/loss': 0.0, 'train/grad_norm': 0.21}}\n",
+            70.0 - held,
+            held + 5.0,
+            held - 1.0
+        )
+    };
+    let log: String = (0..20).map(step).collect();
+    let script = "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint m --save ckpt --save-interval 10 \
+        --rollout-batch-size 16 --n-samples-per-prompt 8 --rollout-max-response-len 8192 --global-batch-size 128 \
+        --use-dynamic-batch-size --max-tokens-per-gpu 4608 --advantage-estimator grpo --sglang-mem-fraction-static 0.5";
+    let train = (
+        "slime/backends/megatron_utils/model.py\", line 417, in train_one_step",
+        "losses_reduced = forward_backward_func(",
+    );
+    fixed(script, &(log + &failure(&[train, LINEAR])))
+        .says(&["a leak", "restart from the newest checkpoint"]);
+}
