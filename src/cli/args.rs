@@ -21,7 +21,7 @@ pub struct Configuration {
     #[arg(long, value_name = "NAME")]
     pub dataset: Option<String>,
     /// Cluster profile
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub cluster: Option<String>,
     /// Set a knob, such as save_freq=20 (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]

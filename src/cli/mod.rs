@@ -47,7 +47,6 @@ use crate::view::{CommandFailure, print};
 #[command(
     name = "oomctl",
     version,
-    propagate_version = true,
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = AFTER_HELP

@@ -100,6 +100,13 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
             true => requested(reading, call, knob, found),
             false => found,
         });
+    let given = given.or_else(|| {
+        let mut variables = read
+            .spellings
+            .iter()
+            .filter(|s| matches!(s, Spelling::Env(_)));
+        variables.find_map(|s| in_environment(reading, call, s, knob.kind))
+    });
     let coded = || call.coded(knob);
     let given = given.or_else(|| {
         Some(self::given(
@@ -339,7 +346,7 @@ fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
     None
 }
 
-fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {
+pub(super) fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {
     let state = match value.unknown() {
         Some((span, why)) => KnobState::Computed(span, why),
         None => parsed(kind, &value.text()),

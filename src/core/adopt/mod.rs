@@ -225,9 +225,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         }
     }
     if let Some(knob) = preset.with_role(Role::ModelVariant).next() {
-        let found = adoption
-            .calls()
-            .find_map(|call| comparable::model(adoption, call));
+        let found = adoption.calls().find_map(|call| adoption.model(call));
         if let (None, Some(found)) = (layer.settings.get(&knob.name), found) {
             let origin = origin(sources, found.place());
             match known(found) {
