@@ -120,7 +120,7 @@ enum CliCommand {
     Probe(commands::probe::ProbeArgs),
     /// Write a commented oomctl.yaml
     Init(commands::init::InitArgs),
-    /// Check that all that oomctl needs is there and works
+    /// Check everything that oomctl needs
     Doctor(commands::doctor::DoctorArgs),
     /// Print the JSON Schema of a file
     Schema(commands::schema::SchemaArgs),

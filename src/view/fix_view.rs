@@ -107,7 +107,7 @@ impl LogAdvice {
             let _ = writeln!(out, "no knob {whose} helps against this");
             return out;
         }
-        out.push_str("current values unknown, so none is suggested; best first\n");
+        out.push_str("without the script oomctl does not know the current values; the best change comes first\n");
         helps.iter().for_each(|a| one(&mut out, a, true));
         if !worse.is_empty() {
             out.push_str("\nWorse:\n");

@@ -25,6 +25,7 @@ mod patched;
 mod placed;
 mod preface;
 mod program;
+mod program_text;
 mod proposal;
 mod python;
 mod recognise;

@@ -30,7 +30,10 @@ impl Call {
             }
             (other, None) => Some(other.clone()),
         };
+        // What the program declares itself is its own name for the knob, and others are not.
+        let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
         let all = knob.spellings.iter().zip(&knob.styles);
+        let all = all.filter(|(s, _)| !declared || code.value(s).is_some());
         let all = all.filter_map(|(spelling, style)| Some((taken(spelling)?, *style)));
         let (spellings, styles) = all.unzip();
         Cow::Owned(StackKnob {

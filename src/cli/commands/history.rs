@@ -39,7 +39,7 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Columns, in this order
-    #[arg(long, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
     columns: Vec<Column>,
     /// Print fields with | between them, names first, nothing cut
     #[arg(long, short = 'P', conflicts_with = "json")]

@@ -33,12 +33,10 @@ pub struct MeasureArgs {
 const EXAMPLES: &str = "\
 Examples:
   oomctl measure my_job.slurm                    the program that the script starts
-  oomctl measure --set KNOB=VALUE my_job.slurm   the same with another value
-  oomctl measure --gpu-type a100-40gb -- torchrun --nproc-per-node 8 train.py
-
-A phantom GPU is simulated: memory is counted, kernels do nothing, and every result is zero.";
+  oomctl measure --gpu-type a100-40gb -- torchrun --nproc-per-node 8 train.py";
 
 const EXIT_CODES: &str = "\
+A phantom GPU is simulated: memory is counted, kernels do nothing, and every result is zero.
 Exit codes: 0 measured, 1 not measured, 3 the program ran out of GPU memory, 21 time limit reached,
 126 the program cannot be executed, 127 the program was not found.";
 

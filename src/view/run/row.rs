@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 8;
 pub struct RunRow {
     /// Name.
     pub run: String,
-    /// When it was made.
+    /// When it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
@@ -111,7 +111,7 @@ pub enum RunField {
     State,
     /// Attempts so far
     Attempts,
-    /// Time since it was made, or until its end
+    /// Time from its start to now, or to its end
     Elapsed,
     /// The last job, its cause and why the run ended
     Last,
@@ -125,7 +125,7 @@ pub enum RunField {
     ExitCode,
     /// GPU-hours of all attempts
     GpuHours,
-    /// When it was made
+    /// When it was created
     Created,
 }
 
