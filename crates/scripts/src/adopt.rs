@@ -215,7 +215,7 @@ impl<'a> Adoption<'a> {
         if let Some((class, path)) = class
             && call.as_read(knob).spellings.is_empty()
         {
-            return Some(format!("{path} fills {class} itself, without it"));
+            return Some(format!("{path} fills {class} without it"));
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{duration, gpu_hours};
+use super::outcome::job_reason;
 use super::run_view::{RunView, summary};
 use super::table::{Side, Table};
 use crate::core::exit::Exit;
@@ -63,7 +64,7 @@ impl RunRow {
             failure: failed.and_then(|a| a.headline.clone()),
             cause: failed.and_then(|a| Some(a.incident.as_ref()?.kind.clone())),
             reason: view.reason.clone(),
-            job_reason: last.and_then(|a| a.reason.clone()),
+            job_reason: last.and_then(|a| job_reason(a.reason.as_deref()).map(str::to_owned)),
         }
     }
 

@@ -366,7 +366,12 @@ impl AttemptView {
                 true => " (changes training)",
                 false => "",
             };
-            let rungs = self.rungs.join(", ");
+            let groups = self.rungs.chunk_by(|a, b| a == b);
+            let named = groups.map(|same| match same {
+                [one] => one.clone(),
+                same => format!("{} ({}x)", same[0], same.len()),
+            });
+            let rungs = named.collect::<Vec<String>>().join(", ");
             let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
         }
         out
