@@ -21,7 +21,7 @@ pub struct Configuration {
     #[arg(long, value_name = "NAME")]
     pub dataset: Option<String>,
     /// Cluster profile
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub cluster: Option<String>,
     /// Set a knob, such as save_freq=20 (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]
@@ -29,7 +29,7 @@ pub struct Configuration {
     /// Pass on a key that no knob describes, value unchanged (repeatable)
     #[arg(long = "override", value_name = "KEY=VALUE", hide_short_help = true)]
     pub overrides: Vec<String>,
-    /// How the next attempt is chosen after a memory failure [default: ladder]
+    /// How oomctl chooses the next attempt after an out-of-memory [default: ladder]
     #[arg(long, value_enum, value_name = "POLICY", hide_short_help = true)]
     pub policy: Option<PolicyName>,
     /// Take only rungs that do not change training
@@ -41,7 +41,7 @@ pub struct Configuration {
     /// Climb one rung at a time, whatever the memory model expects
     #[arg(long, hide_short_help = true)]
     pub one_rung: bool,
-    /// Probability to fit that the next attempt should have [default: 0.9]
+    /// Wanted probability that the next attempt fits [default: 0.9]
     #[arg(long, value_name = "PROBABILITY", value_parser = probability, hide_short_help = true)]
     pub risk: Option<f64>,
     /// Scheduler to use
@@ -80,11 +80,11 @@ fn probability(text: &str) -> Result<f64, String> {
 /// How the next attempt is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PolicyName {
-    /// The rungs in their order, as many as are needed
+    /// Rungs in their order, as many as needed
     Ladder,
-    /// The rungs that cost speed only
+    /// Only rungs that do not change training
     SameMath,
-    /// Of all values that the rungs can move, those that cost least and are expected to fit
+    /// The cheapest values that are expected to fit
     Predict,
 }
 
@@ -101,7 +101,7 @@ impl From<PolicyName> for Policy {
 /// The scheduler to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Backend {
-    /// Slurm where sbatch is found, else this machine
+    /// Slurm if sbatch is found, else this machine
     Auto,
     /// Slurm
     Slurm,
@@ -132,7 +132,7 @@ pub struct SubmitOptions {
     /// Attempts in all, the first included
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: Option<u32>,
-    /// Begin with a checkpoint: its folder, or the newest of a run
+    /// Start from a checkpoint: its folder, or the newest of a run
     #[arg(long, value_name = "FOLDER|RUN", hide_short_help = true)]
     pub resume_from: Option<PathBuf>,
     /// Do not ask before a script of your own is submitted

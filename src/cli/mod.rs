@@ -47,7 +47,6 @@ use crate::view::{CommandFailure, print};
 #[command(
     name = "oomctl",
     version,
-    propagate_version = true,
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = AFTER_HELP
@@ -121,7 +120,7 @@ enum CliCommand {
     Probe(commands::probe::ProbeArgs),
     /// Write a commented oomctl.yaml
     Init(commands::init::InitArgs),
-    /// Check that all that oomctl needs is there and works
+    /// Check everything that oomctl needs
     Doctor(commands::doctor::DoctorArgs),
     /// Print the JSON Schema of a file
     Schema(commands::schema::SchemaArgs),

@@ -62,7 +62,7 @@ struct ProjectFile {
     dataset: Option<String>,
     /// A cluster profile, built in or in presets/clusters/.
     cluster: Option<String>,
-    /// The scheduler: Slurm where sbatch is found, else this machine.
+    /// The scheduler: Slurm if sbatch is found, else this machine.
     backend: Option<String>,
     /// How the next attempt is chosen after a memory failure.
     policy: Option<String>,

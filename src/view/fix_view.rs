@@ -107,7 +107,7 @@ impl LogAdvice {
             let _ = writeln!(out, "no knob {whose} helps against this");
             return out;
         }
-        out.push_str("current values unknown, so none is suggested; best first\n");
+        out.push_str("without the script oomctl does not know the current values; the best change comes first\n");
         helps.iter().for_each(|a| one(&mut out, a, true));
         if !worse.is_empty() {
             out.push_str("\nWorse:\n");
@@ -130,12 +130,15 @@ fn one(out: &mut String, advised: &ladder::Recommendation, helps: bool) {
     for turn in &advised.turns {
         let _ = writeln!(out, "       {}", told(turn));
     }
-    if !advised.when.is_empty() {
-        let when = format!("where {}", advised.when.join(" and "));
-        let _ = writeln!(out, "       {}", Paint(DIM, &when));
+    if let Some(text) = &advised.not_if {
+        let text = match text.starts_with("only ") {
+            true => text.clone(),
+            false => format!("not if {text}"),
+        };
+        let _ = writeln!(out, "       {}", Paint(DIM, &text));
     }
-    for (when, why) in &advised.in_vain {
-        let in_vain = format!("no use where {when}: {why}");
+    for (_, why) in &advised.in_vain {
+        let in_vain = format!("no use if {why}");
         let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
     }
 }

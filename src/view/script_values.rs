@@ -42,6 +42,16 @@ struct ScriptOption {
     place: String,
 }
 
+/// How the model is called among the values.
+const MODEL: &str = "model";
+
+/// The model of the program, unless a knob has the same value already.
+fn model(adoption: &Adoption<'_>, knobs: &[(&StackKnob, FoundKnob)]) -> Option<FoundKnob> {
+    let found = adoption.calls().find_map(|call| adoption.model(call))?;
+    let is_read = knobs.iter().any(|(_, known)| known.value == found.value);
+    (!is_read).then_some(found)
+}
+
 /// `file:line` of some bytes.
 pub fn place(reading: &Reading, span: Option<Span>) -> String {
     let source = span.and_then(|s| Some((reading.sources.get(s.file)?, s)));
@@ -64,10 +74,14 @@ impl ScriptValues {
             value: d.value.map(|v| v.text()),
             place: place(reading, Some(d.span)),
         });
-        let knobs = adoption.knobs().into_iter();
+        let given = adoption.knobs();
+        let model = model(adoption, &given);
+        let model = model.map(|found| ReadKnob::of(reading, MODEL, found));
+        let knobs = given.into_iter();
+        let knobs = knobs.map(|(knob, found)| ReadKnob::of(reading, &knob.name, found));
         let faults = reading.faults.iter();
         Self {
-            knobs: knobs.map(|found| ReadKnob::of(reading, found)).collect(),
+            knobs: knobs.chain(model).collect(),
             options: options.collect(),
             not_understood: faults.map(|f| place(reading, Some(*f))).collect(),
             cut: reading.cut,
@@ -124,7 +138,7 @@ impl ScriptValues {
 }
 
 impl ReadKnob {
-    fn of(reading: &Reading, (knob, found): (&StackKnob, FoundKnob)) -> Self {
+    fn of(reading: &Reading, name: &str, found: FoundKnob) -> Self {
         let place_of = place(reading, found.place());
         let (value, unknown) = match found.state {
             KnobState::Known(value) => (Some(value), None),
@@ -135,7 +149,7 @@ impl ReadKnob {
             }
         };
         Self {
-            knob: knob.name.clone(),
+            knob: name.to_owned(),
             conditional: found.maybe && value.is_some(),
             value,
             unknown,

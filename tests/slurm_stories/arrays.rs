@@ -84,7 +84,7 @@ fn an_array_is_submitted_whole_and_its_failed_tasks_go_back_under_their_indices(
         .submit(&["--dry-run", "job.slurm", "d0"])
         .expect_code(0);
     plan.says(&format!(
-        "array {group}: 6 tasks (0-5), 2 at a time; each is a run of its own"
+        "array {group}: 6 tasks (0-5), 2 at a time; each is a run"
     ));
     let done = place
         .submit_and_watch(&["--yes", "job.slurm", "d0"])

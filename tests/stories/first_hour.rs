@@ -118,10 +118,32 @@ fn wrong_input_is_told_what_to_write() {
     place.run(&["diagnose", "holes.log"]).ends(0);
 }
 
-/// Where nothing but a job script says what is run, the file is for that script: nothing to fill in, and it is no obstacle.
+/// Where nothing says what is run, nothing is guessed, and the message says how to choose.
 #[test]
-fn beside_a_job_script_alone_the_file_is_for_that_script() {
+fn in_an_empty_folder_init_writes_nothing_and_says_how_to_choose() {
     let place = Place::bare();
+    let done = place.run(&["init"]).ends(5);
+    done.says(&[
+        "nothing here says what you train",
+        "`oomctl submit -w my_job.slurm`",
+        "`oomctl init --interactive`",
+        "--preset NAME",
+        "torchrun",
+    ]);
+    assert!(!place.path("oomctl.yaml").exists());
+    place.write("a.py", "");
+    place.write("b.py", "");
+    place
+        .run(&["init"])
+        .ends(5)
+        .says(&["2 programs (a.py, ...)"]);
+}
+
+/// Where a job script says what is run, the file is for that script: nothing to fill in, and it is no obstacle.
+#[test]
+fn beside_a_job_script_the_file_is_for_that_script() {
+    let place = Place::bare();
+    place.write("train.py", "");
     let job = "#!/bin/bash\n#SBATCH --gpus-per-node=1\ntorchrun train.py --batch_size 8\n";
     place.write("job.slurm", job);
     place
@@ -160,7 +182,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place.run(&model).ends(0);
     // A program of one's own and no framework.
     place
-        .shell("rm -r oomctl.yaml venv; touch train.py")
+        .shell("rm -r oomctl.yaml venv job.slurm; touch train.py")
         .ends(0);
     place.run(&["init"]).ends(0).says(&["programs train.py"]);
     let file = place.read("oomctl.yaml");

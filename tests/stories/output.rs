@@ -8,7 +8,11 @@ use super::weaver;
 
 #[test]
 fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
-    let place = Place::bare();
+    let mut place = Place::bare();
+    place
+        .shell("mkdir -p venv/lib/python3.12/site-packages/verl-0.8.0.dist-info")
+        .ends(0);
+    place.set("VIRTUAL_ENV", &place.path("venv").display().to_string());
     let done = place.run(&["init"]).ends(0);
     assert!(
         done.out.trim_end().ends_with("oomctl.yaml"),

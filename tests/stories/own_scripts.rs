@@ -847,7 +847,7 @@ fn a_script_that_submits_jobs_itself_is_told_so() {
     for (line, told) in [
         (
             &*format!("COMMAND='python {nemo}' sbatch --nodes=1 ray.sub"),
-            "sbatch … ray.sub hands the work to jobs of its own",
+            "sbatch … ray.sub submits further jobs",
         ),
         (
             "python fit.py --batch_size 8",

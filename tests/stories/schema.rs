@@ -202,6 +202,7 @@ fn the_schema_has_every_key_that_the_program_knows() {
 #[test]
 fn init_writes_the_schemas_and_the_first_line_leads_to_one() {
     let place = Place::bare();
+    place.write("train.py", "");
     for arguments in [&["init"][..], &["init", "--force", "--preset", "robust"]] {
         place.run(arguments).ends(0);
         let text = place.read("oomctl.yaml");

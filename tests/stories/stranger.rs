@@ -88,8 +88,6 @@ fn a_program_with_options_of_its_own_is_changed_by_them_and_by_no_others() {
     // What the plan asks for can be given, and a rough answer says so.
     let known = [
         "--set",
-        "model.path=Qwen/Qwen2.5-7B-Instruct",
-        "--set",
         "precision=pure_bf16",
         "--set",
         "lora_r=64",
@@ -126,4 +124,90 @@ fn a_program_that_fixes_all_in_its_code_is_followed_and_not_changed() {
     let place = place();
     insta::assert_snapshot!("fsdp", told(&place, &["plan", "run.slurm"]));
     insta::assert_snapshot!("fsdp_estimate", told(&place, &["estimate", "run.slurm"]));
+}
+
+/// click declares the options, a module beside the program fills the class, a variable names the model.
+#[test]
+fn options_of_click_and_a_module_beside_the_program_are_read() {
+    let place = Place::bare();
+    let job = "#!/bin/bash\n#SBATCH --gres=gpu:h100:4\naccelerate launch --num_processes 4 finetune.py --run-name x --batch-size 16\n";
+    place.write("job.slurm", job);
+    place.write(
+        "finetune.py",
+        "import click\nfrom trl import SFTTrainer\nfrom lib.settings import training_config, BASE_MODEL\n\
+         @click.command()\n@click.option('--run-name')\n@click.option('--batch-size', '-b', default=8)\n\
+         @click.option('--checkpointing/--no-checkpointing', default=False)\n\
+         def main(run_name, batch_size, checkpointing):\n\
+         \x20   model = AutoModelForCausalLM.from_pretrained(BASE_MODEL)\n\
+         \x20   SFTTrainer(model=model, args=training_config(run_name, batch_size, checkpointing)).train()\n",
+    );
+    place.write(
+        "lib/settings.py",
+        "import os\nfrom trl import SFTConfig\nBASE_MODEL = os.environ.get('BASE_MODEL', 'Qwen/Qwen2.5-7B-Instruct')\n\
+         def training_config(run_name, batch_size, checkpointing):\n\
+         \x20   return SFTConfig(per_device_train_batch_size=batch_size, gradient_checkpointing=checkpointing,\n\
+         \x20       gradient_accumulation_steps=int(os.getenv('ACCUM', 4)), max_length=4096)\n",
+    );
+    let all = place.run(&["plan", "--all", "job.slurm"]).ends(0);
+    all.says(&[
+        "--batch-size 8",
+        "ACCUM=8 accelerate launch",
+        "--checkpointing",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "lib/settings.py:3",
+    ]);
+    assert!(!all.out.contains("--per_device"), "{}", all.out);
+    assert!(!all.out.contains("--gradient_checkpointing"), "{}", all.out);
+}
+
+/// It fills the Trainer's class from its own parser, whose defaults count, and turns a switch on.
+#[test]
+fn a_trainer_with_a_parser_of_its_own_is_one_of_the_trainer() {
+    let place = Place::bare();
+    let job = "#!/bin/bash\n#SBATCH --gres=gpu:a100:2\ntorchrun --nproc_per_node 2 classify.py --lr 2e-5\n";
+    place.write("run.slurm", job);
+    place.write(
+        "classify.py",
+        "import argparse\nfrom transformers import Trainer, TrainingArguments\np = argparse.ArgumentParser()\n\
+         p.add_argument('--bs', type=int, default=32)\np.add_argument('--lr')\n\
+         p.add_argument('--model', default='FacebookAI/roberta-large')\n\
+         p.add_argument('--gc', action=argparse.BooleanOptionalAction, default=False)\nargs = p.parse_args()\n\
+         model = AutoModelForSequenceClassification.from_pretrained(args.model)\n\
+         TrainingArguments('out', per_device_train_batch_size=args.bs, gradient_checkpointing=args.gc)\n",
+    );
+    let all = place.run(&["plan", "--all", "run.slurm"]).ends(0);
+    all.says(&[
+        "recognised as hf-trainer",
+        "FacebookAI/roberta-large",
+        "classify.py:4",
+        "--bs 16",
+        "--gc",
+    ]);
+    // Switched off by its other form, it is switched on behind that.
+    place.write("run.slurm", &job.replace("--lr", "--no-gc --lr"));
+    place
+        .run(&["plan", "--all", "run.slurm"])
+        .ends(0)
+        .says(&["--no-gc --lr 2e-5 --gc"]);
+}
+
+/// A loop of its own: the command gives no batch, so the default of the program is where the ladder starts.
+#[test]
+fn defaults_that_a_program_declares_are_values_of_its_job() {
+    let place = Place::bare();
+    let job = "#!/bin/bash\n#SBATCH --gpus-per-node=8\nsrun torchrun --nproc-per-node 8 train.py --data d\n";
+    place.write("train.sbatch", job);
+    place.write(
+        "train.py",
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data')\n\
+         p.add_argument('--batch-size', type=int, default=256)\n",
+    );
+    place
+        .run(&["plan", "--all", "train.sbatch"])
+        .ends(0)
+        .says(&[
+            "recognised as torchrun",
+            "batch_size 256 -> 128",
+            "train.py --data d --batch-size 128",
+        ]);
 }

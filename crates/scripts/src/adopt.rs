@@ -66,9 +66,10 @@ impl<'a> Adoption<'a> {
             classes.parsers.extend(known.parsed_by.iter().map(name));
         }
         for at in 0..reading.calls.len() {
-            let path = reading.calls[at].program.clone();
-            let program = path.and_then(|path| given.files.get_key_value(&path));
-            look_at(&mut reading, at, program, (&wanted, &classes));
+            look_at(&mut reading, at, given.files, (&wanted, &classes));
+            for name in reading.calls[at].variables_of_code() {
+                inherit(&mut reading, &name, given.submission);
+            }
         }
         let recognised = recognise(&reading, given.stacks);
         let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
@@ -210,17 +211,14 @@ impl<'a> Adoption<'a> {
         if let Some(path) = self.unread_of(call, knob) {
             return Some(format!("{path} may set it, but was not read"));
         }
-        if let Some(configured) = &call.configured
+        let class = call.code.as_ref().and_then(|code| code.class.as_ref());
+        if let Some((class, path)) = class
             && call.as_read(knob).spellings.is_empty()
         {
-            let (path, class) = (
-                call.program.as_deref().unwrap_or_default(),
-                &configured.class,
-            );
-            return Some(format!("{path} fills {class} itself, without it"));
+            return Some(format!("{path} fills {class} without it"));
         }
         let why = "the script does not set it, and the program may not know it";
-        (!self.sure).then(|| why.to_owned())
+        (!self.sure && !call.declares(knob)).then(|| why.to_owned())
     }
 
     /// Reads the patched texts again and compares.

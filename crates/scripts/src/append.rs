@@ -237,9 +237,8 @@ fn spelling<'k>(
     if let Some(found) = found {
         return match found.way {
             KnobForm::Override { .. } | KnobForm::Composed => of(&pair),
-            KnobForm::Flag | KnobForm::Bare | KnobForm::Code => {
-                of(&|s| matches!(s, Spelling::Flag(_)))
-            }
+            KnobForm::Flag | KnobForm::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
+            KnobForm::Code => of(&|s| flag(s) || variable(s)),
             KnobForm::Switch => of(&flag),
             KnobForm::Variable => of(&variable),
             // Words win over a file, in a program that is told by words, too.

@@ -1,12 +1,28 @@
-//! What a Python program hands to the class that configures its framework, and from which of its own options it takes it.
+//! What a Python program does with its options: what it hands to the class that configures its framework, and which model it
+//! loads. Each value is a literal, or it comes from an option, a variable of the environment, or code.
 //!
 //! Rule: no option of the framework reaches a program that fills this class itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::python::{PythonToken, TokenKind, arguments, keyword};
-use super::traced::{Quote, Span, Traced, Why};
+use super::declared::declared;
+use super::program_text::{ProgramText, of_option};
+use super::python::{PythonToken, tokens};
+use super::traced::Traced;
 use crate::Spelling;
+
+/// Names of the one constant that says which model a program trains, where no call that loads it can be read.
+pub(super) const MODEL_NAMES: [&str; 9] = [
+    "model_name",
+    "model_name_or_path",
+    "model_id",
+    "model_path",
+    "base_model",
+    "MODEL_NAME",
+    "MODEL_ID",
+    "BASE_MODEL",
+    "MODEL",
+];
 
 /// The classes that are looked for, and the parsers that fill them from the framework's options.
 #[derive(Debug, Default)]
@@ -15,214 +31,207 @@ pub(super) struct ConfigClasses<'a> {
     pub parsers: BTreeSet<&'a str>,
 }
 
-/// A class that the program fills itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Configured {
-    /// Its name.
-    pub class: String,
+/// What the code of a program says of its options.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramCode {
+    /// The framework's class that it fills itself, and the file that does.
+    pub class: Option<(String, String)>,
+    /// What it hands to this class.
     values: BTreeMap<String, CodeValue>,
+    /// The options that it declares.
+    options: Vec<(String, CodeValue)>,
+    /// The model that it loads.
+    pub model: Option<CodeValue>,
 }
 
-/// A keyword argument of it.
+/// A value in code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeValue {
-    /// The value, or that it is computed.
+    /// The value, or that it is computed. Where an option gives it, this is the option's default.
     pub value: Traced,
-    /// The option of the program's own parser that gives it.
-    pub flag: Option<String>,
+    /// The option of the program's own parser, or the variable, that gives it.
+    pub option: Option<Spelling>,
+    /// The option that turns it off.
+    pub off: Option<String>,
+    /// Its option has no default.
+    pub is_unset: bool,
 }
 
-/// An option of the program's own parser.
-struct OwnOption<'t> {
-    flag: &'t str,
-    default: Option<PythonToken<'t>>,
-    takes_value: bool,
+/// A file of the program: its number among the sources, its path, its tokens.
+pub(super) struct PythonFile<'t> {
+    pub number: usize,
+    pub path: &'t str,
+    pub tokens: Vec<PythonToken<'t>>,
 }
 
-impl Configured {
-    /// What a text fills itself. `file` is its number among the sources.
-    pub(super) fn read(
-        tokens: &[PythonToken<'_>],
-        file: usize,
-        wanted: &ConfigClasses<'_>,
-    ) -> Option<Self> {
-        let is_in = |names: &BTreeSet<&str>, t: &PythonToken<'_>| {
-            t.kind == TokenKind::Name && names.contains(t.text)
+impl<'t> PythonFile<'t> {
+    /// Whether a text has anything to say here.
+    pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
+        let words = [
+            "add_argument",
+            "click",
+            "typer",
+            "from_pretrained",
+            "environ",
+        ];
+        let known = words.iter().chain(&wanted.classes).chain(&wanted.parsers);
+        let named = known.into_iter().any(|word| text.contains(word));
+        named || MODEL_NAMES.iter().any(|name| text.contains(name))
+    }
+
+    pub(super) fn read(number: usize, path: &'t str, text: &'t str) -> Self {
+        Self {
+            number,
+            path,
+            tokens: tokens(text),
+        }
+    }
+}
+
+impl ProgramCode {
+    /// What the files of a program say, its own first.
+    pub(super) fn read(files: &[PythonFile<'_>], wanted: &ConfigClasses<'_>) -> Self {
+        let text = ProgramText {
+            files,
+            options: files
+                .iter()
+                .map(|f| (f.number, declared(&f.tokens)))
+                .collect(),
         };
-        if tokens.iter().any(|t| is_in(&wanted.parsers, t)) {
-            return None;
-        }
-        let starts = (0..tokens.len()).filter(|at| {
-            let called = tokens.get(at + 1).is_some_and(|t| t.is("("));
-            let before = at.checked_sub(1).map(|at| &tokens[at]);
-            let declared = before.is_some_and(|t| t.is("class") || t.is("def"));
-            is_in(&wanted.classes, &tokens[*at]) && called && !declared
+        let (class, values) = text.configured(wanted).unwrap_or_default();
+        let options = text.options.iter().flat_map(|(file, options)| {
+            let coded = options
+                .iter()
+                .map(|option| (option.flag.clone(), of_option(*file, option)));
+            coded.collect::<Vec<_>>()
         });
-        let starts: Vec<usize> = starts.collect();
-        // Of several nobody knows which one counts.
-        let [start] = starts[..] else { return None };
-        let options = own_options(tokens);
-        let mut values = BTreeMap::new();
-        for argument in arguments(&tokens[start + 2..]) {
-            match argument {
-                [star, ..] if star.is("*") => return None,
-                [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
-                    let coded = CodeValue::of(file, value, (tokens, &options));
-                    values.extend(coded.map(|coded| (name.text.to_owned(), coded)));
-                }
-                _ => {}
-            }
-        }
-        Some(Self {
-            class: tokens[start].text.to_owned(),
+        Self {
+            class,
             values,
-        })
+            options: options.collect(),
+            model: text.model(),
+        }
     }
 
     /// What it gives the option of this spelling.
     pub(super) fn value(&self, spelling: &Spelling) -> Option<&CodeValue> {
-        match spelling {
-            Spelling::Flag(flag) | Spelling::Switch(flag) => self
+        let (Spelling::Flag(flag) | Spelling::Switch(flag)) = spelling else {
+            return None;
+        };
+        match &self.class {
+            Some(_) => self
                 .values
                 .get(&flag.trim_matches(['-', '=']).replace('-', "_")),
-            _ => None,
+            None => self.declared(flag),
         }
+    }
+
+    /// All values that it gives.
+    pub(super) fn all(&self) -> impl Iterator<Item = &CodeValue> {
+        self.values.values().chain(&self.model)
+    }
+
+    /// The one option of this name that it declares.
+    fn declared(&self, flag: &str) -> Option<&CodeValue> {
+        let plain = |flag: &str| flag.trim_end_matches('=').replace('_', "-");
+        let mut same = self
+            .options
+            .iter()
+            .filter(|(own, _)| plain(own) == plain(flag));
+        let (_, first) = same.next()?;
+        same.all(|(_, other)| other == first).then_some(first)
     }
 }
 
 impl CodeValue {
-    /// Of the tokens of a value; nothing for `None`, which is what the class has anyway.
-    fn of(
-        file: usize,
-        value: &[PythonToken<'_>],
-        (tokens, options): (&[PythonToken<'_>], &BTreeMap<String, OwnOption<'_>>),
-    ) -> Option<Self> {
-        let (first, last) = (value.first()?, value.last()?);
-        let span = Span {
-            file,
-            start: first.from,
-            end: last.to,
-        };
-        let computed = || Traced::computed("", span, Why::Code);
-        let plain = |value| Self { value, flag: None };
-        if let [name, dot, attribute] = value
-            && name.kind == TokenKind::Name
-            && dot.is(".")
-            && let Some(option) = options.get(attribute.text)
-        {
-            let default = option.default.filter(is_literal);
-            return Some(Self {
-                value: default.map_or_else(computed, |d| literal(file, &d)),
-                flag: option.takes_value.then(|| option.flag.to_owned()),
-            });
-        }
-        let [one] = value else {
-            return Some(plain(computed()));
-        };
-        match one {
-            none if none.is("None") => None,
-            known if is_literal(known) => Some(plain(literal(file, known))),
-            name => {
-                let known = constant(tokens, name.text);
-                Some(plain(known.map_or_else(computed, |k| literal(file, &k))))
-            }
+    pub(super) fn plain(value: Traced) -> Self {
+        Self {
+            value,
+            option: None,
+            off: None,
+            is_unset: false,
         }
     }
-}
-
-/// A number, a text, or a truth value.
-fn is_literal(token: &PythonToken<'_>) -> bool {
-    matches!(token.kind, TokenKind::Number | TokenKind::Text)
-        || token.is("True")
-        || token.is("False")
-}
-
-fn literal(file: usize, token: &PythonToken<'_>) -> Traced {
-    Traced::literal(file, token.from, token.text, Quote::Raw)
-}
-
-/// The value of a name that is assigned once, and a literal.
-fn constant<'t>(tokens: &[PythonToken<'t>], name: &str) -> Option<PythonToken<'t>> {
-    let assigned = tokens.windows(4).filter(|w| {
-        w[0].kind == TokenKind::Name && w[0].text == name && w[1].is("=") && !w[2].is("=")
-    });
-    let assigned: Vec<_> = assigned.collect();
-    let [[_, _, value, end]] = assigned[..] else {
-        return None;
-    };
-    (is_literal(value) && end.kind == TokenKind::End).then_some(*value)
-}
-
-/// The options that `add_argument` declares, by the name under which the program reads them.
-fn own_options<'t>(tokens: &[PythonToken<'t>]) -> BTreeMap<String, OwnOption<'t>> {
-    let mut options = BTreeMap::new();
-    let opens = |w: &[PythonToken<'_>]| w[0].is("add_argument") && w[1].is("(");
-    let calls = tokens.windows(2).enumerate().filter(|(_, w)| opens(w));
-    for (at, _) in calls {
-        let all = arguments(&tokens[at + 2..]);
-        let long = |a: &&[PythonToken<'t>]| match a {
-            [one] if one.kind == TokenKind::Text => one.text.strip_prefix("--").map(|_| one.text),
-            _ => None,
-        };
-        let one = |name: &str| match keyword(&all, name) {
-            Some([value]) => Some(*value),
-            _ => None,
-        };
-        let Some(flag) = all.iter().find_map(long) else {
-            continue;
-        };
-        let name = one("dest").map_or(&flag[2..], |dest| dest.text);
-        let option = OwnOption {
-            flag,
-            default: one("default"),
-            takes_value: one("action").is_none(),
-        };
-        options.insert(name.replace('-', "_"), option);
-    }
-    options
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::python::tokens;
     use super::*;
 
-    /// What a text gives the class: value, or `?` where it is computed, and the option behind it.
-    fn read(text: &str) -> Option<Vec<String>> {
+    fn code(texts: &[&str]) -> ProgramCode {
         let wanted = ConfigClasses {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
         };
-        let values = Configured::read(&tokens(text), 3, &wanted)?.values;
-        let shown = values.iter().map(|(name, coded)| {
-            let value = match coded.value.unknown() {
-                Some(_) => "?".to_owned(),
-                None => coded.value.text(),
-            };
-            let flag = coded.flag.iter().map(|flag| format!(" {flag}"));
-            format!("{name}={value}{}", flag.collect::<String>())
+        let files = texts.iter().enumerate();
+        let files: Vec<_> = files
+            .map(|(at, text)| PythonFile::read(3 + at, "t.py", text))
+            .collect();
+        ProgramCode::read(&files, &wanted)
+    }
+
+    /// The value, or `?` where it is computed, and the option behind it.
+    fn shown(coded: &CodeValue) -> String {
+        let value = coded.value.known().unwrap_or_else(|| "?".to_owned());
+        let option = coded.option.iter().map(|option| match option {
+            Spelling::Env(name) => format!(" ${name}"),
+            other => format!(" {}", other.name()),
         });
-        Some(shown.collect())
+        format!("{value}{}", option.collect::<String>())
+    }
+
+    /// What texts give the class.
+    fn read(texts: &[&str]) -> Vec<String> {
+        let values = code(texts).values;
+        let all = values
+            .iter()
+            .map(|(name, coded)| format!("{name}={}", shown(coded)));
+        all.collect()
     }
 
     #[test]
     fn literals_constants_and_own_options_are_read_and_all_else_is_computed() {
         let text = "SEQ = 4096\nN = 1\nN = 2\np.add_argument('-b', '--batch-size', type=int, default=8)\n\
                     p.add_argument(\"--gc\", action='store_true')\np.add_argument('--lr')\n\
-                    c = Config(a.out, batch=a.batch_size, length=SEQ, n=N, gc=a.gc, lr=a.lr, bf16=True, \
-                    optim='adamw', steps=f(1, x=2), none=None, sum=1 + 2)\n";
+                    p.add_argument('--half', default=2)\nargs.half //= 2\n\
+                    p.add_argument('--bf16', action=argparse.BooleanOptionalAction, default=False)\n\
+                    c = Config(a.out, batch=a.batch_size, length=SEQ, n=N, gc=a.gc, lr=a.lr, bf16=a.bf16, half=a.half, \
+                    optim='adamw', steps=f(1, x=2), none=None, sum=1 + 2, tf32=True)\n";
         let expected = [
             "batch=8 --batch-size",
-            "bf16=True",
-            "gc=?",
+            "bf16=False --bf16",
+            "gc=False --gc",
+            "half=?",
             "length=4096",
             "lr=? --lr",
             "n=?",
             "optim=adamw",
             "steps=?",
             "sum=?",
+            "tf32=True",
         ];
-        assert_eq!(read(text).unwrap(), expected);
+        assert_eq!(read(&[text]), expected);
+    }
+
+    #[test]
+    fn click_typer_variables_and_other_files_give_values_too() {
+        let click = "import click\n@click.command()\n@click.option('--bs', default=4)\n@click.option('--len', 'length', default=512)\n\
+                     def main(bs, length):\n  length = length * 2\n  Config(batch=bs, length=length)\n";
+        assert_eq!(read(&[click]), ["batch=4 --bs", "length=?"]);
+        let typer = "import typer\ndef main(batch_size: int = 4):\n  Config(batch=batch_size)\ntyper.run(main)\n";
+        assert_eq!(read(&[typer]), ["batch=4 --batch-size"]);
+        let variables = "BS = int(os.environ.get('BS', 8))\nConfig(batch=BS, steps=os.environ['N'], length=os.getenv('LEN', '512'))\n";
+        assert_eq!(
+            read(&[variables]),
+            ["batch=8 $BS", "length=512 $LEN", "steps=? $N"]
+        );
+        let parser = "p.add_argument('--bs', default=2)\nLENGTH = 99\n";
+        let class =
+            "from args import LENGTH\ndef make(a): return Config(batch=a.bs, length=LENGTH)\n";
+        assert_eq!(
+            read(&["make(parse())", parser, class]),
+            ["batch=2 --bs", "length=99"]
+        );
     }
 
     #[test]
@@ -235,8 +244,48 @@ mod tests {
             "Config",
             "Config(a=",
         ] {
-            let values = read(text).unwrap_or_default();
-            assert!(values.is_empty(), "{text}: {values:?}");
+            assert!(read(&[text]).is_empty(), "{text}");
         }
+        assert!(read(&["Config(a=1)", "Config(a=2)"]).is_empty());
+    }
+
+    #[test]
+    fn the_model_is_what_all_calls_that_load_one_mean() {
+        let model = |text: &str| code(&[text]).model.as_ref().map(shown);
+        let cases = [
+            ("AutoModelForCausalLM.from_pretrained('gpt2')", Some("gpt2")),
+            (
+                "M = 'gpt2'\nAutoTokenizer.from_pretrained('x')\nAutoModel.from_pretrained(M, dtype=d)\n",
+                Some("gpt2"),
+            ),
+            (
+                "p.add_argument('--model', default='gpt2')\nAutoModel.from_pretrained(a.model)",
+                Some("gpt2 --model"),
+            ),
+            (
+                "m = os.environ.get('MODEL', 'gpt2')\nAutoModel.from_pretrained(m)\n",
+                Some("gpt2 $MODEL"),
+            ),
+            ("SFTTrainer(model='gpt2', args=c)", Some("gpt2")),
+            ("model_name = 'gpt2'\nbuild(model_name)\n", Some("gpt2")),
+            (
+                "AutoModel.from_pretrained('a')\nAutoModel.from_pretrained('b')\n",
+                None,
+            ),
+            ("AutoModel.from_pretrained(load())", None),
+            ("SFTTrainer(model=model)", None),
+            ("PeftModel.from_pretrained(model, 'adapter')", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(model(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_option_of_its_own_is_found_in_either_spelling() {
+        let own = code(&["p.add_argument('--batch-size', default=64)"]);
+        let found = own.value(&Spelling::Flag("--batch_size".to_owned()));
+        assert_eq!(found.map(shown).unwrap(), "64 --batch-size");
+        assert_eq!(own.value(&Spelling::Flag("--lr".to_owned())), None);
     }
 }

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::python::{PythonToken, TokenKind, keyword, place, tokens};
+use super::declared::{DeclaredOption, Takes, declared};
+use super::python::{PythonToken, TokenKind, arguments, keyword, place, tokens};
 use oomctl_base::Value;
 
 /// Most tokens of an annotation or of a call.
@@ -26,22 +27,23 @@ pub struct ProgramDefault {
 pub fn program_defaults(text: &str) -> BTreeMap<String, ProgramDefault> {
     let tokens = tokens(text);
     let mut found = BTreeMap::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        at = match option(&tokens, at) {
-            Some((names, value, end)) => {
-                for name in names {
-                    note(&mut found, text, name, &value);
-                }
-                end
+    let options = declared(&tokens);
+    let mut next = options.iter().peekable();
+    let mut read = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        while let Some(option) = next.next_if(|option| option.range.0 <= token.from) {
+            let given = given(option);
+            for name in &option.names {
+                note(&mut found, text, name.clone(), &given);
             }
-            None => {
-                if let Some((name, value)) = assignment(&tokens, at) {
-                    note(&mut found, text, name.replace('-', "_"), &value);
-                }
-                at + 1
-            }
-        };
+            read = option.range.1;
+        }
+        if token.from < read {
+            continue;
+        }
+        if let Some((name, value)) = assignment(&tokens, at) {
+            note(&mut found, text, name.replace('-', "_"), &value);
+        }
     }
     found
 }
@@ -65,35 +67,21 @@ fn note(found: &mut BTreeMap<String, ProgramDefault>, text: &str, name: String, 
     }
 }
 
-/// `add_argument("--name", default=…)` at `at`: its names, its value, and where it ends.
-fn option(tokens: &[PythonToken<'_>], at: usize) -> Option<(Vec<String>, Given, usize)> {
-    let opens = tokens.get(at + 1).is_some_and(|t| t.is("("));
-    if !tokens[at].is("add_argument") || !opens {
-        return None;
-    }
-    let end = closing(tokens, at + 1)?;
-    let parts = parts(tokens, at + 2, end);
-    let named = |wanted: &str| keyword(&parts, wanted);
-    let flags = parts.iter().filter_map(|p| match p {
-        [flag] if flag.kind == TokenKind::Text => Some(flag.text),
-        _ => None,
-    });
-    let names = flags.map(|f| f.trim_start_matches('-').replace('-', "_"));
-    let action = named("action").and_then(|a| a.first()).map(|t| t.text);
-    let value = match (named("default"), action) {
+/// The default of an option.
+fn given(option: &DeclaredOption<'_, '_>) -> Given {
+    let value = match (option.default, option.takes) {
         (Some(given), _) => literal(given),
-        (None, Some("store_true")) => Some(Value::Bool(false)),
-        (None, Some("store_false")) => Some(Value::Bool(true)),
+        (None, Takes::TurnsOn) => Some(Value::Bool(false)),
+        (None, Takes::TurnsOff) => Some(Value::Bool(true)),
         (None, _) => None,
     };
-    let from = named("default").map_or(tokens[at].from, |given| given[0].from);
-    Some((names.collect(), Given { value, from }, end + 1))
+    let from = option.default.map_or(option.range.0, |d| d[0].from);
+    Given { value, from }
 }
 
 /// `name = …`, `name: type = …` or `"name": …` at `at`. What hands on a value of the same name says nothing new.
 fn assignment<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(&'t str, Given)> {
-    let name = tokens[at];
-    let next = tokens.get(at + 1)?;
+    let (name, next) = (&tokens[at], tokens.get(at + 1)?);
     let value = match name.kind {
         TokenKind::Name if next.is("=") => at + 2,
         TokenKind::Name if next.is(":") => annotated(tokens, at + 2)?,
@@ -106,14 +94,11 @@ fn assignment<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(&'t str, Giv
     let words = &tokens[value..end];
     let field = ["field", "Field"].iter().any(|word| given.is(word));
     if field && words.get(1).is_some_and(|t| t.is("(")) {
-        let close = closing(tokens, value + 1)?;
-        let parts = parts(tokens, value + 2, close);
-        let default = parts.iter().find(|p| p.len() > 2 && p[0].is("default"));
-        let value = default.and_then(|p| literal(&p[2..]));
+        let default = keyword(&arguments(&words[2..]), "default").and_then(literal);
         return Some((
             name.text,
             Given {
-                value,
+                value: default,
                 from: given.from,
             },
         ));
@@ -164,34 +149,6 @@ fn ending(tokens: &[PythonToken<'_>], from: usize) -> usize {
         }
     }
     tokens.len().min(from + LONGEST)
-}
-
-/// The bracket that closes the one at `open`.
-fn closing(tokens: &[PythonToken<'_>], open: usize) -> Option<usize> {
-    let mut at = open + 1;
-    for _ in 0..LONGEST {
-        at = ending(tokens, at);
-        match tokens.get(at)? {
-            t if t.is(")") => return Some(at),
-            _ => at += 1,
-        }
-    }
-    None
-}
-
-/// The arguments of a call between two tokens.
-fn parts<'a, 't>(
-    tokens: &'a [PythonToken<'t>],
-    from: usize,
-    end: usize,
-) -> Vec<&'a [PythonToken<'t>]> {
-    let (mut all, mut at) = (Vec::new(), from);
-    while at < end {
-        let stop = ending(tokens, at).min(end);
-        all.push(&tokens[at..stop]);
-        at = stop + 1;
-    }
-    all
 }
 
 /// The value of a literal.

@@ -1,6 +1,6 @@
 //! What a script says of GPUs: `DataParallel(…)`, its devices, `CUDA_VISIBLE_DEVICES`.
 
-use super::python::{PythonToken, TokenKind, place, tokens};
+use super::python::{PythonToken, TokenKind, arguments, closed, keyword, place, tokens};
 
 /// A value in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +55,6 @@ const DISTRIBUTED: [&str; 6] = [
 ];
 /// Most calls of a script that are looked at.
 const CALLS: usize = 16;
-/// Most tokens of a call's arguments.
-const ARGUMENTS: usize = 2_000;
 /// The class.
 const CLASS: &str = "DataParallel";
 /// The list of GPUs that CUDA shows.
@@ -113,22 +111,14 @@ fn call(text: &str, tokens: &[PythonToken<'_>], at: usize, names: &[&str]) -> Op
         dot > 0 && tokens[dot].is(".") && tokens[dot - 1].kind == TokenKind::Name
     });
     let from = tokens[at - 2 * first.count()].from;
-    let arguments = arguments(tokens, at + 2)?;
-    let end = arguments.last()?.1;
+    let to = closed(&tokens[at + 2..])?;
+    let arguments = arguments(&tokens[at + 2..]);
     let named = |wanted: &str, position: usize| {
-        let mut keyed = arguments.iter().map(|range| &tokens[range.0..range.1]);
-        let by_name = keyed
-            .clone()
-            .find(|a| a.len() > 1 && a[0].is(wanted) && a[1].is("="));
-        by_name.map(|a| &a[2..]).or_else(|| {
-            keyed
-                .nth(position)
-                .filter(|a| !a.is_empty() && !a.get(1).is_some_and(|t| t.is("=")))
-        })
+        let placed = arguments.get(position).copied();
+        let placed = placed.filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
+        keyword(&arguments, wanted).or(placed)
     };
-    let spread = arguments
-        .iter()
-        .any(|range| tokens[range.0..range.1].first().is_some_and(|t| t.is("*")));
+    let spread = arguments.iter().any(|a| a[0].is("*"));
     let module = named("module", 0)?;
     let (line, column) = place(text, from);
     Some(DataParallel {
@@ -141,30 +131,8 @@ fn call(text: &str, tokens: &[PythonToken<'_>], at: usize, names: &[&str]) -> Op
         device_ids: given(named("device_ids", 1), spread, places),
         output_device: given(named("output_device", 2), spread, device),
         from,
-        to: tokens.get(end)?.to,
+        to,
     })
-}
-
-/// The arguments of a call, as ranges of tokens; the last ends at the closing bracket.
-fn arguments(tokens: &[PythonToken<'_>], start: usize) -> Option<Vec<(usize, usize)>> {
-    let (mut all, mut from, mut depth) = (Vec::new(), start, 0_usize);
-    for (at, token) in tokens.iter().enumerate().skip(start).take(ARGUMENTS) {
-        match token.text {
-            _ if token.kind == TokenKind::Text => {}
-            "(" | "[" | "{" => depth += 1,
-            ")" if depth == 0 => {
-                all.push((from, at));
-                return Some(all);
-            }
-            ")" | "]" | "}" => depth = depth.saturating_sub(1),
-            "," if depth == 0 => {
-                all.push((from, at));
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 /// An argument as a value; with `**kwargs` what is absent may still be given.

@@ -100,15 +100,12 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
             true => requested(reading, call, knob, found),
             false => found,
         });
-    let coded = || call.coded(knob);
-    let given = given.or_else(|| {
-        Some(self::given(
-            coded()?.clone(),
-            KnobForm::Code,
-            false,
-            knob.kind,
-        ))
-    });
+    let is_variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
+    let mut variables = read.spellings.iter().filter(is_variable);
+    let given =
+        given.or_else(|| variables.find_map(|s| in_environment(reading, call, s, knob.kind)));
+    let coded = || call.coded(knob).cloned();
+    let given = given.or_else(|| Some(self::given(coded()?, KnobForm::Code, false, knob.kind)));
     given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {
@@ -339,7 +336,7 @@ fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
     None
 }
 
-fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {
+pub(super) fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {
     let state = match value.unknown() {
         Some((span, why)) => KnobState::Computed(span, why),
         None => parsed(kind, &value.text()),

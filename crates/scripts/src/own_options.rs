@@ -1,8 +1,10 @@
-//! The options by which a program takes a knob that fills its framework's class itself.
+//! The options by which a program takes a knob: its own, where its code declares them or fills its framework's class itself.
 
 use std::borrow::Cow;
 
 use super::adopt::Adoption;
+use super::configured::{CodeValue, ProgramCode};
+use super::knobs::{FoundKnob, KnobForm, given};
 use super::stack::{StackKnob, is_key};
 use super::traced::Traced;
 use super::walk::Call;
@@ -10,24 +12,28 @@ use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, ValueKind};
 
 impl Call {
-    /// The knob with the options by which this program takes it: its own, where it fills the framework's class itself.
+    /// The knob with the options by which this program takes it.
     pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
-        let Some(configured) = self.configured.as_ref().filter(|_| is_of_program(knob)) else {
+        let Some(code) = self.code.as_ref().filter(|_| is_of_program(knob)) else {
             return Cow::Borrowed(knob);
         };
-        let given = |flag: &str| {
-            let own = self.words.iter().skip(self.args);
-            own.into_iter().any(|w| is_key(&w.text.text(), flag))
-        };
-        let taken = |spelling: &Spelling| match (spelling, configured.value(spelling)) {
-            (_, Some(coded)) => {
-                let flag = coded.flag.clone().filter(|_| knob.kind != ValueKind::Bool);
-                flag.map(Spelling::Flag)
+        let fills = code.class.is_some();
+        let taken = |spelling: &Spelling| match (spelling, code.value(spelling)) {
+            (_, Some(coded)) => coded
+                .option
+                .clone()
+                .filter(|option| fits(option, knob.kind)),
+            (Spelling::Flag(flag) | Spelling::Switch(flag), None)
+                if fills && !self.is_given(flag) =>
+            {
+                None
             }
-            (Spelling::Flag(flag) | Spelling::Switch(flag), None) if !given(flag) => None,
             (other, None) => Some(other.clone()),
         };
+        // What the program declares itself is its own name for the knob, and others are not.
+        let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
         let all = knob.spellings.iter().zip(&knob.styles);
+        let all = all.filter(|(s, _)| !declared || code.value(s).is_some());
         let all = all.filter_map(|(spelling, style)| Some((taken(spelling)?, *style)));
         let (spellings, styles) = all.unzip();
         Cow::Owned(StackKnob {
@@ -37,11 +43,42 @@ impl Call {
         })
     }
 
+    /// Whether a word of the program is this option.
+    fn is_given(&self, flag: &str) -> bool {
+        let mut own = self.words.iter().skip(self.args);
+        own.any(|word| is_key(&word.text.text(), flag))
+    }
+
+    /// What the program's code says of a knob.
+    fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
+        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        let mut values = knob.spellings.iter().filter_map(|s| code.value(s));
+        values.find(|value| !value.off.as_ref().is_some_and(|off| self.is_given(off)))
+    }
+
     /// The value that the program's code gives a knob.
     pub(super) fn coded(&self, knob: &StackKnob) -> Option<&Traced> {
-        let configured = self.configured.as_ref().filter(|_| is_of_program(knob))?;
-        let mut values = knob.spellings.iter().filter_map(|s| configured.value(s));
-        values.next().map(|coded| &coded.value)
+        let fills = self.code.as_ref().is_some_and(|code| code.class.is_some());
+        let coded = self.code_value(knob)?;
+        (fills || !coded.is_unset).then_some(&coded.value)
+    }
+
+    /// Whether the program itself declares an option for a knob.
+    pub(super) fn declares(&self, knob: &StackKnob) -> bool {
+        let value = self
+            .code_value(knob)
+            .and_then(|coded| coded.option.as_ref());
+        value.is_some_and(|option| fits(option, knob.kind))
+    }
+
+    /// The variables that its code reads.
+    pub(super) fn variables_of_code(&self) -> Vec<String> {
+        let values = self.code.iter().flat_map(ProgramCode::all);
+        let name = |value: &CodeValue| match &value.option {
+            Some(Spelling::Env(name)) => Some(name.clone()),
+            _ => None,
+        };
+        values.filter_map(name).collect()
     }
 }
 
@@ -51,6 +88,43 @@ impl Adoption<'_> {
     pub fn is_fixed(&self, knob: &StackKnob) -> bool {
         let mut calls = self.calls();
         calls.any(|call| call.coded(knob).is_some() && call.as_read(knob).spellings.is_empty())
+    }
+
+    /// The model of a call: an option of the program, one that the preset lists, or what the code loads.
+    #[must_use]
+    pub fn model(&self, call: &Call) -> Option<FoundKnob> {
+        const MODEL: &str = "model";
+        let bare = |spelling| StackKnob::bare(MODEL, ValueKind::Text, spelling);
+        let coded = call.code.as_ref().and_then(|code| code.model.as_ref());
+        let own = coded.and_then(|coded| coded.option.clone());
+        let listed = self
+            .stack?
+            .recognise
+            .model
+            .iter()
+            .map(|key| Spelling::read(key));
+        let mut spellings = own.into_iter().chain(listed);
+        let told = spellings.find_map(|spelling| self.given_by(call, &bare(spelling)));
+        let code = || {
+            given(
+                coded?.value.known().and(coded.map(|c| c.value.clone()))?,
+                KnobForm::Code,
+                false,
+                ValueKind::Text,
+            )
+            .into()
+        };
+        told.or_else(code)
+    }
+}
+
+/// Whether an option gives a value of this kind: a word alone is a truth value, and a truth value is no word of its own, for
+/// programs differ in what they take for true.
+fn fits(option: &Spelling, kind: ValueKind) -> bool {
+    match option {
+        Spelling::Switch(_) => kind == ValueKind::Bool,
+        Spelling::Flag(_) => kind != ValueKind::Bool,
+        _ => true,
     }
 }
 

@@ -7,6 +7,9 @@ pub(super) const LONGEST: usize = 1 << 20;
 /// Most tokens of a script.
 const MOST: usize = 200_000;
 
+/// Most tokens of a call.
+const CALL: usize = 2_000;
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -149,7 +152,7 @@ fn inside(text: &str) -> &str {
 /// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
 pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
-    for (at, token) in all.iter().enumerate() {
+    for (at, token) in all.iter().enumerate().take(CALL) {
         let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
         let closes = [")", "]", "}"].iter().any(|b| token.is(b));
         if depth == 0 && (closes || token.is(",")) {
@@ -164,6 +167,22 @@ pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonTo
         depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
     }
     found
+}
+
+/// The byte behind the bracket that closes a call, of the tokens behind the one that opens it.
+pub(super) fn closed(all: &[PythonToken<'_>]) -> Option<usize> {
+    let mut depth = 1_usize;
+    for token in all.iter().take(CALL) {
+        if ["(", "[", "{"].iter().any(|b| token.is(b)) {
+            depth += 1;
+        } else if [")", "]", "}"].iter().any(|b| token.is(b)) {
+            depth -= 1;
+        }
+        if depth == 0 {
+            return Some(token.to);
+        }
+    }
+    None
 }
 
 /// The value of a keyword argument.

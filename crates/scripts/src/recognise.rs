@@ -39,6 +39,7 @@ pub struct Recognise {
     #[serde(default)]
     pub uses: Vec<String>,
     /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.
+    /// Using one counts as much as a key.
     #[serde(default)]
     pub configured_by: Vec<String>,
     /// Parsers that fill such a class from the options.
@@ -74,7 +75,8 @@ impl Recognise {
     /// The names that count in the text of a program.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let of_code = self.code.values().flatten().flat_map(|rule| &rule.names);
-        self.uses.iter().chain(of_code).map(String::as_str)
+        let classes = self.uses.iter().chain(&self.configured_by);
+        classes.chain(of_code).map(String::as_str)
     }
 
     /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.

@@ -10,6 +10,8 @@ use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
 use oomctl_base::{Effect, Role, ValueKind};
 
+/// What a key says that no other stack has.
+const KEY: usize = 100;
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
 
@@ -123,7 +125,8 @@ impl Stack {
         let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
             return Likeness::default();
         };
-        let named = named + usize::from(self.is_used_by(call)) * VALUE;
+        let configures = usize::from(uses(&r.configured_by, call)) * KEY;
+        let named = named + usize::from(uses(&r.uses, call)) * VALUE + configures;
         let config = call.config.name.as_deref().map(stem);
         let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
@@ -143,12 +146,6 @@ impl Stack {
                 some => some + 2 * composed,
             },
         }
-    }
-
-    /// Whether the program's text uses a class of the stack.
-    fn is_used_by(&self, call: &Call) -> bool {
-        let names = call.names.as_ref();
-        names.is_some_and(|n| self.recognise.uses.iter().any(|used| n.contains_key(used)))
     }
 
     /// The value of a knob that the program's own text shows, with the place of the name.
@@ -179,7 +176,7 @@ impl Stack {
             let named = setting_names(&Spelling::read(key));
             !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
         };
-        let keys = 100 * self.recognise.keys.iter().filter(given).count();
+        let keys = KEY * self.recognise.keys.iter().filter(given).count();
         let mut all = keys;
         for (key, values) in &self.recognise.values {
             let word = call.words.iter().rev().find_map(|word| {
@@ -225,19 +222,27 @@ impl Stack {
         most.map_or(0, |(style, _)| style)
     }
 
-    /// How many of its knobs the words of a call spell, and the files that they name; or else what is composed.
+    /// How many of its knobs the words of a call spell, the files that they name, and the options of its program; or else
+    /// what is composed.
     fn spelled(&self, call: &Call, composed: bool) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
-            all.any(|s| {
-                let spelled = !matches!(s, Spelling::Key(_));
-                spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
-                    || in_settings(call, &setting_names(s), composed)
-            })
+            !composed && call.declares(knob)
+                || all.any(|s| {
+                    let spelled = !matches!(s, Spelling::Key(_));
+                    spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
+                        || in_settings(call, &setting_names(s), composed)
+                })
         };
         self.knobs.iter().filter(says).count()
     }
+}
+
+/// Whether the program's text uses one of these classes.
+fn uses(classes: &[String], call: &Call) -> bool {
+    let names = call.names.as_ref();
+    names.is_some_and(|names| classes.iter().any(|class| names.contains_key(class)))
 }
 
 /// The value of a rule that holds for a call.

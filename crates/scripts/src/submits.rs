@@ -1,10 +1,11 @@
 //! What the text and the words of a program say beside its knobs: one process for several GPUs, further jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::code::names_in;
-use super::configured::{ConfigClasses, Configured};
+use super::configured::{ConfigClasses, ProgramCode, PythonFile};
 use super::devices::DeviceScript;
+use super::imports::modules;
 use super::python::tokens;
 use super::walk::Reading;
 
@@ -16,22 +17,31 @@ fn submits(text: &str) -> bool {
     text.contains("submitit") && text.contains("Executor(") && text.contains(".submit(")
 }
 
-/// Looks at the program of a call, whose path and text are given where they are there.
+/// Looks at the program of a call, which is among the files where it is there.
 pub(super) fn look_at(
     reading: &mut Reading,
     at: usize,
-    program: Option<(&String, &String)>,
+    files: &BTreeMap<String, String>,
     (wanted, classes): (&BTreeSet<&str>, &ConfigClasses<'_>),
 ) {
-    if let Some((path, text)) = program {
+    let program = reading.calls[at].program.as_ref();
+    if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
         let tokens = tokens(text);
         let names = names_in(text, &tokens, wanted);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits || !names.is_empty() {
-            let file = reading.add_source(path, text);
-            reading.calls[at].configured = Configured::read(&tokens, file, classes);
+            reading.add_source(path, text);
         }
+        let (own, sought) = modules((path, text), files);
+        let own = own
+            .into_iter()
+            .filter(|(_, text)| PythonFile::matters(text, classes));
+        let own =
+            own.map(|(path, text)| PythonFile::read(reading.add_source(path, text), path, text));
+        let own: Vec<_> = own.collect();
+        reading.calls[at].code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
+        reading.sought.extend(sought);
         reading.calls[at].one_process = one_process;
         reading.calls[at].names = Some(names);
         if submits {

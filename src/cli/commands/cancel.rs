@@ -19,7 +19,7 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct CancelArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name [default: asks for the newest run]
+    /// Runs, by name or job id, or the runs of a sweep [default: asks for the newest run]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Cancel the newest run without a question

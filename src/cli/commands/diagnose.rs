@@ -13,13 +13,13 @@ use oomctl_diagnose::{Incident, ProjectFailures};
 /// Arguments of `diagnose`.
 #[derive(Debug, clap::Args)]
 pub struct DiagnoseArgs {
-    /// Log files, - for standard input, a run of this project, or the id of a job; by default the newest run
+    /// Log files, - for standard input, a run of this project, or a job id [default: the newest run]
     #[arg(value_name = "LOG|JOBID|RUN")]
     logs: Vec<String>,
     /// Judge all files as the logs of one job (X.out and X.err always are)
     #[arg(long)]
     together: bool,
-    /// A snapshot of PyTorch's allocator, taken when memory ran out; by default one that the log names
+    /// A snapshot of PyTorch's allocator, taken when memory ran out [default: the one that the log names]
     #[arg(long, value_name = "FILE")]
     snapshot: Option<std::path::PathBuf>,
     /// Exit with 0 for no failure, 10 for GPU OOM, 11 for host OOM, 12 for another failure

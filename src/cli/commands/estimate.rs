@@ -21,8 +21,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub struct EstimateArgs {
     #[command(flatten)]
     configuration: Configuration,
-    /// Estimate a bare specification instead, a JSON object in a file (`-` for standard input); `model` and
-    /// `gpu_type` stand for dimensions and capacity that it does not give
+    /// Estimate the JSON object in this file (`-` for standard input); `model` and `gpu_type` stand for dimensions and capacity that it does not give
     #[arg(
         long,
         value_name = "FILE",
@@ -30,7 +29,7 @@ pub struct EstimateArgs {
         hide_short_help = true
     )]
     spec: Option<PathBuf>,
-    /// Estimate many bare specifications, one JSON object a line
+    /// Estimate the JSON objects in this file, one a line
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     jsonl: Option<PathBuf>,
     /// Option that sbatch gets with the script (repeatable): --sbatch=--mem=64G

@@ -20,7 +20,7 @@ use oomctl_base::{Effect, Role};
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
-    /// The knob, by its name or its full spelling [default: all that are not the preset's default]
+    /// The knob, by name or full spelling [default: every knob that is not at its default]
     knob: Option<String>,
     #[command(flatten)]
     configuration: Configuration,

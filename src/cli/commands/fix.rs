@@ -14,7 +14,7 @@ use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{WRITES}"))]
 pub struct FixArgs {
     #[command(flatten)]
     configuration: Configuration,
@@ -27,7 +27,7 @@ pub struct FixArgs {
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// A log file, - for standard input, a job id or a run; any text with the error will do [default: the newest run]
+    /// A log file, - for standard input, a job id or a run [default: the newest run]
     #[arg(value_name = "LOG|JOBID|RUN")]
     log: Option<String>,
     /// The job script and its arguments, as on sbatch's command line
@@ -35,12 +35,13 @@ pub struct FixArgs {
     script: Vec<String>,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   oomctl fix slurm-4711.err job.slurm   the change of the script, as a diff
-  oomctl fix slurm-4711.err             in a project: the change of its values; else what helps
-  oomctl fix - < issue.md               a pasted log
+  oomctl fix slurm-4711.err             the new values of a project; without one, what helps
+  oomctl fix - < issue.md               a pasted log";
 
+const WRITES: &str = "\
 Nothing is written. `oomctl sweep fix` is another command: it changes the values of a sweep.";
 
 /// Runs `oomctl fix`.

@@ -20,10 +20,10 @@ pub struct GpusArgs {
     /// Refresh every SECONDS (2) until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
-    /// Wait until a GPU has so much free memory (MiB, or 40GiB), and print its UUID
+    /// Wait for a GPU with this much free memory (MiB, or 40GiB), and print its UUID
     #[arg(long, value_name = "MIB", value_parser = free::size, conflicts_with = "watch")]
     wait: Option<Bytes>,
-    /// Wait at most so long
+    /// Longest wait
     #[arg(long, value_name = "TIME", default_value = "60m", value_parser = parse_duration_s, requires = "wait")]
     timeout: u64,
     /// The GPUs on every node of this Slurm job

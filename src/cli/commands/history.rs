@@ -20,16 +20,16 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
-    /// Folders below which projects are looked for; by default only the project here
+    /// Look for projects below these folders [default: the project here]
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// Only attempts of the last 7d, 12h, 90m, or since a day: 2026-11-01
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Since>,
-    /// Only attempts whose job, or runs that, ended so: failed, completed, exhausted (repeatable)
+    /// Only attempts in this state: failed, completed, exhausted (repeatable)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<String>,
-    /// Only attempts that ended of this kind or class: cuda_oom, gpu_oom, host_oom, time_limit (repeatable)
+    /// Only attempts with this cause: cuda_oom, host_oom, time_limit (repeatable)
     #[arg(long, value_name = "CAUSE", value_delimiter = ',')]
     cause: Vec<String>,
     /// Only runs on this dataset profile
@@ -39,21 +39,21 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Columns, in this order
-    #[arg(long, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "COLUMN", value_delimiter = ',', default_values_t = Column::USUAL)]
     columns: Vec<Column>,
     /// Print fields with | between them, names first, nothing cut
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
     /// Print sums by state and cause as Prometheus metrics, for node_exporter's textfile collector
-    #[arg(long, conflicts_with_all = ["json", "parsable"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "parsable"])]
     prometheus: bool,
-    /// Sums instead of attempts: failures by cause, GPU-hours lost, what helped, which runs lost most
+    /// Show sums instead: failures by cause, GPU-hours lost, what helped
     #[arg(long, conflicts_with_all = ["parsable", "prometheus"])]
     summary: bool,
-    /// Write the sums as a page, complete in itself; `-` for standard output
+    /// Write the sums as a page; `-` for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "parsable", "prometheus"])]
     html: Option<PathBuf>,
-    /// Print one JSON document, of all columns, or of the sums
+    /// Print one JSON document
     #[arg(short, long)]
     json: bool,
 }

@@ -19,16 +19,16 @@ pub struct InitArgs {
     /// Folder to write oomctl.yaml into
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Ask for what cannot be found out: preset, required values, precision and batch
+    /// Ask for preset, required values, precision and batch
     #[arg(long)]
     interactive: bool,
-    /// Write a file for this preset, with what --set gives and nothing else
+    /// Write a file for this preset, with the values of --set
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Give a knob a value in it (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE", requires = "preset")]
     set: Vec<String>,
-    /// Write a cluster profile instead, from what sinfo, scontrol and sacctmgr say [default name: the cluster's]
+    /// Write a cluster profile from sinfo, scontrol and sacctmgr instead [default name: the cluster's]
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["interactive", "preset"])]
     cluster: Option<String>,
     /// Let your group read the project's runs: `status`, `logs` and `report` then work for lab mates

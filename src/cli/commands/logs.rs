@@ -8,10 +8,10 @@ use crate::view::CommandFailure;
 /// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
 pub struct LogsArgs {
-    /// A run of this project, or the id of a job; by default the newest run
+    /// A run of this project, or a job id [default: the newest run]
     #[arg(value_name = "JOBID|RUN")]
     run: Option<String>,
-    /// Go on printing what is written, and what the next attempts write, until the run is over
+    /// Follow the logs, through all attempts, until the run is over
     #[arg(short, long)]
     follow: bool,
     /// The attempt [default: the newest]
@@ -23,10 +23,10 @@ pub struct LogsArgs {
     /// Standard output alone
     #[arg(long, conflicts_with = "err")]
     out: bool,
-    /// The logs of one node, by its name or its number from 0; without it all nodes' logs
+    /// The logs of one node, by name or number from 0 [default: all nodes]
     #[arg(long, value_name = "N", conflicts_with_all = ["err", "out"])]
     node: Option<String>,
-    /// Print the paths of the files, and nothing of what they hold
+    /// Print the paths of the log files
     #[arg(long, conflicts_with = "follow")]
     paths: bool,
     /// Project file [default: oomctl.yaml here or above]

@@ -14,29 +14,31 @@ use crate::view::{CommandFailure, print};
 
 /// Arguments of `measure`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub struct MeasureArgs {
     #[command(flatten)]
     configuration: Configuration,
     #[command(flatten)]
     options: MeasureOptions,
-    /// Print one JSON document; the program's standard output goes to standard error
+    /// Print one JSON document at the end
+    ///
+    /// Print one JSON document at the end; the program's standard output goes to standard error
     #[arg(short, long)]
     json: bool,
-    /// Your job script and its arguments, or a program and its own; without one the project's job
+    /// Your job script, or a program, and its arguments [default: the project's job]
     #[arg(value_name = "SCRIPT|COMMAND", trailing_var_arg = true)]
     words: Vec<String>,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   oomctl measure my_job.slurm                    the program that the script starts
-  oomctl measure --set KNOB=VALUE my_job.slurm   the same with another value
-  oomctl measure --gpu-type a100-40gb -- torchrun --nproc-per-node 8 train.py
+  oomctl measure --gpu-type a100-40gb -- torchrun --nproc-per-node 8 train.py";
 
-A phantom GPU is none: memory is counted, kernels do nothing, and what the program reads back is zero.
-Exit codes: 0 a step was measured, 1 it was not, 3 the program ran out of the card's memory, 21 time
-was up, 126 and 127 as `run`.";
+const EXIT_CODES: &str = "\
+A phantom GPU is simulated: memory is counted, kernels do nothing, and every result is zero.
+Exit codes: 0 measured, 1 not measured, 3 the program ran out of GPU memory, 21 time limit reached,
+126 the program cannot be executed, 127 the program was not found.";
 
 /// Runs `oomctl measure`.
 pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {

@@ -38,7 +38,7 @@ pub struct PlanArgs {
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
-    /// Your job script and its arguments, or a run of one
+    /// Your job script and its arguments, or the run of a script
     #[arg(value_name = "SCRIPT|RUN", trailing_var_arg = true)]
     script: Vec<String>,
 }

@@ -17,7 +17,7 @@ pub struct ProbeArgs {
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration_s)]
     every: u64,
-    /// End with this process; by default with the one that started the sampler
+    /// End with this process [default: the one that started the sampler]
     #[arg(long, value_name = "PID")]
     pid: Option<i32>,
 }

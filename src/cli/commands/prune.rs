@@ -18,13 +18,13 @@ use oomctl_base::units::parse_duration_s;
 /// Arguments of `prune`.
 #[derive(Debug, clap::Args)]
 pub struct PruneArgs {
-    /// Runs, by name, or all of a sweep by its name; by default every run that is over and old enough
+    /// Runs, by name, or the runs of a sweep [default: every run that is over and old enough]
     #[arg(value_name = "RUN|SWEEP")]
     runs: Vec<String>,
-    /// Only runs that ended longer ago than this: 30d, 12h
+    /// Only runs that ended longer ago than this, such as 12h
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_duration_s)]
     older_than: u64,
-    /// Only runs that ended so: succeeded, failed, exhausted, cancelled (repeatable)
+    /// Only runs in this state: succeeded, failed, exhausted, cancelled (repeatable)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<String>,
     /// Show what would be removed, and remove nothing

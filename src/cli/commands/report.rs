@@ -14,17 +14,16 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default the newest run
+    /// Runs, by name or job id, or the runs of a sweep [default: the newest run]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// All runs of the project
     #[arg(long, conflicts_with = "runs")]
     all: bool,
-    /// What to write; by default what the name of the file says, else html
+    /// What to write [default: by the file's ending, else html]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<ReportFormat>,
-    /// Where to write it, `-` for standard output; by default a page lies with its run, and all else goes to
-    /// standard output
+    /// File to write, `-` for standard output [default: a page beside its run; other formats to standard output]
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     to: Option<PathBuf>,
     /// Project file [default: oomctl.yaml here or above]

@@ -17,7 +17,7 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `retry`.
 #[derive(Debug, clap::Args)]
 pub struct RetryArgs {
-    /// The run, by name or by the id of one of its jobs; by default the newest
+    /// The run, by name or job id [default: the newest run]
     #[arg(value_name = "JOBID|RUN")]
     run: Option<String>,
     /// Stay, follow the logs, and resubmit on GPU OOM

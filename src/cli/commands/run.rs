@@ -15,17 +15,19 @@ use crate::view::{CommandFailure, print};
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub struct RunArgs {
     #[command(flatten)]
     options: Options,
+    /// Print one JSON document at the end
+    ///
     /// Print one JSON document at the end; the program's standard output goes to standard error
     #[arg(short, long)]
     json: bool,
-    /// Run the commands of a list, one a line on standard input, each as soon as a GPU is free for it
-    #[arg(long)]
+    /// Run the commands of standard input, one a line, each as soon as a GPU is free for it
+    #[arg(long, hide_short_help = true)]
     after_gpu: bool,
-    /// The same with the list in a file
+    /// Run the commands of a file, one a line, each as soon as a GPU is free
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     queue: Option<PathBuf>,
     /// The program and its arguments
@@ -33,15 +35,16 @@ pub struct RunArgs {
     command: Vec<String>,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   oomctl run -- python train.py model=lora training.batch_size=64
   oomctl run --min-gpu-memory 20GiB --knob batch=--bs -- python train.py --bs 64
   oomctl run --set batch=64 -- bash -c 'BS={batch} ./train.sh'
-  oomctl run --queue commands.txt
+  oomctl run --queue commands.txt";
 
-The exit code is the program's; 128 and the signal where one ended it. Of oomctl itself: 2 usage,
-5 configuration, 8 no GPU in time, 126 the program cannot be executed, 127 there is none of that name.";
+const EXIT_CODES: &str = "\
+The exit code is the program's, or 128 plus the signal that ended it. Of oomctl itself: 2 usage,
+5 configuration, 8 no GPU in time, 126 the program cannot be executed, 127 the program was not found.";
 
 /// Runs `oomctl run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {

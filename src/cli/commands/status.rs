@@ -14,8 +14,7 @@ const NO_RUNS: &str = "no runs here; `oomctl submit` starts one";
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; by default a line for each run, and the
-    /// newest in full
+    /// Runs, by name or job id, or the runs of a sweep [default: a line for each run, and the newest in full]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file [default: oomctl.yaml here or above]

@@ -30,7 +30,7 @@ pub struct SubmitArgs {
     watch: bool,
     #[command(flatten)]
     showing: Showing,
-    /// Submit and leave, where `supervision: watch` says to stay
+    /// Do not stay, even if the project file has `supervision: watch`
     #[arg(long, conflicts_with = "watch", hide_short_help = true)]
     no_watch: bool,
     /// Who resubmits: here (this process), job (small jobs), script

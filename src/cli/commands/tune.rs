@@ -15,8 +15,7 @@ use crate::view::tune_view::TuneView;
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
 pub struct TuneArgs {
-    /// A run (or the id of one of its jobs) that fits, or a dataset profile; by default what the project file says, where
-    /// there is none the newest run
+    /// A run or job id that fits, or a dataset profile [default: the project file, else the newest run]
     #[arg(value_name = "DATASET|RUN")]
     from: Option<String>,
     #[command(flatten)]

@@ -15,17 +15,16 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `watch`.
 #[derive(Debug, clap::Args)]
 pub struct WatchArgs {
-    /// Runs, by name, by the id of one of their jobs, or all of a sweep by its name; or the id of a job that was
-    /// submitted with plain sbatch, which becomes a run; by default the newest run
+    /// Runs, by name or job id; the runs of a sweep; or the id of a job that plain sbatch submitted [default: the newest run]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
-    /// Take over from a supervisor that is certainly gone
+    /// Take over from another watch that is certainly gone
     #[arg(long)]
     take_over: bool,
-    /// Do what is due and end, rather than stay until the runs are over
+    /// Do what is due now, and end
     #[arg(long)]
     once: bool,
     #[command(flatten)]

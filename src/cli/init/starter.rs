@@ -20,20 +20,43 @@ const SECTIONS: &str = include_str!("../../../templates/starter.yaml");
 /// The first line of a file for job scripts. It names none, for a file's name may hold a line break.
 const FOR_SCRIPTS: &str = "# Written by `oomctl init`: how `oomctl submit SCRIPT` goes on.\n";
 
-/// The text of a file for `folder`. Where nothing but a job script says what is run, it is for that script, which is named.
+/// Why a program of one's own chooses the preset.
+const OWN_PROGRAM: &str = "there is a program of your own";
+
+/// The text of a file for `folder`. A job script is named if the file is for it: it says how its program starts, which the
+/// program alone does not.
 pub fn file(
     folder: &Path,
     found: &Surroundings,
     library: &Library,
 ) -> Result<(String, Option<String>), CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
-    if let (Some(script), None) = (found.scripts.first(), &why) {
-        return Ok((format!("{FOR_SCRIPTS}\n{SECTIONS}"), Some(script.clone())));
-    }
-    let why = why.unwrap_or_else(|| "the default; `oomctl presets` lists others".to_owned());
+    let why = why.filter(|why| why != OWN_PROGRAM || found.scripts.is_empty());
+    let Some(why) = why else {
+        let script = found.scripts.first().cloned();
+        let script = script.ok_or_else(|| nothing_to_start_from(found, library))?;
+        return Ok((format!("{FOR_SCRIPTS}\n{SECTIONS}"), Some(script)));
+    };
     let mut draft = Draft::new(folder, &preset, &[])?.because(why);
     fill(&mut draft, found)?;
     Ok((format!("{}\n{SECTIONS}", draft.text()?), None))
+}
+
+/// Why no file is written, and how to choose.
+fn nothing_to_start_from(found: &Surroundings, library: &Library) -> CommandFailure {
+    let what = match found.programs.as_slice() {
+        [] => "nothing here says what you train: no job script, no program, no framework in the active Python environment".to_owned(),
+        [first, ..] => format!(
+            "there is no job script here, and {} programs ({first}, ...): which one trains?",
+            found.programs.len()
+        ),
+    };
+    let names = rendering(library).unwrap_or_default();
+    let names: Vec<String> = names.into_iter().map(|file| file.preset).collect();
+    CommandFailure::configuration(what).hint(format!(
+        "your own job script needs no file: `oomctl submit -w my_job.slurm`. Otherwise `oomctl init --interactive` asks, and `oomctl init --preset NAME` takes one of {}",
+        names.join(", ")
+    ))
 }
 
 /// The presets that render a job.
@@ -86,10 +109,7 @@ pub fn preset(
         .find(asks)
         .filter(|_| program(found).is_some());
     Ok(match own {
-        Some(file) => (
-            file.preset.clone(),
-            Some("there is a program of your own".to_owned()),
-        ),
+        Some(file) => (file.preset.clone(), Some(OWN_PROGRAM.to_owned())),
         None => (library.default_preset().to_owned(), None),
     })
 }

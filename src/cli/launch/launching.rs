@@ -26,40 +26,42 @@ pub const PRESET: &str = "robust";
 #[derive(Debug, Default, clap::Args)]
 pub struct Options {
     /// Preset: the knobs of the program, and its ladder
-    #[arg(long, value_name = "NAME", default_value = PRESET)]
+    #[arg(long, value_name = "NAME", default_value = PRESET, hide_short_help = true)]
     preset: String,
+    /// How the program spells a knob (repeatable): batch=--bs
+    ///
     /// How the program spells a knob (repeatable): batch=training.batch_size, batch=--bs, batch=env:BATCH; batch= for none
     #[arg(long = "knob", value_name = "NAME=SPELLING")]
     spellings: Vec<String>,
-    /// Set a knob (repeatable): its first value, where the command does not give it
+    /// Set a knob that the command does not give (repeatable)
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     set: Vec<String>,
-    /// Memory that must be available on a GPU [default: 4000MiB]
+    /// Free memory that the GPU must have [default: 4000MiB]
     #[arg(long, value_name = "SIZE")]
     min_gpu_memory: Option<String>,
-    /// Memory that the program takes; others may have the rest of the GPU [default: all of it]
-    #[arg(long, value_name = "SIZE")]
+    /// Memory that the program takes; other programs may use the rest [default: the whole GPU]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     claim: Option<String>,
-    /// Longest time that a GPU is waited for [default: 60m]
+    /// Longest wait for a GPU [default: 60m]
     #[arg(long, value_name = "DURATION", value_parser = time)]
     wait: Option<String>,
-    /// Time between two looks while waiting [default: 30s]
-    #[arg(long, value_name = "DURATION")]
+    /// How often to look while waiting [default: 30s]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     check_every: Option<String>,
     /// Retries with a smaller batch [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     max_retries: Option<String>,
-    /// The batch is not made smaller than this [default: 4]
-    #[arg(long, value_name = "N")]
+    /// Smallest batch [default: 4]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     min_batch_size: Option<String>,
-    /// Whether the CPU may be used when no GPU will do [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    /// Use the CPU if no GPU will do [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_short_help = true)]
     allow_cpu: Option<String>,
     /// Allow a rung that is off otherwise (repeatable): smaller-lora-rank, fewer-workers
-    #[arg(long, value_name = "RUNG")]
+    #[arg(long, value_name = "RUNG", hide_short_help = true)]
     allow: Vec<String>,
     /// Start as the command says, whatever earlier runs taught
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     fresh: bool,
 }
 

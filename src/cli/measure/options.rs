@@ -22,10 +22,10 @@ pub struct MeasureOptions {
     /// Memory of each GPU, if the type has another
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub gpu_memory: Option<Bytes>,
-    /// GPUs of the program, and ranks of its launcher [default: the job's; 1 for a command]
+    /// Number of GPUs and ranks [default: the job's; 1 for a command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub gpus: Option<u16>,
-    /// Play one rank of this many, whatever the job or its launcher says
+    /// Number of ranks to simulate, instead of the job's
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub world: Option<u32>,
     /// Optimizer steps to measure; 0: all
@@ -34,14 +34,14 @@ pub struct MeasureOptions {
     /// Memory of CUDA's context on each GPU
     #[arg(long, value_name = "SIZE", default_value = "0", hide_short_help = true, value_parser = Bytes::parse)]
     pub context: Bytes,
-    /// Single values that the program reads back are one instead of zero
+    /// Results that the program reads are one instead of zero
     #[arg(long, hide_short_help = true)]
     pub ones: bool,
     /// Longest time that the program may run
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration_s)]
+    #[arg(long, value_name = "TIME", hide_short_help = true, default_value = "10m", value_parser = parse_duration_s)]
     pub time_limit: u64,
-    /// Most memory that the program may take of this machine
-    #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = Bytes::parse)]
+    /// Most memory of this machine that the program may take
+    #[arg(long, value_name = "SIZE", hide_short_help = true, default_value = "16GiB", value_parser = Bytes::parse)]
     pub host_memory: Bytes,
 }
 

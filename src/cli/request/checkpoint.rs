@@ -6,7 +6,7 @@ use crate::cli::runs::Runs;
 use crate::core::request::Request;
 use crate::io::checkpoints;
 use crate::view::{CommandFailure, print};
-use oomctl_base::Role;
+use oomctl_base::{Origin, Role};
 
 /// The request that begins with a checkpoint: this folder, or the newest one of the run of this name.
 pub fn resuming_from(
@@ -89,9 +89,16 @@ pub fn tell(request: &Request) {
     let Some(knob) = preset.with_role(Role::CheckpointInterval).next() else {
         return;
     };
-    let name = &knob.name;
+    let (name, recipe) = (&knob.name, shape.recipe());
+    let value = recipe.value(name);
+    let origin = recipe.values.get(name).map(|known| &known.origin);
+    // Where a script gives a value, `--set` is refused.
+    let fix = match (&request.inputs().scripts, origin) {
+        (None, _) => format!("--set {name}=N"),
+        (Some(_), Some(Origin::File { path, line, .. })) => format!("change {path}:{line}"),
+        (Some(_), _) => format!("set {name} in the script"),
+    };
     print::talk(&format!(
-        "warning: no checkpoints ({name}={}): every retry restarts from step 0. Fix: --set {name}=N",
-        shape.recipe().value(name)
+        "warning: no checkpoints ({name}={value}): every retry restarts from step 0. Fix: {fix}"
     ));
 }

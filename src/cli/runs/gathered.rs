@@ -74,6 +74,11 @@ fn asked(run: &Stored) -> impl Fn() -> Option<ReportedRequest> + use<> {
         let other = request.clone();
         Some(ReportedRequest {
             command: request.inputs().command.clone(),
+            scripts: request
+                .inputs()
+                .scripts
+                .as_ref()
+                .map(|_| run.folder.dir().to_path_buf()),
             memory: Box::new(move |rungs| request.memory(rungs)),
             settings: Box::new(move |rungs| {
                 let recipe = other.recipe(rungs);

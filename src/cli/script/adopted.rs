@@ -191,7 +191,7 @@ pub fn free(foreign: &Foreign, taking: &JobArgs) -> Result<(), CommandFailure> {
     let id = &foreign.id;
     if foreign.is_heterogeneous && !taking.watch_only {
         let what = format!(
-            "job {id} is heterogeneous: several jobs with requests of their own, of which oomctl cannot change one"
+            "job {id} is heterogeneous: it is several jobs, and oomctl cannot change one of them"
         );
         return Err(CommandFailure::usage(what)
             .hint("--watch-only follows it, says what killed it, and submits nothing"));

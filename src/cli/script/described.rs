@@ -120,11 +120,10 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
     if DESCRIBING.contains(&knob) || used.contains(knob) || asked {
         return Ok(());
     }
-    let what =
-        format!("--set {set} before SCRIPT changes nothing: it is no value that an estimate needs");
+    let what = format!("--set {set} before SCRIPT changes nothing: an estimate does not need it");
     Err(CommandFailure::usage(what).hint(format!(
         "put the script's own options after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
-         What a node has goes into a cluster profile (--cluster NAME; `oomctl init --cluster` writes one)",
+         Describe the nodes in a cluster profile (--cluster NAME; `oomctl init --cluster` writes one)",
         DESCRIBING.map(|name| format!("{name}=…")).join(", ")
     )))
 }

@@ -21,19 +21,19 @@ const NOTHING: &str = "#!/bin/sh\n";
 /// How a job that was not submitted with oomctl is taken over.
 #[derive(Debug, clap::Args)]
 pub struct JobArgs {
-    /// Of a job that was submitted without oomctl: its script, where Slurm has not kept it
+    /// With a job id: the job's script, if Slurm has not kept it
     #[arg(long, value_name = "PATH")]
     pub(super) script: Option<PathBuf>,
     /// With a job id: an option that sbatch was given, if Slurm does not report it (repeatable)
     #[arg(long, value_name = "OPT", allow_hyphen_values = true, value_parser = sbatch_option)]
     pub(super) sbatch: Vec<String>,
-    /// Of such a job: the preset of its program, instead of the one that it is recognised by
+    /// With a job id: the preset of its program
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Take what would be changed after a failure of such a job for agreed to
+    /// With a job id: agree to the changes without a question
     #[arg(short, long)]
     pub(super) yes: bool,
-    /// Follow and diagnose such a job, and submit nothing
+    /// With a job id: follow and diagnose, and submit nothing
     #[arg(long, conflicts_with = "yes")]
     pub(super) watch_only: bool,
 }

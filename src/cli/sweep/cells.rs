@@ -172,7 +172,7 @@ impl SweepPlan {
             let at_once = self.at_once.map(|n| format!(", {n} at a time"));
             let at_once = at_once.unwrap_or_default();
             return format!(
-                "array {}: {} tasks ({tasks}){at_once}; each is a run of its own",
+                "array {}: {} tasks ({tasks}){at_once}; each is a run",
                 self.name,
                 self.indices.len()
             );

@@ -11,20 +11,20 @@ pub struct CellSelection {
     #[arg(long = "cell", value_name = "NAME=VALUE[,VALUE]")]
     cells: Vec<String>,
     /// At most this many cells, the first in order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     limit: Option<usize>,
     /// Draw this many cells at random instead of all [default: the sweep's run_cap]
-    #[arg(long, value_name = "N", value_parser = cells::count)]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = cells::count)]
     count: Option<usize>,
     /// The same seed draws the same cells
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", hide_short_help = true, default_value_t = 0)]
     seed: u64,
-    /// Which cells begin first
-    #[arg(long, value_enum, default_value = "as-written")]
+    /// Which cells start first
+    #[arg(long, value_enum, hide_short_help = true, default_value = "as-written")]
     order: OrderName,
 }
 
-/// Which cells begin first.
+/// Which cells start first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OrderName {
     /// As the sweep lists them

@@ -68,7 +68,7 @@ impl Loaded {
             return Ok(());
         }
         let what = format!(
-            "{}: cells are made from the template of a preset, and none is chosen for `{}`",
+            "{}: no preset is chosen for `{}`. oomctl makes the cells from a preset's template",
             self.path,
             self.given.first_words().join(" ")
         );

@@ -30,7 +30,7 @@ pub struct Probing {
     /// Find it with short jobs of N training steps each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub probe_steps: Option<u32>,
-    /// Short jobs, at most, those of earlier calls included
+    /// Most short jobs, earlier calls included
     #[arg(long, value_name = "N", default_value_t = 4, requires = "probe_steps")]
     max_probes: usize,
     /// Set a knob in the short jobs only (repeatable): time_limit=20m

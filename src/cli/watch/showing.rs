@@ -13,7 +13,7 @@ const HEARTBEAT_S: u64 = 300;
 /// How a watch is shown.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Showing {
-    /// Tell in lines what happens, where the terminal could show the live view
+    /// Print lines instead of the live view
     #[arg(long, hide_short_help = true)]
     plain: bool,
     /// Draw the live view in ASCII characters

@@ -6,11 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::job::{array, resources};
-use oomctl_base::{Effect, ValueKind};
-use oomctl_scripts::{
-    Adoption, Call, CallTarget, FoundKnob, KnobState, Spelling, StackKnob, directives, hydra,
-    is_key_of, wins,
-};
+use oomctl_base::Effect;
+use oomctl_scripts::{Adoption, Call, CallTarget, KnobState, directives, hydra, is_key_of, wins};
 
 /// Words and keys that are compared.
 const MOST: usize = 512;
@@ -56,7 +53,7 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
         return Err("its number of GPUs is unknown".to_owned());
     }
     facts.extend(given(adoption, call)?);
-    let model = model(adoption, call).and_then(|found| found.value.known());
+    let model = adoption.model(call).and_then(|found| found.value.known());
     // Where any program may be meant, two of them have nothing in common.
     let own = stack.is_of_any_program().then(|| program(call)).flatten();
     facts.extend(own.clone().map(|program| (PROGRAM.to_owned(), program)));
@@ -73,14 +70,6 @@ pub fn comparable(adoption: &Adoption<'_>) -> Result<BTreeMap<String, String>, S
         facts.extend(value.map(|v| (format!("--{place}"), v.text())));
     }
     Ok(facts)
-}
-
-/// What a call is told to train, by the words that the preset lists for it.
-pub(super) fn model(adoption: &Adoption<'_>, call: &Call) -> Option<FoundKnob> {
-    adoption.stack?.recognise.model.iter().find_map(|key| {
-        let asked = StackKnob::bare(MODEL, ValueKind::Text, Spelling::read(key));
-        adoption.given_by(call, &asked)
-    })
 }
 
 /// The program that is started, where it is known which one.

@@ -20,7 +20,7 @@ const NOT_ONE_JOB: [(&str, &str); 4] = [
     ("wrap", "the script is already given; remove the line"),
     (
         "hetjob",
-        "a heterogeneous job is several jobs with requests of their own, and oomctl changes one job; submit it with sbatch, and `oomctl diagnose LOG` says what killed it",
+        "a heterogeneous job is several jobs, and oomctl can change only one; submit it with sbatch, and `oomctl diagnose LOG` says what killed it",
     ),
 ];
 /// What stands for the number of a job that has none yet, in the name of a log.

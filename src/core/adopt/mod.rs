@@ -23,8 +23,8 @@ use crate::core::recipe::{
 };
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, ScriptSource, Span, Spelling,
-    StackKnob,
+    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT, ScriptSource, Span,
+    Spelling, StackKnob,
 };
 
 pub use array::{TaskList, is_array};
@@ -225,9 +225,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         }
     }
     if let Some(knob) = preset.with_role(Role::ModelVariant).next() {
-        let found = adoption
-            .calls()
-            .find_map(|call| comparable::model(adoption, call));
+        let found = adoption.calls().find_map(|call| adoption.model(call));
         if let (None, Some(found)) = (layer.settings.get(&knob.name), found) {
             let origin = origin(sources, found.place());
             match known(found) {
@@ -321,12 +319,18 @@ fn of_code(preset: &Preset, adoption: &Adoption<'_>, layer: &mut Layer) {
 
 /// A place in the scripts.
 fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
-    let source = span.and_then(|s| Some((sources.get(s.file)?, s.start)));
-    let Some((source, at)) = source else {
-        return Origin::Flag {
-            text: "the script".to_owned(),
-        };
+    let source = span.and_then(|s| Some((sources.get(s.file)?, s)));
+    let flag = |text: &str| Origin::Flag {
+        text: text.to_owned(),
     };
+    let Some((source, span)) = source else {
+        return flag("the script");
+    };
+    // The words of the command and the environment have no lines.
+    if span.file < SCRIPT {
+        return flag(&source.path);
+    }
+    let at = span.start;
     let before = source.text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before

@@ -155,7 +155,7 @@ pub enum AttemptEvent {
         complete: bool,
         /// Why it ended.
         incident: Box<Incident>,
-        /// How far training had come.
+        /// Last training step.
         progress: Option<Progress>,
         /// What it was measured to need.
         measured: Measured,

@@ -297,7 +297,7 @@ pub enum Fact {
         attempt: u32,
         /// The incident.
         incident: Box<Incident>,
-        /// How far training had come.
+        /// Last training step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<Progress>,
     },

@@ -67,6 +67,9 @@ pub struct Recommendation {
     /// What must hold of values that nobody has read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
+    /// The same for people: when the rung is not taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_if: Option<String>,
     /// When it is in vain, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_vain: Vec<(String, String)>,
@@ -175,6 +178,7 @@ impl Adviser<'_> {
                 .helps()
                 .any(|r| leads_to(self.preset, rung, r)),
             turns,
+            not_if: rung.when_text.clone().filter(|_| !when.is_empty()),
             when,
             in_vain: useless,
         })
@@ -197,6 +201,7 @@ impl Adviser<'_> {
             named: true,
             turns,
             when: Vec::new(),
+            not_if: None,
             in_vain: Vec::new(),
         })
     }

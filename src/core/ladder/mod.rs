@@ -62,6 +62,7 @@ pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use enough::frees_nothing;
 pub use incident::{check_answers, check_phases};
+pub use moves::IN_SCRIPTS;
 pub use observed::Observed;
 pub use past::{Counted, OnMachine, Past, PastAttempt, Peak, Priors};
 pub use posterior::Posterior;

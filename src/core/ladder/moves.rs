@@ -7,6 +7,9 @@ use crate::core::recipe::{
 use oomctl_base::units::in_unit_of;
 use oomctl_base::{Origin, Value, ValueKind};
 
+/// How the origin of a pin begins that the scripts themselves make.
+pub const IN_SCRIPTS: &str = "in the scripts: ";
+
 /// What a move wants of one knob.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Aim {
@@ -96,7 +99,12 @@ fn aim(
         let says = !present.is_null()
             || recipe.unknown.contains(name)
             || wanted(shaper, scope, step, knob, &present)?.is_some();
-        let why = format!("{name} is pinned ({origin})");
+        let why = match origin {
+            Origin::Flag { text } if text.starts_with(IN_SCRIPTS) => {
+                format!("{name} stays: {}", &text[IN_SCRIPTS.len()..])
+            }
+            _ => format!("{name} is pinned ({origin})"),
+        };
         return nothing(if says { why } else { String::new() });
     }
     if let Some(what) = open(shaper, recipe, step, knob) {

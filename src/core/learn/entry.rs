@@ -112,7 +112,7 @@ pub struct LearnedEntry {
     pub run: String,
     /// Number of the attempt.
     pub attempt: u32,
-    /// When it was over.
+    /// When it ended.
     pub at: Timestamp,
     /// How it ended.
     #[serde(flatten)]

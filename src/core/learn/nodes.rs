@@ -46,7 +46,7 @@ pub struct NodeEntry {
     pub job: String,
     /// The run.
     pub run: String,
-    /// When it was over.
+    /// When it ended.
     pub at: Timestamp,
     /// Its nodes.
     pub nodes: Vec<String>,

@@ -140,7 +140,7 @@ fn cause(incident: &Incident, one_process: Option<&(&ScriptText, DeviceScript)>)
             "one process drives all GPUs{place}. It gathers their outputs on one GPU, and the optimizer runs on the first: here GPU {gpu} is full"
         ),
         _ => format!(
-            "one process drives all GPUs{place}. It gathers their outputs on the first, where the optimizer runs too, so that GPU fills up first"
+            "one process drives all GPUs{place}. It gathers their outputs on the first GPU and runs the optimizer there, so that GPU fills up first"
         ),
     }
 }

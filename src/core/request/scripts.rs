@@ -10,7 +10,7 @@ use super::inputs::Adopts;
 use super::request::{Request, Resources};
 use super::source::{RequestScripts, Source};
 use crate::core::adopt::{self, TaskList, is_array};
-use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
@@ -304,7 +304,7 @@ impl Request {
 
 fn said(why: &str) -> Origin {
     Origin::Flag {
-        text: format!("in the scripts: {why}"),
+        text: format!("{IN_SCRIPTS}{why}"),
     }
 }
 

@@ -108,7 +108,7 @@ impl RequestScripts {
             .collect();
         (!all.is_empty()).then(|| {
             format!(
-                "{} hands the work to jobs of its own, which this run does not follow: submit what they run, \
+                "{} submits further jobs, which this run does not follow. Submit their script instead, \
                  or take them over with `oomctl watch JOBID`",
                 all.join(", ")
             )

@@ -5,6 +5,8 @@ mod sentences;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,6 +50,8 @@ type WonValues = dyn Fn(&[Layer]) -> Vec<WonValue>;
 pub struct ReportedRequest {
     /// The words that it was submitted with.
     pub command: Vec<String>,
+    /// The folder of the run, where it is one of scripts: the command takes no values for those.
+    pub scripts: Option<PathBuf>,
     /// What the memory model expects of it.
     pub memory: Box<MemoryModel>,
     /// The values that won with some rungs, with their origins; empty where they cannot be resolved.
@@ -119,6 +123,9 @@ struct RunSection {
     tail: Vec<String>,
     asked: String,
     reproduce: Option<String>,
+    /// The last changes of the user's scripts, as a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
 }
 
 /// What a report shows of an attempt beside its view.
@@ -244,7 +251,13 @@ fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> 
     }
     let settings = asked.as_ref().map(|asked| (asked.settings)(&rungs));
     let last = history.attempts.last().map(|attempt| attempt.number);
+    let scripts = asked.as_ref().and_then(|asked| asked.scripts.clone());
     let command = asked.map(|asked| asked.command).unwrap_or_default();
+    let patch = scripts.as_ref().zip(last).map(|(folder, attempt)| {
+        let file = folder.join(format!("attempt-{attempt}/patch.diff"));
+        file.display().to_string()
+    });
+    let reproduce = sentences::reproduce(&command, history);
     let cost = cost(history, now);
     RunSection {
         good: good(&view),
@@ -255,7 +268,8 @@ fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> 
         settings: settings.unwrap_or_default(),
         tail: last.map(told.tail).unwrap_or_default(),
         asked: page::command_line(&command),
-        reproduce: sentences::reproduce(&command, history),
+        patch: patch.filter(|_| reproduce.is_some()),
+        reproduce: reproduce.filter(|_| scripts.is_none()),
         view,
     }
 }

@@ -31,17 +31,17 @@ pub enum Column {
     Memory,
     /// Mean share of time in which its GPUs computed
     GpuUtilization,
-    /// Share of its host memory at the peak, as the scheduler's accounting says
+    /// Peak share of its host memory, by the scheduler's accounting
     HostMemory,
     /// Share of its CPU time
     Cpu,
-    /// How far training had come
+    /// Last training step
     Step,
     /// Nodes
     Nodes,
     /// When the attempt was recorded
     Submitted,
-    /// When it was over
+    /// When it ended
     Ended,
     /// Whose run it is
     User,

@@ -62,7 +62,7 @@ pub struct HistoryRow {
     nodes: Vec<String>,
     /// When it was written down.
     pub submitted: Timestamp,
-    /// When it was over.
+    /// When it ended.
     pub ended: Option<Timestamp>,
     /// Whose run it is, where it was looked up.
     pub user: Option<String>,

@@ -8,6 +8,11 @@ use crate::core::engine::Outcome;
 use crate::core::engine::RetryCause;
 use crate::core::ladder::{Expectation, Shortfall};
 
+/// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.
+pub fn job_reason(word: Option<&str>) -> Option<&str> {
+    word.filter(|word| !matches!(*word, "" | "None" | "NonZeroExitCode"))
+}
+
 /// Why the run ended, beyond the word for it.
 pub fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {

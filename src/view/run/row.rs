@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{duration, gpu_hours};
+use super::outcome::job_reason;
 use super::run_view::{RunView, summary};
 use super::table::{Side, Table};
 use crate::core::exit::Exit;
@@ -19,7 +20,7 @@ const MOST_NAMES: usize = 8;
 pub struct RunRow {
     /// Name.
     pub run: String,
-    /// When it was made.
+    /// When it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
@@ -63,7 +64,7 @@ impl RunRow {
             failure: failed.and_then(|a| a.headline.clone()),
             cause: failed.and_then(|a| Some(a.incident.as_ref()?.kind.clone())),
             reason: view.reason.clone(),
-            job_reason: last.and_then(|a| a.reason.clone()),
+            job_reason: last.and_then(|a| job_reason(a.reason.as_deref()).map(str::to_owned)),
         }
     }
 
@@ -111,7 +112,7 @@ pub enum RunField {
     State,
     /// Attempts so far
     Attempts,
-    /// Time since it was made, or until its end
+    /// Time from its start to now, or to its end
     Elapsed,
     /// The last job, its cause and why the run ended
     Last,
@@ -125,7 +126,7 @@ pub enum RunField {
     ExitCode,
     /// GPU-hours of all attempts
     GpuHours,
-    /// When it was made
+    /// When it was created
     Created,
 }
 

@@ -42,7 +42,7 @@ pub struct RunView {
     pub reason: Option<String>,
     /// What to do next.
     pub hint: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
     /// Seconds since then, or until its end.
     pub elapsed_s: i64,
@@ -80,12 +80,12 @@ pub struct AttemptView {
     pub gpus: u64,
     /// When it was written down.
     pub intended: Timestamp,
-    /// When it was over.
+    /// When it ended.
     pub ended: Option<Timestamp>,
     /// Seconds that its job ran.
     #[serde(skip)]
     pub ran_s: Option<i64>,
-    /// How far training had come.
+    /// Last training step.
     pub progress: Option<Progress>,
     /// What was measured on phantom GPUs before it, and the rungs that it took for that.
     pub phantom: Vec<PhantomCheck>,
@@ -366,7 +366,12 @@ impl AttemptView {
                 true => " (changes training)",
                 false => "",
             };
-            let rungs = self.rungs.join(", ");
+            let groups = self.rungs.chunk_by(|a, b| a == b);
+            let named = groups.map(|same| match same {
+                [one] => one.clone(),
+                same => format!("{} ({}x)", same[0], same.len()),
+            });
+            let rungs = named.collect::<Vec<String>>().join(", ");
             let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
         }
         out

@@ -12,7 +12,7 @@ use super::kept::LastLines;
 use super::lines::evidence;
 use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
 use super::measured;
-use super::outcome::{expectation, reason};
+use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
@@ -210,10 +210,7 @@ impl Story {
 
     fn state(&mut self, run: &str, attempt: u32, status: &JobStatus) {
         let word = status.state.word();
-        let reason = status
-            .reason
-            .as_deref()
-            .filter(|r| !matches!(*r, "None" | ""));
+        let reason = job_reason(status.reason.as_deref());
         let tail = match (&status.state, reason) {
             (JobState::Pending, Some(reason)) => format!(" ({reason})"),
             (JobState::Running, _) if !status.nodes.is_empty() => {
@@ -327,7 +324,7 @@ impl Observer for Story {
                 attempt,
                 status,
             } => {
-                let reason = status.reason.clone().unwrap_or_default();
+                let reason = job_reason(status.reason.as_deref()).unwrap_or_default();
                 let number = attempt.number;
                 if matches!(status.state.stage(), Stage::Waiting | Stage::Running) {
                     self.state(run, number, status);

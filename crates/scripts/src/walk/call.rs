@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
 use crate::code::CodePlace;
-use crate::configured::Configured;
+use crate::configured::ProgramCode;
 use crate::traced::{Quote, Span, Traced};
 
 /// A program that is started.
@@ -33,8 +33,8 @@ pub struct Call {
     pub one_process: bool,
     /// The names in its Python text that a stack asks for; absent where the text was not read.
     pub names: Option<BTreeMap<String, CodePlace>>,
-    /// The framework's class that its Python text fills itself.
-    pub configured: Option<Configured>,
+    /// What its Python text says of its options; absent where it says nothing.
+    pub code: Option<ProgramCode>,
     /// What its words say of a configuration that it composes itself.
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.

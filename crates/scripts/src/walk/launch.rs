@@ -225,7 +225,7 @@ impl Walker<'_> {
             program,
             one_process: false,
             names: None,
-            configured: None,
+            code: None,
             config,
             settings,
             unread,

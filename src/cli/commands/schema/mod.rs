@@ -15,7 +15,7 @@ use outputs::Output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SchemaArgs {
-    /// A file that one writes, or with --output a command
+    /// A file that you write; with --output, a command
     #[arg(value_name = "FILE|COMMAND", default_value = "project", value_parser = names(), hide_possible_values = true)]
     of: String,
     /// Describe what the command prints with --json

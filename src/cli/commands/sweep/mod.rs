@@ -26,7 +26,7 @@ enum SweepCommand {
     Check(SweepCheckArgs),
     /// Write a sweep whose cells all run: values dropped or capped, comments kept
     Fix(SweepFixArgs),
-    /// Run every cell that can fit, each as a run of its own: as job arrays of Slurm, or on this machine
+    /// Submit every cell that can fit, each as a run: as Slurm job arrays, or on this machine
     Submit(Box<submit::SweepSubmitArgs>),
 }
 
@@ -37,7 +37,7 @@ struct SweepCheckArgs {
     /// Show every cell, not only the first ones
     #[arg(long)]
     all: bool,
-    /// Say what a failed request of this size consists of (7.45GiB, as the message has it)
+    /// Explain a failed request of this size, such as 7.45GiB
     #[arg(long, value_name = "SIZE")]
     requested: Option<String>,
 }
@@ -46,7 +46,7 @@ struct SweepCheckArgs {
 struct SweepFixArgs {
     #[command(flatten)]
     source: SweepSource,
-    /// File to write; without it the sweep goes to standard output
+    /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

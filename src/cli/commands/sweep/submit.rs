@@ -19,16 +19,18 @@ use crate::view::{CommandFailure, print};
 pub struct SweepSubmitArgs {
     #[command(flatten)]
     source: SweepSource,
-    /// Name of the sweep; by default its file's, with a number. Its runs are called NAME.1, NAME.2 and so on
+    /// Name of the sweep [default: the file's name, and a number]
+    ///
+    /// Name of the sweep; its runs are NAME.1, NAME.2, ... [default: the file's name, and a number]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     #[command(flatten)]
     cells: CellSelection,
-    /// Cells under way at a time [default: 1 on this machine, as many as Slurm starts there]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Cells that run at the same time [default: 1 on this machine; on Slurm no limit]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
-    /// Submit cells that do not fit, too; those that break a rule have no script
-    #[arg(long)]
+    /// Also submit cells that do not fit (never those that break a rule)
+    #[arg(long, hide_short_help = true)]
     force: bool,
     /// Stay, follow the logs, and resubmit on GPU OOM
     #[arg(short, long)]
@@ -38,11 +40,11 @@ pub struct SweepSubmitArgs {
     /// Print cells, arrays and the first script, and submit nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Hand an option on to sbatch (repeatable): --sbatch=--qos=high
+    /// Option for sbatch (repeatable): --sbatch=--qos=high
     #[arg(long, value_name = "OPT", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     /// Attempts of a cell in all, the first included
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: Option<u32>,
     #[command(flatten)]
     pipeline: Flags,

@@ -27,22 +27,22 @@ const CANCEL_ALL_S: u64 = 5;
 /// What pipelines may ask for.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Flags {
-    /// Write a JUnit report there: a case for each attempt, and one for the run
+    /// File for a JUnit report: a case for each attempt, and one for the run
     #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     junit: Option<PathBuf>,
-    /// Write the failures there, as GitLab's code quality report
+    /// File for the failures, as a GitLab code quality report
     #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     code_quality: Option<PathBuf>,
-    /// Write OOMCTL_RUN, OOMCTL_JOB, OOMCTL_STATE, OOMCTL_ATTEMPTS and OOMCTL_EXIT_CODE there, for later jobs
+    /// File for OOMCTL_RUN, OOMCTL_JOB, OOMCTL_STATE, OOMCTL_ATTEMPTS and OOMCTL_EXIT_CODE, for later jobs
     #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     dotenv: Option<PathBuf>,
-    /// Whose annotations, job summary and outputs are made
+    /// The CI system to write annotations, job summary and outputs for
     #[arg(long, value_enum, value_name = "SYSTEM", default_value = "auto", help_heading = HEADING, hide_short_help = true)]
     ci: Ci,
-    /// Say something at least so often while nothing happens, 0 for never [default: 5m, never on a terminal]
+    /// Print a line this often while nothing happens; 0: never [default: 5m, never on a terminal]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_s, help_heading = HEADING, hide_short_help = true)]
     heartbeat: Option<u64>,
-    /// What happens to the jobs when this process is interrupted (Ctrl-C, SIGTERM, SIGHUP)
+    /// What to do with the jobs on Ctrl-C, SIGTERM or SIGHUP
     #[arg(long, value_enum, value_name = "WHAT", default_value = "detach", help_heading = HEADING, hide_short_help = true)]
     on_interrupt: OnInterrupt,
 }
@@ -65,10 +65,10 @@ impl Flags {
 /// What happens to the jobs when the process that watches them is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum OnInterrupt {
-    /// They go on, and a later `oomctl watch` takes the runs up
+    /// The jobs go on; `oomctl watch` continues the runs
     #[default]
     Detach,
-    /// They are cancelled
+    /// Cancel the jobs
     Cancel,
 }
 

@@ -10,7 +10,7 @@ use crate::view::run_view::RunView;
 /// Whose annotations, summary and outputs are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Ci {
-    /// GitHub's where GITHUB_ACTIONS is `true`, else none
+    /// GitHub if GITHUB_ACTIONS is `true`, else none
     #[default]
     Auto,
     /// GitHub's

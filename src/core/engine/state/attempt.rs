@@ -88,7 +88,7 @@ pub struct Attempt {
     pub steered: Steered,
     /// True when the scheduler took our cancellation.
     pub cancel_sent: bool,
-    /// When it was over.
+    /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// GPU-seconds of the parts that are over.
     pub gpu_seconds: f64,
@@ -96,7 +96,7 @@ pub struct Attempt {
     pub measured: Measured,
     /// Why it ended.
     pub incident: Option<Incident>,
-    /// How far training had come.
+    /// Last training step.
     pub progress: Option<Progress>,
     /// Pages of trackers that its logs name.
     pub links: Vec<Link>,
@@ -183,7 +183,7 @@ impl Attempt {
         self.gpu_seconds + running
     }
 
-    /// When it was over: as the scheduler says of its job, else when it was noticed.
+    /// When it ended: as the scheduler says of its job, else when it was noticed.
     #[must_use]
     pub fn over_at(&self) -> Option<Timestamp> {
         let noticed = self.ended_at?;

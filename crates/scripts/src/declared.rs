@@ -1,0 +1,251 @@
+//! The options that a Python program declares: `add_argument` of argparse, `option` of click, `Option` and parameters of typer.
+//!
+//! Sources: Python 3.13 argparse; click 8.1 "Options" (the name is the one without dashes, else the first long one); typer 0.12
+//! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it).
+
+use super::python::{PythonToken, TokenKind, arguments, closed, keyword};
+
+/// An option.
+#[derive(Debug, Clone)]
+pub(super) struct DeclaredOption<'a, 't> {
+    /// How the command spells it, the first long form.
+    pub flag: String,
+    /// All its forms, without dashes and with `_` for `-`.
+    pub names: Vec<String>,
+    /// The name under which the program reads it.
+    pub name: String,
+    /// A parameter of a function has it; else an attribute of what the parser returns.
+    pub is_parameter: bool,
+    /// Its default, as it stands there.
+    pub default: Option<&'a [PythonToken<'t>]>,
+    /// What the word does.
+    pub takes: Takes,
+    /// Its first byte, and the one behind it.
+    pub range: (usize, usize),
+}
+
+/// What stands behind an option, or what the option alone does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// A value.
+    Value,
+    /// Nothing: it turns something on, and is off without it.
+    TurnsOn,
+    /// Nothing: it turns something off, and is on without it.
+    TurnsOff,
+    /// Nothing: it turns something on, and another (`--no-NAME`) turns that off.
+    TurnsOnOrOff,
+    /// Something else: a count, a constant, a list.
+    Other,
+}
+
+/// The options that a text declares, in its order.
+pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOption<'a, 't>> {
+    let mut found: Vec<_> = (0..tokens.len())
+        .filter_map(|at| called(tokens, at))
+        .collect();
+    let commands = (0..tokens.len()).filter(|at| is_typer_command(tokens, *at));
+    found.extend(commands.flat_map(|at| parameters(tokens, at + 3)));
+    found.sort_by_key(|option| option.range);
+    found
+}
+
+/// `add_argument(…)` or `@click.option(…)` whose name stands at `at`.
+fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOption<'a, 't>> {
+    let click = tokens[at].is("option") && is_decorator(tokens, at);
+    if !(tokens[at].is("add_argument") || click) || !tokens.get(at + 1)?.is("(") {
+        return None;
+    }
+    let all = arguments(&tokens[at + 2..]);
+    let end = closed(&tokens[at + 2..])?;
+    let texts = all.iter().filter_map(|argument| match argument {
+        [one] if one.kind == TokenKind::Text => Some(one.text),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    let word = |name: &str| match keyword(&all, name)? {
+        [one] => Some(one.text),
+        [.., last] => Some(last.text),
+        [] => None,
+    };
+    let takes = match (word("action"), word("is_flag")) {
+        (Some("BooleanOptionalAction"), _) => Takes::TurnsOnOrOff,
+        (Some("store_true"), _) => Takes::TurnsOn,
+        (Some("store_false"), _) => Takes::TurnsOff,
+        (Some("store"), _) => Takes::Value,
+        (Some(_), _) => Takes::Other,
+        _ if click && texts.iter().any(|t| t.contains('/')) => Takes::TurnsOnOrOff,
+        (None, Some("True")) => Takes::TurnsOn,
+        _ if keyword(&all, "nargs").is_some() || word("multiple") == Some("True") => Takes::Other,
+        _ => Takes::Value,
+    };
+    let given = match click {
+        true => texts.iter().find(|t| !t.starts_with('-')).copied(),
+        false => word("dest"),
+    };
+    let mut option = named(&texts, given, (tokens[at].from, end))?;
+    (option.takes, option.is_parameter) = (takes, click);
+    option.default = keyword(&all, "default");
+    Some(option)
+}
+
+/// An option with these forms.
+fn named<'a, 't>(
+    texts: &[&str],
+    name: Option<&str>,
+    range: (usize, usize),
+) -> Option<DeclaredOption<'a, 't>> {
+    let forms = texts.iter().flat_map(|text| text.split('/'));
+    let forms: Vec<&str> = forms.filter(|form| form.starts_with('-')).collect();
+    let long = forms.iter().find(|form| form.starts_with("--"));
+    let flag = *long.or(forms.first())?;
+    let plain = |form: &str| form.trim_start_matches('-').replace('-', "_");
+    Some(DeclaredOption {
+        flag: flag.to_owned(),
+        names: forms.iter().map(|form| plain(form)).collect(),
+        name: name.map_or_else(|| plain(flag), str::to_owned),
+        is_parameter: true,
+        default: None,
+        takes: Takes::Value,
+        range,
+    })
+}
+
+/// Whether the name at `at` is that of a decorator: `@option`, `@click.option`.
+fn is_decorator(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
+    before(1).is_some_and(|t| t.is("@"))
+        || before(1).is_some_and(|t| t.is(".")) && before(3).is_some_and(|t| t.is("@"))
+}
+
+/// Whether `def NAME(` at `at` is a command of typer: `typer.run(NAME)`, or `@app.command(…)` above it in a text that uses typer.
+fn is_typer_command(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let [def, name, open] = tokens.get(at..at + 3).unwrap_or_default() else {
+        return false;
+    };
+    if !def.is("def") || !open.is("(") || !tokens.iter().any(|t| t.is("typer")) {
+        return false;
+    }
+    let runs = |w: &[PythonToken<'_>]| {
+        w[0].is("typer") && w[1].is(".") && w[2].is("run") && w[3].is("(") && w[4].text == name.text
+    };
+    let line = tokens[..at].iter().rev().skip(1);
+    let mut line = line.take_while(|t| t.kind != TokenKind::End);
+    line.any(|t| t.is("command")) || tokens.windows(5).any(runs)
+}
+
+/// The parameters behind the bracket of a command of typer; one without a default is an argument, and no option.
+fn parameters<'a, 't>(tokens: &'a [PythonToken<'t>], from: usize) -> Vec<DeclaredOption<'a, 't>> {
+    let list = tokens.get(from..).unwrap_or_default();
+    let all = arguments(list).into_iter();
+    all.filter_map(parameter).collect()
+}
+
+/// `name: type = default`, where type or default may be an `Option(…)` of typer.
+fn parameter<'a, 't>(part: &'a [PythonToken<'t>]) -> Option<DeclaredOption<'a, 't>> {
+    let name = part.first().filter(|t| t.kind == TokenKind::Name)?;
+    let mut depth = 0_usize;
+    let equals = part.iter().position(|t| {
+        let opens = ["(", "["].iter().any(|b| t.is(b));
+        let closes = [")", "]"].iter().any(|b| t.is(b));
+        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        depth == 0 && t.is("=")
+    });
+    let (kind, default) = match equals {
+        Some(equals) => (&part[1..equals], Some(&part[equals + 1..])),
+        None => (&part[1..], None),
+    };
+    let inside = |tokens: &'a [PythonToken<'t>]| {
+        let opens = |w: &[PythonToken<'t>]| w[0].is("Option") && w[1].is("(");
+        let open = tokens.windows(2).position(opens)?;
+        Some(arguments(&tokens[open + 2..]))
+    };
+    let by_default = default.and_then(inside);
+    let all = by_default.clone().or_else(|| inside(kind));
+    let texts = all.iter().flatten().filter_map(|argument| match argument {
+        [one] if one.kind == TokenKind::Text && one.text.starts_with('-') => Some(one.text),
+        _ => None,
+    });
+    let mut texts: Vec<&str> = texts.collect();
+    let own = format!("--{}", name.text.replace('_', "-"));
+    if !texts.iter().any(|text| text.starts_with("--")) {
+        texts.insert(0, &own);
+    }
+    let default = match &by_default {
+        Some(all) => keyword(all, "default").or_else(|| all.first().copied()),
+        None => default,
+    };
+    // A parameter without both is an argument.
+    default.or(all.as_ref().map(|_| kind))?;
+    let mut option = named(&texts, Some(name.text), (name.from, part.last()?.to))?;
+    option.default = default.filter(|tokens| !tokens.is_empty());
+    if kind.iter().any(|t| t.is("bool")) {
+        option.takes = Takes::TurnsOnOrOff;
+    }
+    Some(option)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::python::tokens;
+    use super::*;
+
+    /// Each option as `name --flag default takes`.
+    fn read(text: &str) -> Vec<String> {
+        let all = tokens(text);
+        let shown = declared(&all).into_iter().map(|option| {
+            let default = option.default.map_or("-", |d| d[0].text);
+            format!(
+                "{} {} {default} {:?}",
+                option.name, option.flag, option.takes
+            )
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn argparse_click_and_typer_declare_the_same_options() {
+        let argparse = "p.add_argument('-b', '--batch-size', type=int, default=8)\n\
+                        p.add_argument('--gc', action='store_true')\n\
+                        p.add_argument('--bf16', action=argparse.BooleanOptionalAction, default=True)\n\
+                        p.add_argument('--len', dest='length', default=512)\np.add_argument('data')\n";
+        let click = "@click.command()\n@click.option('--batch-size', '-b', default=8, show_default=True)\n\
+                     @click.option('--gc', is_flag=True)\n@click.option('--bf16/--no-bf16', default=True)\n\
+                     @option('--len', 'length', default=512)\ndef main(batch_size, gc, bf16, length): pass\n";
+        let expected = [
+            "batch_size --batch-size 8 Value",
+            "gc --gc - TurnsOn",
+            "bf16 --bf16 True TurnsOnOrOff",
+            "length --len 512 Value",
+        ];
+        assert_eq!(read(argparse), expected);
+        assert_eq!(read(click), expected);
+        let typer = "import typer\napp = typer.Typer()\n@app.command()\n\
+                     def main(data: str, batch_size: int = 8, gc: bool = False, \
+                     bf16: Annotated[bool, typer.Option(help='x')] = True, \
+                     length: int = typer.Option(512, '--len', help='y')):\n  x: int = 3\n";
+        let expected = [
+            "batch_size --batch-size 8 Value",
+            "gc --gc False TurnsOnOrOff",
+            "bf16 --bf16 True TurnsOnOrOff",
+            "length --len 512 Value",
+        ];
+        assert_eq!(read(typer), expected);
+        let run = "import typer\ndef helper(z: int = 1): pass\ndef main(steps: int = 5): pass\ntyper.run(main)\n";
+        assert_eq!(read(run), ["steps --steps 5 Value"]);
+    }
+
+    #[test]
+    fn other_calls_and_open_brackets_declare_nothing() {
+        for text in [
+            "option('--x', default=1)",
+            "add_argument('--x'",
+            "@click.option(",
+            "import typer\n@app.command()\ndef main(a: int = ",
+            "def main(a: int = 3): pass",
+            "import typer\ndef",
+        ] {
+            assert_eq!(read(text), [""; 0], "{text}");
+        }
+    }
+}

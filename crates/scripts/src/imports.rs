@@ -1,0 +1,120 @@
+//! The user's own modules that a program imports: files beside it.
+
+use std::collections::BTreeMap;
+
+use super::python::{PythonToken, TokenKind, tokens};
+use super::walk::{folder_of_file, joined};
+
+/// Most files of a program that are read.
+const FILES: usize = 24;
+/// Most names of one import that may be modules of a package.
+const NAMES: usize = 8;
+
+/// The files of a program, itself first, and the paths that would be modules of it and were not given.
+pub(super) fn modules<'f>(
+    program: (&'f String, &'f String),
+    files: &'f BTreeMap<String, String>,
+) -> (Vec<(&'f str, &'f str)>, Vec<String>) {
+    let root = folder_of_file(program.0);
+    let mut all: Vec<(&str, &str)> = vec![(program.0, program.1)];
+    let mut sought = Vec::new();
+    let mut at = 0;
+    while let Some((path, text)) = all.get(at).copied() {
+        at += 1;
+        for module in imported(&tokens(text), (root, folder_of_file(path))) {
+            for path in [format!("{module}.py"), format!("{module}/__init__.py")] {
+                match files.get_key_value(&path) {
+                    Some((path, _)) if all.iter().any(|(known, _)| known == path) => {}
+                    Some((path, text)) if all.len() < FILES => all.push((path, text)),
+                    Some(_) => {}
+                    None => sought.push(path),
+                }
+            }
+        }
+    }
+    (all, sought)
+}
+
+/// The paths, without their ending, that the imports of a text may mean: from the program's folder, or from that of the file.
+fn imported(tokens: &[PythonToken<'_>], (root, own): (&str, &str)) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in tokens.split(|t| t.kind == TokenKind::End || t.is(";")) {
+        let names = |list: &[PythonToken<'_>]| -> Vec<String> {
+            let parts = list.split(|t| t.is(","));
+            parts.map(dotted).filter(|name| !name.is_empty()).collect()
+        };
+        match line {
+            [import, list @ ..] if import.is("import") => {
+                found.extend(names(list).iter().map(|name| joined(root, name)));
+            }
+            [from, rest @ ..] if from.is("from") => {
+                let Some(import) = rest.iter().position(|t| t.is("import")) else {
+                    continue;
+                };
+                let (package, list) = (&rest[..import], &rest[import + 1..]);
+                let dots = package.iter().take_while(|t| t.is(".")).count();
+                let mut folder = if dots == 0 { root } else { own }.to_owned();
+                for _ in 1..dots {
+                    folder = folder_of_file(&folder).to_owned();
+                }
+                let package = dotted(&package[dots..]);
+                let package = match package.as_str() {
+                    "" => folder,
+                    name => joined(&folder, name),
+                };
+                // A name in small letters may be a module of the package.
+                let is_module = |name: &String| name.starts_with(|c: char| c.is_lowercase());
+                let inner = names(list).into_iter().filter(is_module).take(NAMES);
+                let inner: Vec<String> = inner.map(|name| joined(&package, &name)).collect();
+                found.push(package);
+                found.extend(inner);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// `a.b as c` as `a/b`.
+fn dotted(tokens: &[PythonToken<'_>]) -> String {
+    let names = tokens.iter().take_while(|t| !t.is("as"));
+    let names = names.filter(|t| t.kind == TokenKind::Name);
+    let names: Vec<&str> = names.map(|t| t.text).collect();
+    names.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_beside_the_program_are_read_and_the_rest_is_sought() {
+        let files = [
+            (
+                "job/train.py",
+                "import torch, args as a\nfrom lib.cfg import (make,)\n",
+            ),
+            ("job/args.py", "x = 1\n"),
+            (
+                "job/lib/cfg.py",
+                "from . import base\nfrom ..args import x\n",
+            ),
+            ("job/lib/base.py", "import train\n"),
+        ];
+        let files: BTreeMap<String, String> = files
+            .map(|(path, text)| (path.to_owned(), text.to_owned()))
+            .into();
+        let program = files.get_key_value("job/train.py").unwrap();
+        let (all, sought) = modules(program, &files);
+        let paths: Vec<&str> = all.iter().map(|(path, _)| *path).collect();
+        let expected = [
+            "job/train.py",
+            "job/args.py",
+            "job/lib/cfg.py",
+            "job/lib/base.py",
+        ];
+        assert_eq!(paths, expected);
+        assert!(sought.contains(&"job/torch.py".to_owned()), "{sought:?}");
+        assert!(!sought.contains(&"job/args.py".to_owned()), "{sought:?}");
+    }
+}

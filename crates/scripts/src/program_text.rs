@@ -1,0 +1,291 @@
+//! The texts of a program: which value a name has in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::configured::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
+use super::declared::{DeclaredOption, Takes};
+use super::python::{PythonToken, TokenKind, arguments, keyword};
+use super::traced::{Quote, Span, Traced, Why};
+use crate::Spelling;
+
+/// Most names through which a value is followed.
+const DEPTH: usize = 4;
+
+/// The texts of a program, and the options that they declare.
+pub(super) struct ProgramText<'a, 't> {
+    pub files: &'a [PythonFile<'t>],
+    pub options: Vec<(usize, Vec<DeclaredOption<'a, 't>>)>,
+}
+
+/// The class with its file, and its values.
+pub(super) type Filled = (Option<(String, String)>, BTreeMap<String, CodeValue>);
+
+impl ProgramText<'_, '_> {
+    /// The class that the program fills, and what it hands it.
+    pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<Filled> {
+        let is_in = |names: &BTreeSet<&str>, t: &PythonToken<'_>| {
+            t.kind == TokenKind::Name && names.contains(t.text)
+        };
+        let mut all = self.files.iter().flat_map(|f| &f.tokens);
+        if all.any(|t| is_in(&wanted.parsers, t)) {
+            return None;
+        }
+        let starts = self.files.iter().flat_map(|file| {
+            let calls = calls(&file.tokens, |t| is_in(&wanted.classes, t));
+            calls.map(move |at| (file, at))
+        });
+        let starts: Vec<_> = starts.collect();
+        // Of several nobody knows which one counts.
+        let [(file, start)] = starts[..] else {
+            return None;
+        };
+        let mut values = BTreeMap::new();
+        for argument in arguments(&file.tokens[start + 2..]) {
+            match argument {
+                [star, ..] if star.is("*") => return None,
+                [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
+                    let coded = self.value(file, value, 0);
+                    values.extend(coded.map(|coded| (name.text.to_owned(), coded)));
+                }
+                _ => {}
+            }
+        }
+        let class = (file.tokens[start].text.to_owned(), file.path.to_owned());
+        Some((Some(class), values))
+    }
+
+    /// The model that the program loads, where all that load one mean the same.
+    pub(super) fn model(&self) -> Option<CodeValue> {
+        let loaded = self.files.iter().flat_map(|file| {
+            let calls = calls(&file.tokens, |t| {
+                t.is("from_pretrained") || t.text.ends_with("Trainer")
+            });
+            calls.filter_map(move |at| {
+                let all = arguments(&file.tokens[at + 2..]);
+                if file.tokens[at].is("from_pretrained") {
+                    let class = file.tokens.get(at.checked_sub(2)?)?.text;
+                    let loads = class.contains("Model") || class.contains("For");
+                    let first = all
+                        .first()
+                        .copied()
+                        .filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
+                    let named = || {
+                        keyword(&all, "pretrained_model_name_or_path")
+                            .or(keyword(&all, "model_name"))
+                    };
+                    let given = first.or_else(named)?;
+                    return self
+                        .value(file, given, 0)
+                        .filter(|_| loads && class != "PeftModel");
+                }
+                let value = self.value(file, keyword(&all, "model")?, 0)?;
+                (value.value.known().is_some()).then_some(value)
+            })
+        });
+        let mut known = loaded.filter(|v| v.value.unknown().is_none() || v.option.is_some());
+        if let Some(first) = known.next() {
+            let same =
+                |v: CodeValue| v.value.text() == first.value.text() && v.option == first.option;
+            return known.all(same).then_some(first);
+        }
+        let file = self.files.first()?;
+        let constants = MODEL_NAMES
+            .iter()
+            .filter_map(|name| self.constant(file, name, 0));
+        let mut constants = constants.filter(|v| v.option.is_some() || v.value.known().is_some());
+        let first = constants.next()?;
+        constants.next().is_none().then_some(first)
+    }
+
+    /// The value of an expression; nothing for `None`, which says nothing.
+    fn value(
+        &self,
+        file: &PythonFile<'_>,
+        value: &[PythonToken<'_>],
+        depth: usize,
+    ) -> Option<CodeValue> {
+        let span = Span {
+            file: file.number,
+            start: value.first()?.from,
+            end: value.last()?.to,
+        };
+        let computed = || CodeValue::plain(Traced::computed("", span, Why::Code));
+        match value {
+            [none] if none.is("None") => None,
+            [one] if is_literal(one) => Some(CodeValue::plain(literal(file.number, one))),
+            [kind, open, inner @ .., close]
+                if ["int", "float", "str"].contains(&kind.text)
+                    && open.is("(")
+                    && close.is(")") =>
+            {
+                self.value(file, inner, depth)
+            }
+            [object, dot, attribute] if object.kind == TokenKind::Name && dot.is(".") => {
+                Some(self.option(attribute.text, false).unwrap_or_else(computed))
+            }
+            [name] if name.kind == TokenKind::Name => {
+                let known = self.option(name.text, true);
+                let known = known.or_else(|| self.constant(file, name.text, depth));
+                Some(known.unwrap_or_else(computed))
+            }
+            _ => Some(self.variable(file, value, depth).unwrap_or_else(computed)),
+        }
+    }
+
+    /// `os.environ.get("NAME", default)`, `os.getenv(…)` or `os.environ["NAME"]`.
+    fn variable(
+        &self,
+        file: &PythonFile<'_>,
+        value: &[PythonToken<'_>],
+        depth: usize,
+    ) -> Option<CodeValue> {
+        let at = value
+            .iter()
+            .take(3)
+            .position(|t| t.is("environ") || t.is("getenv"))?;
+        let rest = match &value[at + 1..] {
+            [dot, get, rest @ ..] if dot.is(".") && get.is("get") => rest,
+            rest => rest,
+        };
+        let (open, close) = (rest.first()?, rest.last()?);
+        if !(open.is("(") && close.is(")") || open.is("[") && close.is("]")) {
+            return None;
+        }
+        let all = arguments(&rest[1..]);
+        let [name] = all.first()? else { return None };
+        let default = all
+            .get(1)
+            .and_then(|default| self.value(file, default, depth + 1));
+        let span = Span {
+            file: file.number,
+            start: open.from,
+            end: close.to,
+        };
+        let default =
+            default.map_or_else(|| Traced::computed("", span, Why::Environment), |d| d.value);
+        (name.kind == TokenKind::Text).then(|| CodeValue {
+            value: default,
+            option: Some(Spelling::Env(name.text.to_owned())),
+            off: None,
+            is_unset: false,
+        })
+    }
+
+    /// The option that the program reads under a name, unless its code gives the name another value.
+    fn option(&self, name: &str, is_parameter: bool) -> Option<CodeValue> {
+        let all = self.options.iter().flat_map(|(file, options)| {
+            let same = options
+                .iter()
+                .filter(|o| o.name == name && o.is_parameter == is_parameter);
+            same.map(|option| of_option(*file, option))
+                .collect::<Vec<_>>()
+        });
+        let all: Vec<CodeValue> = all.collect();
+        let [one] = &all[..] else { return None };
+        let mut files = self.files.iter();
+        let rebound = files.any(|f| assigned(&f.tokens, name, !is_parameter).next().is_some());
+        (!rebound).then(|| one.clone())
+    }
+
+    /// The value of a name that is assigned once, in this file or else in one other.
+    fn constant(&self, file: &PythonFile<'_>, name: &str, depth: usize) -> Option<CodeValue> {
+        if depth > DEPTH {
+            return None;
+        }
+        let assigned =
+            |file: &PythonFile<'_>| -> Vec<usize> { assigned(&file.tokens, name, false).collect() };
+        let others = self
+            .files
+            .iter()
+            .filter(|other| other.number != file.number);
+        let mut given = std::iter::once(file).chain(others);
+        let (file, places) =
+            given.find_map(|f| Some((f, assigned(f))).filter(|(_, p)| !p.is_empty()))?;
+        let [at] = places[..] else { return None };
+        let rest = file
+            .tokens
+            .get(at + 2..)
+            .filter(|_| file.tokens[at + 1].is("="))?;
+        let end = rest.iter().position(|t| t.kind == TokenKind::End)?;
+        self.value(file, &rest[..end], depth + 1)
+    }
+}
+
+/// The places at which a name gets a value: `name =`, `name +=`, `for name in`; `name=name` hands it on.
+fn assigned<'a>(
+    tokens: &'a [PythonToken<'_>],
+    name: &'a str,
+    attribute: bool,
+) -> impl Iterator<Item = usize> + 'a {
+    (0..tokens.len()).filter(move |at| {
+        let (token, next) = (&tokens[*at], |n: usize| tokens.get(at + n));
+        let is = |n: usize, text: &str| next(n).is_some_and(|t| t.is(text));
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        if token.kind != TokenKind::Name
+            || token.text != name
+            || before.is_some_and(|t| t.is(".")) != attribute
+        {
+            return false;
+        }
+        let handed_on = next(2).is_some_and(|t| t.text == name) && (is(3, ",") || is(3, ")"));
+        let plain = is(1, "=") && !is(2, "=") && !handed_on;
+        let sign = |n: usize| ["+", "-", "*", "/", "%"].iter().any(|sign| is(n, sign));
+        let further = sign(1) && (is(2, "=") || sign(2) && is(3, "="));
+        plain || further || before.is_some_and(|t| t.is("for"))
+    })
+}
+
+/// The places of names that are called, and not declared.
+fn calls<'a>(
+    tokens: &'a [PythonToken<'_>],
+    wanted: impl Fn(&PythonToken<'_>) -> bool + 'a,
+) -> impl Iterator<Item = usize> + 'a {
+    (0..tokens.len()).filter(move |at| {
+        let called = tokens.get(at + 1).is_some_and(|t| t.is("("));
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        let declared = before.is_some_and(|t| t.is("class") || t.is("def"));
+        tokens[*at].kind == TokenKind::Name && called && !declared && wanted(&tokens[*at])
+    })
+}
+
+/// An option with its default.
+pub(super) fn of_option(file: usize, option: &DeclaredOption<'_, '_>) -> CodeValue {
+    let (start, end) = option.range;
+    let span = Span { file, start, end };
+    let value = match (option.default, option.takes) {
+        (Some([one]), _) if is_literal(one) => literal(file, one),
+        (None, Takes::TurnsOn) => Traced::escape(span, "False", Quote::Raw),
+        (None, Takes::TurnsOff) => Traced::escape(span, "True", Quote::Raw),
+        _ => Traced::computed("", span, Why::Code),
+    };
+    let flag = option.flag.clone();
+    CodeValue {
+        value,
+        option: match option.takes {
+            Takes::Value => Some(Spelling::Flag(flag)),
+            Takes::TurnsOn | Takes::TurnsOnOrOff => Some(Spelling::Switch(flag)),
+            Takes::TurnsOff | Takes::Other => None,
+        },
+        off: match option.takes {
+            Takes::TurnsOnOrOff => Some(format!("--no-{}", option.flag.trim_start_matches('-'))),
+            Takes::TurnsOff => Some(option.flag.clone()),
+            _ => None,
+        },
+        is_unset: match option.default {
+            Some([none]) => none.is("None"),
+            Some(_) => false,
+            None => option.takes == Takes::Value,
+        },
+    }
+}
+
+/// A number, a text, or a truth value.
+fn is_literal(token: &PythonToken<'_>) -> bool {
+    matches!(token.kind, TokenKind::Number | TokenKind::Text)
+        || token.is("True")
+        || token.is("False")
+}
+
+fn literal(file: usize, token: &PythonToken<'_>) -> Traced {
+    Traced::literal(file, token.from, token.text, Quote::Raw)
+}
