@@ -13,6 +13,7 @@ use super::script_parts::{
 };
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
+use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
@@ -73,6 +74,9 @@ pub struct ScriptView {
     unchanged: Vec<UnchangedRetry>,
     /// Attempts in all.
     most_attempts: u32,
+    /// When Slurm would start the job, where rungs ask for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<StartsView>,
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
@@ -124,6 +128,7 @@ impl ScriptView {
             problem: plan.problem,
             unchanged: unchanged(inputs, told.resumes),
             most_attempts: inputs.limits.attempts,
+            queue: None,
             of_checkpoints: of_checkpoints.cloned().collect(),
             measure: told.measure,
             modelled: told
@@ -166,6 +171,11 @@ impl ScriptView {
         if self.now.is_none() {
             let _ = writeln!(out, "{}", self.memory());
         }
+        out += &self
+            .queue
+            .as_ref()
+            .map(StartsView::line)
+            .unwrap_or_default();
         let _ = write!(out, "\n{}", self.table(columns));
         out
     }

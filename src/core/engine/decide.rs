@@ -163,6 +163,12 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
         ) if *complete || in_the_text(incident) => {
             drained(run, number, incident, progress.as_ref(), measured)
         }
+        (RunPhase::Judging, AttemptEvent::QueueAnswered(starts)) if attempt.queue.is_none() => {
+            vec![Fact::QueueAsked {
+                attempt: number,
+                starts: starts.clone(),
+            }]
+        }
         (_, AttemptEvent::CancelTaken(job)) => cancel_taken(attempt, job),
         (_, AttemptEvent::EscalationAsked { by }) => steer::escalate(run, attempt, by, now),
         (_, AttemptEvent::LeaveOutAsked { rung, by }) => {

@@ -14,7 +14,7 @@ use super::phantom::PhantomCheck;
 use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
-use crate::core::request::VersionInLog;
+use crate::core::request::{QueueStart, VersionInLog};
 use oomctl_base::job::{JobRef, JobStatus, Token};
 use oomctl_diagnose::{Incident, Link, Progress};
 
@@ -301,6 +301,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<Progress>,
     },
+    /// The scheduler was asked when each of the answers to it would start.
+    QueueAsked {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What it said; empty where it could not be asked.
+        starts: Vec<QueueStart>,
+    },
     /// What follows from it.
     Decided {
         /// Number of the attempt.
@@ -385,6 +392,7 @@ impl Fact {
         "ended",
         "measured",
         "diagnosed",
+        "queue_asked",
         "decided",
         "finished",
         "linked",

@@ -9,6 +9,7 @@ mod entry;
 mod job;
 mod memory;
 mod nodes;
+mod site;
 #[cfg(test)]
 mod tests;
 
