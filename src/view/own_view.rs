@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::rung_view::{MemoryForecast, before, first_fit, not_used, reasons, where_fullest};
 use super::script_parts::{
-    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchangeable,
-    unchanged,
+    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
+    unchangeable, unchanged,
 };
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
@@ -18,7 +18,6 @@ use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
-use oomctl_scripts::Adoption;
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
@@ -84,13 +83,6 @@ pub struct ScriptView {
     measure: Option<String>,
     #[serde(skip)]
     modelled: bool,
-}
-
-/// Files that the scripts name and that are not there. The script that activates an environment gives no value.
-fn missing(adoption: &Adoption<'_>) -> Vec<String> {
-    let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
-    let wanted = adoption.reading.wanted.iter();
-    wanted.filter(|path| !activates(path)).cloned().collect()
 }
 
 impl ScriptView {

@@ -138,14 +138,14 @@ impl PlanView {
         if let Some(why) = open.filter(|_| self.now.is_some()) {
             let _ = writeln!(out, "memory of a GPU unknown: {why}");
         }
-        if let Some(start) = &self.start {
-            let _ = writeln!(out, "{}", start_view::text(start));
-        }
         out += &self
             .queue
             .as_ref()
             .map(StartsView::line)
             .unwrap_or_default();
+        if let Some(start) = &self.start {
+            let _ = writeln!(out, "{}", start_view::text(start));
+        }
         let rules = match self.rules {
             0 => String::new(),
             1 => "; every attempt keeps its rule".to_owned(),

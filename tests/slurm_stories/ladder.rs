@@ -88,7 +88,7 @@ fn more_gpus_are_asked_for_when_nothing_else_fits_and_never_more_than_a_node_has
     let ledger = place.text(&format!(".oomctl/runs/{}/ledger.jsonl", place.run()));
     let asked = ledger.lines().find(|l| l.contains("queue_asked")).unwrap();
     assert!(asked.contains(r#""start":{"at":"#), "{asked}");
-    let plan = place.oomctl(&["plan"]).expect_code(0).stdout;
+    let plan = place.oomctl(&["plan", "--fresh"]).expect_code(0).stdout;
     assert!(plan.contains("; more-gpus: 8 GPUs "), "{plan}");
     let jobs = place.one_job_per_attempt(place.run());
     let asked = |job: &super::place::Job, what: &str| -> u64 {

@@ -79,7 +79,7 @@ pub use action::Action;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
 pub use event::{AttemptEvent, Event, LogLook, Sighting};
-pub use fact::{Fact, LEDGER_VERSION, LogEnd, NodesExcluded, Record};
+pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};
 pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
 pub use observation::{observation, on_nodes};

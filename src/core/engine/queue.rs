@@ -1,10 +1,11 @@
 //! Before a rung that asks for more: when the scheduler would start what answers the failure, and what follows from that.
 
+use super::fact::Fact;
 use super::outcome::Verdict;
 use super::state::{Attempt, Run, RunPhase};
 use super::verdict::{answered_incident, verdict, with_past};
 use crate::core::ladder::{Decision, Policy, Work};
-use crate::core::request::{Alternative, QueueChoice, work_left};
+use crate::core::request::{Alternative, QueueChoice, QueueStart, work_left};
 use oomctl_diagnose::Incident;
 
 /// The scheduler that can be asked.
@@ -47,6 +48,16 @@ impl Run {
             _ => all,
         }
     }
+}
+
+/// The scheduler was asked, once.
+pub(super) fn asked(attempt: &Attempt, starts: &[QueueStart]) -> Vec<Fact> {
+    let fact = || Fact::QueueAsked {
+        attempt: attempt.number,
+        starts: starts.to_vec(),
+    };
+    let first = attempt.queue.is_none().then(fact);
+    first.into_iter().collect()
 }
 
 fn alternatives(
