@@ -86,6 +86,8 @@ pub enum PolicyName {
     SameMath,
     /// The cheapest values that are expected to fit
     Predict,
+    /// More GPUs, another partition or the rungs without: what ends first by Slurm's queue and the job's speed
+    Soonest,
 }
 
 impl From<PolicyName> for Policy {
@@ -94,6 +96,7 @@ impl From<PolicyName> for Policy {
             PolicyName::Ladder => Self::Ladder,
             PolicyName::SameMath => Self::SameMath,
             PolicyName::Predict => Self::Predict,
+            PolicyName::Soonest => Self::Soonest,
         }
     }
 }

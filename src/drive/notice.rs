@@ -32,15 +32,6 @@ pub enum Notice<'a> {
         /// What the scheduler said.
         status: &'a JobStatus,
     },
-    /// When an attempt that takes more GPUs could start, in the scheduler's own words.
-    Forecast {
-        /// The run.
-        run: &'a str,
-        /// Number of the attempt.
-        attempt: u32,
-        /// The scheduler's words.
-        text: &'a str,
-    },
     /// A job of the user's waits for an attempt that another one replaced.
     Dependent {
         /// The run.

@@ -5,7 +5,6 @@ use regex::Regex;
 
 use super::DriveError;
 use super::folder::RunFolder;
-use super::notice::{Notice, Observer};
 use super::prepare::sha256;
 use crate::core::engine::{Attempt, AttemptEvent, Event, Run};
 use crate::io::files::{Access, read_bounded, write_atomic};
@@ -29,7 +28,6 @@ pub fn submit(
     ledger: &Ledger,
     scheduler: &mut dyn Scheduler,
     now: Timestamp,
-    observer: &mut dyn Observer,
 ) -> Result<Event, DriveError> {
     let Some((attempt, token)) = run
         .history
@@ -39,15 +37,6 @@ pub fn submit(
         return Ok(Event::Tick);
     };
     let submission = submission(run, folder, attempt, token)?;
-    if asks_for_more(run, attempt)
-        && let Some(text) = scheduler.forecast(&submission)
-    {
-        observer.notice(&Notice::Forecast {
-            run: &run.history.run,
-            attempt: attempt.number,
-            text: &text,
-        });
-    }
     ledger.still_ours()?;
     let answer = scheduler.submit(&submission, now);
     Ok(answered(attempt.number, answer, now))
@@ -73,12 +62,6 @@ pub(super) fn answered(attempt: u32, answer: SubmitAnswer, now: Timestamp) -> Ev
         SubmitAnswer::Unclear { detail } => AttemptEvent::Unclear(detail),
     };
     Event::Attempt(attempt, event)
-}
-
-/// Whether the attempt takes more GPUs than the one before: then it is told when it could start.
-fn asks_for_more(run: &Run, attempt: &Attempt) -> bool {
-    let before = run.history.attempts.iter().rev().nth(1);
-    before.is_some_and(|b| b.gpus < attempt.gpus)
 }
 
 /// Has the attempt before this one only said itself that it is over? Whoever submits what follows it, this process or one

@@ -123,7 +123,11 @@ fn perform_one(
                 ledger,
                 ..
             } = handle;
-            perform::submit(run, folder, ledger, scheduler, now, observer)?
+            perform::submit(run, folder, ledger, scheduler, now)?
+        }
+        Action::AskQueue { attempt } => {
+            let starts = handle.ask_queue(scheduler);
+            Event::Attempt(*attempt, AttemptEvent::QueueAnswered(starts))
         }
         Action::Cancel { attempt, job } => {
             hands.ending.push(EndingJob {

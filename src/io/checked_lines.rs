@@ -151,8 +151,20 @@ pub fn line<T: Serialize>(version: u32, entry: &T) -> Option<Vec<u8>> {
 
 /// The entries of a file up to a version; what is damaged, torn or newer does not count.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8], version: u32) -> Vec<T> {
-    let lines = bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty());
-    lines.filter_map(|line| entry(line, version)).collect()
+    parse_told(bytes, version).0
+}
+
+/// The same, with the numbers of the lines that do not count, from 1.
+pub fn parse_told<T: DeserializeOwned>(bytes: &[u8], version: u32) -> (Vec<T>, Vec<usize>) {
+    let lines = (1..).zip(bytes.split(|b| *b == b'\n'));
+    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        match entry(line, version) {
+            Some(entry) => entries.push(entry),
+            None => damaged.push(number),
+        }
+    }
+    (entries, damaged)
 }
 
 /// The entry of a line whose version is known and whose checksum is right.

@@ -9,6 +9,8 @@ use crate::core::learn::{ENTRY_VERSION, LearnedEntries, LearnedEntry};
 
 /// Most entries that are kept of a long file: half of its length, at a usual length of an entry.
 const ENTRIES_MAX: usize = 256;
+/// Most entries of a site's file.
+const SITE_MAX: usize = 8_192;
 
 /// The file of a project's folder.
 #[must_use]
@@ -23,6 +25,38 @@ pub fn file_of(project: &Path) -> PathBuf {
 /// When it cannot be read, or is larger than anything that is written here.
 pub fn read(path: &Path) -> Result<LearnedEntries, FileError> {
     Ok(LearnedEntries::new(parse(&bytes(path)?)))
+}
+
+/// What projects of a site shared, as it is told of to another project; nothing where there is no file. With the numbers of the
+/// lines that are damaged, torn or of a newer version, from 1: they do not count.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_site(path: &Path) -> Result<(LearnedEntries, Vec<usize>), FileError> {
+    let (entries, damaged) = shared(path)?;
+    let file = path.display().to_string();
+    let told = entries.into_iter().map(|entry| entry.of_site(&file));
+    Ok((LearnedEntries::new(told.collect()), damaged))
+}
+
+/// The entries of a file of a site as they stand there, and the lines that do not count.
+///
+/// # Errors
+/// As [`read`].
+pub fn shared(path: &Path) -> Result<(Vec<LearnedEntry>, Vec<usize>), FileError> {
+    Ok(checked_lines::parse_told(&bytes(path)?, ENTRY_VERSION))
+}
+
+/// What stands of a site's entries, the newest of very many.
+#[must_use]
+pub fn standing(entries: Vec<LearnedEntry>) -> LearnedEntries {
+    LearnedEntries::new(entries).newest(SITE_MAX)
+}
+
+/// The bytes of a file of these entries.
+#[must_use]
+pub fn text(kept: &LearnedEntries) -> Vec<u8> {
+    kept.entries().iter().filter_map(line).flatten().collect()
 }
 
 /// Is there an entry of this id? A search of the bytes, for somebody who only wants to know that.
@@ -42,8 +76,7 @@ pub fn append(path: &Path, entry: &LearnedEntry) -> Result<(), FileError> {
 }
 
 fn kept(bytes: Vec<u8>) -> Vec<u8> {
-    let kept = LearnedEntries::new(parse(&bytes)).newest(ENTRIES_MAX);
-    kept.entries().iter().filter_map(line).flatten().collect()
+    text(&LearnedEntries::new(parse(&bytes)).newest(ENTRIES_MAX))
 }
 
 fn line(entry: &LearnedEntry) -> Option<Vec<u8>> {
@@ -110,6 +143,36 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_broken_line_of_a_site_is_named_and_the_others_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fits.jsonl");
+        let two = [
+            entry("a", 8.0, AttemptEnd::Fitted),
+            entry("b", 16.0, failed()),
+        ];
+        let whole = String::from_utf8(text(&standing(two.to_vec()))).unwrap();
+        fs::write(&path, whole.replacen("8.0", "9.0", 1)).unwrap();
+        let (known, damaged) = read_site(&path).unwrap();
+        let line = fs::read_to_string(&path).unwrap();
+        let broken = line.lines().position(|l| l.contains("9.0")).unwrap() + 1;
+        assert_eq!(damaged, [broken]);
+        let [kept] = known.entries() else {
+            panic!("{known:?}");
+        };
+        assert_eq!(
+            kept.told_by(),
+            format!("another project (by {})", path.display())
+        );
+        assert!(
+            read_site(&dir.path().join("none"))
+                .unwrap()
+                .0
+                .entries()
+                .is_empty()
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use oomctl_base::units::GIB;
+pub use oomctl_base::units::duration;
 
 /// Rounded to so many digits behind the point.
 pub fn rounded(value: f64, digits: i32) -> f64 {
@@ -38,16 +39,6 @@ pub fn percent(share: f64) -> String {
 /// GPU-seconds as hours, to the hundredth.
 pub fn gpu_hours(gpu_seconds: f64) -> f64 {
     (gpu_seconds / 36.0).round() / 100.0
-}
-
-/// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
-pub fn duration(seconds: i64) -> String {
-    match seconds {
-        s if s < 60 => format!("{s}s"),
-        s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
-        s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
-        s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
-    }
 }
 
 /// `12 s`, `3 min`, `1 h 5 min`: beside lines of a program, which may have figures of their own.

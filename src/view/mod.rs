@@ -26,6 +26,7 @@ pub mod pipeline;
 pub mod plan_after_view;
 pub mod plan_view;
 pub mod print;
+
 pub mod report;
 mod run;
 pub mod rung_view;
@@ -33,8 +34,10 @@ pub mod script_parts;
 mod script_table;
 mod script_values;
 mod settings;
+pub mod shared_view;
 mod snapshot_view;
 pub mod start_view;
+pub mod starts_view;
 mod style;
 mod sweep;
 mod table;

@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use super::rung_view::{MemoryForecast, before, first_fit, not_used, reasons, where_fullest};
 use super::script_parts::{
-    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, unchangeable,
-    unchanged,
+    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
+    unchangeable, unchanged,
 };
 use super::script_table::{ScriptTable, diff_line};
 use super::script_values::ScriptValues;
+use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
-use oomctl_scripts::Adoption;
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
@@ -73,6 +73,9 @@ pub struct ScriptView {
     unchanged: Vec<UnchangedRetry>,
     /// Attempts in all.
     most_attempts: u32,
+    /// When Slurm would start the job, where rungs ask for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<StartsView>,
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
@@ -80,13 +83,6 @@ pub struct ScriptView {
     measure: Option<String>,
     #[serde(skip)]
     modelled: bool,
-}
-
-/// Files that the scripts name and that are not there. The script that activates an environment gives no value.
-fn missing(adoption: &Adoption<'_>) -> Vec<String> {
-    let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
-    let wanted = adoption.reading.wanted.iter();
-    wanted.filter(|path| !activates(path)).cloned().collect()
 }
 
 impl ScriptView {
@@ -124,6 +120,7 @@ impl ScriptView {
             problem: plan.problem,
             unchanged: unchanged(inputs, told.resumes),
             most_attempts: inputs.limits.attempts,
+            queue: None,
             of_checkpoints: of_checkpoints.cloned().collect(),
             measure: told.measure,
             modelled: told
@@ -166,6 +163,11 @@ impl ScriptView {
         if self.now.is_none() {
             let _ = writeln!(out, "{}", self.memory());
         }
+        out += &self
+            .queue
+            .as_ref()
+            .map(StartsView::line)
+            .unwrap_or_default();
         let _ = write!(out, "\n{}", self.table(columns));
         out
     }

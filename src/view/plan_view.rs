@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, not_used, table};
 use super::script_table::ScriptTable;
+use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
 use crate::core::ladder::{Policy, Skipped};
 use crate::core::recipe::Preset;
@@ -29,6 +30,9 @@ pub struct PlanView {
     /// For each rung the attempt that takes it.
     attempts: Vec<u32>,
     not_used: Vec<Skipped>,
+    /// When Slurm would start the job, where rungs ask for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<StartsView>,
     #[serde(skip)]
     settings: PlanSettings,
 }
@@ -42,6 +46,8 @@ pub struct PlanSettings {
     pub gpu_unknown: Option<String>,
     /// Attempts in all.
     pub most_attempts: u32,
+    /// When Slurm would start the job.
+    pub queue: Option<StartsView>,
 }
 
 impl PlanView {
@@ -50,9 +56,10 @@ impl PlanView {
         preset: &Preset,
         policy: Policy,
         (start, plan): (Option<Start>, Plan),
-        settings: PlanSettings,
+        mut settings: PlanSettings,
     ) -> Self {
         Self {
+            queue: settings.queue.take(),
             schema_version: 1,
             preset: preset.name.clone(),
             framework_version: preset.version.as_ref().map(ToString::to_string),
@@ -131,6 +138,11 @@ impl PlanView {
         if let Some(why) = open.filter(|_| self.now.is_some()) {
             let _ = writeln!(out, "memory of a GPU unknown: {why}");
         }
+        out += &self
+            .queue
+            .as_ref()
+            .map(StartsView::line)
+            .unwrap_or_default();
         if let Some(start) = &self.start {
             let _ = writeln!(out, "{}", start_view::text(start));
         }
@@ -140,9 +152,16 @@ impl PlanView {
             n => format!("; every attempt keeps its {n} rules"),
         };
         let _ = writeln!(out, "{}{version}{rules}", Paint(NAME, &self.preset));
-        if self.policy == Policy::Predict && self.now.is_none() {
-            let note = "note: the policy `predict` decides after each failure, not in this order; --after LOG shows its decision";
-            let _ = writeln!(out, "{}", Paint(DIM, note));
+        let decides = match self.policy {
+            Policy::Predict => self.now.is_none().then_some("predict"),
+            Policy::Soonest => Some("soonest"),
+            Policy::Ladder | Policy::SameMath => None,
+        };
+        if let Some(policy) = decides {
+            let note = format!(
+                "note: the policy `{policy}` decides after each failure, not in this order; --after LOG shows its decision"
+            );
+            let _ = writeln!(out, "{}", Paint(DIM, &note));
         }
         out
     }

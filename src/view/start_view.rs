@@ -8,7 +8,7 @@ use crate::core::request::{Ground, Start};
 /// The start, and why.
 pub fn text(start: &Start) -> String {
     let of = &start.because;
-    let who = format!("run {}, attempt {}", of.run, of.attempt);
+    let who = of.told_by();
     let rungs = start.rungs.join(", ");
     let why = match start.ground {
         Ground::FitsAsAsked => {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use oomctl::core::request::StartForecast;
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
@@ -27,6 +28,7 @@ fn place(cluster: Cluster) -> Option<Place> {
     let folder = tempfile::tempdir().unwrap();
     let slurm = slurm(&conf, &[("CALLERS", "own")]).deadlines(Deadlines {
         submit: Duration::from_secs(40),
+        test: Duration::from_secs(40),
         controller: Duration::from_secs(30),
         accounting: Duration::from_secs(20),
     });
@@ -118,6 +120,7 @@ impl Place {
     fn impatient(&self) -> Slurm {
         self.slurm.clone().deadlines(Deadlines {
             submit: Duration::from_secs(1),
+            test: Duration::from_secs(1),
             controller: Duration::from_secs(1),
             accounting: Duration::from_secs(1),
         })
@@ -646,14 +649,19 @@ fn a_forecast_submits_nothing() {
         return;
     };
     let submission = place.submission("true", &["--nodes=2"]);
-    let sentence = place.slurm.forecast(&submission).unwrap();
-    assert!(sentence.contains("to start at"), "{sentence}");
-    let too_large = place.submission("true", &["--gpus-per-node=9"]);
-    let sentence = place.slurm.forecast(&too_large).unwrap();
+    let now = jiff::Timestamp::now();
+    let start = place.slurm.forecast(&submission).unwrap();
+    let Some(StartForecast::At(at)) = start else {
+        panic!("{start:?}");
+    };
     assert!(
-        sentence.contains("Requested node configuration is not available"),
-        "{sentence}"
+        at.duration_since(now).as_secs() > -60,
+        "{at} is long before {now}"
     );
+    let too_large = place.submission("true", &["--gpus-per-node=9"]);
+    let why = "Requested node configuration is not available".to_owned();
+    let refused = Ok(Some(StartForecast::Refused(why)));
+    assert_eq!(place.slurm.forecast(&too_large), refused);
     assert_eq!(place.found(&submission.token), []);
 }
 

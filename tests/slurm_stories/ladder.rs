@@ -83,6 +83,13 @@ fn more_gpus_are_asked_for_when_nothing_else_fits_and_never_more_than_a_node_has
     let place = with_profile(place.with(&[("SIM_GPU_GIB", "40")]));
     let told = place.submit_and_watch(&[]).expect_code(0);
     told.says("more-gpus: twice as many GPUs a node");
+    // Slurm was asked when that would start, and the questions left no job.
+    told.says("queue: more-gpus (8 GPUs) starts");
+    let ledger = place.text(&format!(".oomctl/runs/{}/ledger.jsonl", place.run()));
+    let asked = ledger.lines().find(|l| l.contains("queue_asked")).unwrap();
+    assert!(asked.contains(r#""start":{"at":"#), "{asked}");
+    let plan = place.oomctl(&["plan", "--fresh"]).expect_code(0).stdout;
+    assert!(plan.contains("; more-gpus: 8 GPUs "), "{plan}");
     let jobs = place.one_job_per_attempt(place.run());
     let asked = |job: &super::place::Job, what: &str| -> u64 {
         let tres = job.asked.split(',').find_map(|t| t.strip_prefix(what));

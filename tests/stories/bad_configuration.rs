@@ -214,6 +214,26 @@ fn an_option_that_would_break_a_submission_is_refused_before_there_is_a_run() {
 }
 
 #[test]
+fn the_gpus_are_asked_for_by_the_one_option_that_the_site_wants() {
+    for (habit, line) in [
+        ("gres", "#SBATCH --gres=gpu:h100:4\n"),
+        ("gpus-per-node", "#SBATCH --gpus-per-node=h100:4\n"),
+        ("gpus-per-task", "#SBATCH --gpus-per-task=h100:4\n"),
+        ("gpus", "#SBATCH --gpus=h100:8\n"),
+    ] {
+        let yaml = format!(
+            "preset: verl-grpo\nknobs: {{ gpu_request: {habit}, gpu_type: h100, nnodes: 2, n_gpus_per_node: 4, model.path: Qwen/Qwen2.5-0.5B-Instruct, train_files: a.parquet, val_files: b.parquet }}\n"
+        );
+        let done = bare(&yaml).run(&["render"]).ends(0);
+        done.says(&[line]);
+        let asked = ["--gres", "--gpus"].map(|o| done.out.matches(&format!("#SBATCH {o}")).count());
+        assert_eq!(asked.iter().sum::<usize>(), 1, "{}", done.told());
+    }
+    let unknown = bare("preset: verl-grpo\nknobs: { gpu_request: tres }\n");
+    unknown.run(&["plan"]).ends(5).says(&["gpus-per-node"]);
+}
+
+#[test]
 fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
     for (given, asked) in [
         ("400", "400M"),

@@ -143,6 +143,76 @@ fn a_memory_that_cannot_be_read_is_said_and_stops_nothing() {
     assert_eq!(attempts(&place, "weaver-3"), 3);
 }
 
+/// A folder of a site with what the project in `place` shared, by the command that its owner gives.
+fn site_of(place: &Place) -> tempfile::TempDir {
+    let site = tempfile::tempdir().unwrap();
+    let file = site.path().join("fits.jsonl");
+    let words = ["history", "--export-fits", file.to_str().unwrap()];
+    place
+        .run(&words)
+        .ends(0)
+        .says(&["3 entries, 1 of them fitted; 1 projects read"]);
+    site
+}
+
+#[test]
+fn a_new_project_starts_where_another_one_of_the_site_fitted() {
+    let (first, _slurm) = loom();
+    submit(&first, &[]).ends(0);
+    let site = site_of(&first);
+    let file = site.path().join("fits.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for hidden in ["weaver-1", "oomctl-", first.path("").to_str().unwrap()] {
+        assert!(!text.contains(hidden), "{hidden} in {text}");
+    }
+    // Twice is once.
+    site_of(&first);
+    let (mut second, _slurm) = loom();
+    second.set("OOMCTL_SITE", site.path().to_str().unwrap());
+    let told = format!("another project (by {})", file.display());
+    let started = submit(&second, &[]).ends(0);
+    started.says(&[&format!(
+        "start      as in {told}, which fitted: thin, thin"
+    )]);
+    assert_eq!(attempts(&second, "weaver-1"), 1);
+    let explained = second
+        .run(&["explain", "threads", "--run", "weaver-1"])
+        .ends(0);
+    explained.says(&[&format!("learned from {told} (rung thin)")]);
+    // It can be left out, at once or for good.
+    let fresh = submit(&second, &["--fresh"]).ends(0);
+    assert!(!fresh.err.contains("start  "), "{}", fresh.told());
+    std::fs::remove_file(second.path(".oomctl/fits.jsonl")).unwrap();
+    second.set("OOMCTL_SITE", "");
+    let without = submit(&second, &[]).ends(0);
+    assert!(!without.err.contains("start  "), "{}", without.told());
+}
+
+#[test]
+fn a_broken_file_of_the_site_is_named_with_its_line_and_stops_nothing() {
+    let (first, _slurm) = loom();
+    submit(&first, &[]).ends(0);
+    let site = site_of(&first);
+    let file = site.path().join("fits.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("half a li\n{text}")).unwrap();
+    let (mut second, _slurm) = loom();
+    second.set("OOMCTL_SITE", site.path().to_str().unwrap());
+    let started = submit(&second, &[]).ends(0);
+    started.says(&[
+        &format!("{}:1 is damaged", file.display()),
+        "start      as in another project",
+    ]);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let (mut third, _slurm) = loom();
+    third.set("OOMCTL_SITE", site.path().to_str().unwrap());
+    submit(&third, &[])
+        .ends(0)
+        .says(&["starting without what other projects of the site shared"]);
+    assert_eq!(attempts(&third, "weaver-1"), 3);
+}
+
 #[test]
 fn the_example_fits_at_once_the_second_time() {
     let place = Place::example();

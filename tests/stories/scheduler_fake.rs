@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use oomctl::core::request::StartForecast;
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{ArrayTasks, JobSubmission, Poll, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
@@ -92,6 +93,7 @@ impl Site {
     fn slurm(&self) -> Slurm {
         Slurm::with_path(self.folder.path()).deadlines(Deadlines {
             submit: Duration::from_secs(20),
+            test: Duration::from_secs(20),
             controller: Duration::from_secs(20),
             accounting: Duration::from_secs(20),
         })
@@ -100,6 +102,7 @@ impl Site {
     fn impatient(&self) -> Slurm {
         Slurm::with_path(self.folder.path()).deadlines(Deadlines {
             submit: Duration::from_millis(400),
+            test: Duration::from_millis(400),
             controller: Duration::from_millis(400),
             accounting: Duration::from_millis(400),
         })
@@ -442,34 +445,43 @@ fn without_sbatch_a_submission_is_refused() {
 }
 
 #[test]
-fn a_forecast_is_the_sentence_of_test_only() {
+fn a_forecast_is_the_start_that_test_only_names() {
     let site = Site::new();
+    let ask = |code, stderr: &str| {
+        site.answers("sbatch", code, "", stderr);
+        site.slurm().forecast(&site.submission())
+    };
+    let at = |second| {
+        Ok(Some(StartForecast::At(
+            jiff::Timestamp::from_second(second).unwrap(),
+        )))
+    };
+    // As Slurm 22.05 and 26.05 print it, behind a site's banner.
     let sentence =
         "Job 7 to start at 1795235211 using 1 processors on nodes node1 in partition debug";
-    site.answers("sbatch", 0, "", &format!("a banner\nsbatch: {sentence}\n"));
     assert_eq!(
-        site.slurm().forecast(&site.submission()).as_deref(),
-        Some(sentence)
+        ask(0, &format!("a banner\nsbatch: {sentence}\n")),
+        at(1_795_235_211)
     );
     assert!(site.calls("sbatch")[0].contains(&"--test-only".to_owned()));
-    site.answers(
-        "sbatch",
-        1,
-        "",
-        "allocation failure: Requested node configuration is not available\n",
-    );
-    let refused = site.slurm().forecast(&site.submission()).unwrap();
+    let preempted = format!("sbatch: {sentence}\nsbatch:   Preempts: 3,4\n");
+    assert_eq!(ask(0, &preempted), at(1_795_235_211));
+    let refused = "allocation failure: Requested node configuration is not available";
+    let why = "Requested node configuration is not available".to_owned();
     assert_eq!(
-        refused,
-        "allocation failure: Requested node configuration is not available"
+        ask(1, &format!("{refused}\n")),
+        Ok(Some(StartForecast::Refused(why)))
     );
-    site.answers(
-        "sbatch",
-        1,
-        "",
+    // A controller that is away, words that no Slurm says, a time that is none.
+    for unknown in [
+        "allocation failur",
         "sbatch: error: Unable to contact slurm controller\n",
-    );
-    assert_eq!(site.slurm().forecast(&site.submission()), None);
+        "Job 7 to start at N/A using",
+        "Job 7 to start",
+        "",
+    ] {
+        assert_eq!(ask(0, unknown), Ok(None), "{unknown}");
+    }
 }
 
 // ---- finding by token ---------------------------------------------------------------------------

@@ -74,6 +74,12 @@ impl std::fmt::Display for Origin {
             Self::Env { name } => write!(f, "${name}"),
             Self::Flag { text } => f.write_str(text),
             Self::Rung { rung, attempt } => write!(f, "rung {rung}, attempt {attempt}"),
+            // Of another project, which has no name here.
+            Self::Learned {
+                rung,
+                run,
+                attempt: 0,
+            } => write!(f, "learned from {run} (rung {rung})"),
             Self::Learned { rung, run, attempt } => {
                 write!(f, "learned from run {run}, attempt {attempt} (rung {rung})")
             }

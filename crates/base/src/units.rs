@@ -209,6 +209,17 @@ pub fn slurm_time(seconds: u64) -> String {
     }
 }
 
+/// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
+#[must_use]
+pub fn duration(seconds: i64) -> String {
+    match seconds {
+        s if s < 60 => format!("{s}s"),
+        s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
+        s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
+        s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

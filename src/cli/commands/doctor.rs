@@ -56,6 +56,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     };
     let slurm = Slurm::new().deadlines(Deadlines {
         submit: deadline,
+        test: deadline,
         controller: deadline,
         accounting: deadline,
     });

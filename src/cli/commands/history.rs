@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::runs::attempts::AttemptChoice;
-use crate::cli::runs::projects;
+use crate::cli::runs::{projects, sharing};
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};
 use crate::core::exit::Exit;
@@ -53,6 +53,9 @@ pub struct HistoryArgs {
     /// Write the sums as a page; `-` for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "parsable", "prometheus"])]
     html: Option<PathBuf>,
+    /// Merge what fitted in these projects into a file for your site, without paths and names
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "parsable", "prometheus", "summary"])]
+    export_fits: Option<PathBuf>,
     /// Print one JSON document
     #[arg(short, long)]
     json: bool,
@@ -65,6 +68,14 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         true => vec![Session::open(None)?.folder],
         false => projects::below(&args.folders)?,
     };
+    if let Some(file) = &args.export_fits {
+        let view = sharing::export(&folders, file)?;
+        match args.json {
+            true => print::json(&view)?,
+            false => print::data(&view.text())?,
+        }
+        return Ok(Exit::Success);
+    }
     let (rows, mut unread) = choice(args, now).of(&folders, now);
     if args.summary || args.html.is_some() {
         let unread = unread.iter().map(|u| UnreadPath {

@@ -6,7 +6,7 @@ use crate::cli::args::{Configuration, sbatch_option};
 use crate::cli::logs::plan_after;
 use crate::cli::measure;
 use crate::cli::request::known::{LookupTables, gpu_unknown};
-use crate::cli::request::yaml_lint;
+use crate::cli::request::{queue, yaml_lint};
 use crate::cli::script::{self, NO_TERMINAL};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
@@ -61,7 +61,9 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
             words: &args.script,
             logs: &[],
         };
-        script::plan(&session, &script::planned(&session, &asked)?, args.all)?;
+        let request = script::planned(&session, &asked)?;
+        let queue = queue::starts(&session, &request);
+        script::plan(&session, &request, queue, args.all)?;
         return Ok(Exit::Success);
     }
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
@@ -91,5 +93,6 @@ fn settings(session: &Session, request: &Request) -> Result<PlanSettings, Comman
             .collect(),
         gpu_unknown: gpu_unknown(request, &recipe, &known),
         most_attempts: request.inputs().limits.attempts,
+        queue: queue::starts(session, request),
     })
 }

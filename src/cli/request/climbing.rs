@@ -51,7 +51,7 @@ fn policy(
         Ok(name) => Ok((name.into(), Some(given))),
         Err(_) => Err(Problem::new(format!("no policy named {:?}", given.text))
             .at(given.text, given.origin)
-            .hint("policies: ladder, same-math, predict")
+            .hint("policies: ladder, same-math, predict, soonest")
             .into()),
     }
 }

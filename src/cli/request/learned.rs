@@ -1,5 +1,7 @@
 //! Requests that start where earlier runs of the project say that they should.
 
+use std::path::PathBuf;
+
 use super::load;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
@@ -7,6 +9,9 @@ use crate::core::learn::LearnedEntries;
 use crate::core::request::{Request, Start};
 use crate::io::fits;
 use crate::view::{CommandFailure, print, start_view};
+
+/// Where a site keeps its files, unless `OOMCTL_SITE` says another folder.
+const SITE: &str = "/etc/oomctl";
 
 impl Session {
     /// The request for a run of this name, and where it starts.
@@ -50,13 +55,48 @@ pub fn memory(session: &Session, fresh: bool) -> Option<LearnedEntries> {
     if fresh {
         return None;
     }
-    match fits::read(&fits::file_of(&session.folder)) {
-        Ok(memory) => Some(memory),
+    let own = match fits::read(&fits::file_of(&session.folder)) {
+        Ok(memory) => memory,
         Err(error) => {
             print::talk(&format!(
                 "{error}; starting without what earlier runs needed"
             ));
-            None
+            return None;
+        }
+    };
+    Some(own.with_site(site()))
+}
+
+/// The file in which a site keeps what its projects shared; none where `OOMCTL_SITE` is set and empty.
+fn site_file() -> Option<PathBuf> {
+    let folder = std::env::var_os("OOMCTL_SITE").map_or_else(|| SITE.into(), PathBuf::from);
+    (!folder.as_os_str().is_empty()).then(|| folder.join("fits.jsonl"))
+}
+
+/// What other projects of the site shared. What cannot be read of it is told, and stops nothing.
+fn site() -> LearnedEntries {
+    let Some(path) = site_file() else {
+        return LearnedEntries::default();
+    };
+    match fits::read_site(&path) {
+        Ok((memory, damaged)) => {
+            if let Some(first) = damaged.first() {
+                let more = match damaged.len() {
+                    1 => String::new(),
+                    n => format!(" and {} more lines", n - 1),
+                };
+                print::talk(&format!(
+                    "{}:{first}{more} is damaged or of a newer oomctl and does not count; the other lines do. Tell your site, or set OOMCTL_SITE= to leave the file out",
+                    path.display()
+                ));
+            }
+            memory
+        }
+        Err(error) => {
+            print::talk(&format!(
+                "{error}; starting without what other projects of the site shared"
+            ));
+            LearnedEntries::default()
         }
     }
 }

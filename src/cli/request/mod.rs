@@ -9,6 +9,7 @@ pub mod load;
 mod new_run;
 pub mod packages;
 pub mod preview;
+pub mod queue;
 pub mod sections;
 pub mod signatures;
 pub mod yaml_lint;

@@ -8,6 +8,7 @@ mod newest;
 pub mod overview;
 pub mod present;
 pub mod projects;
+pub mod sharing;
 pub mod sweeps;
 
 use std::io::ErrorKind;

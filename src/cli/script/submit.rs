@@ -19,6 +19,7 @@ use crate::io::sampler::program;
 use crate::view::own_view::ScriptView;
 use crate::view::pager::Pager;
 use crate::view::script_parts::AdoptedScript;
+use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_scripts::{Submission, VARIABLES};
 
@@ -266,21 +267,28 @@ pub fn agreed(
 /// Prints what would be submitted: a script with its rungs, or the files of a template.
 pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
     match request.inputs().scripts {
-        Some(_) => plan(session, request, false)?,
+        Some(_) => plan(session, request, None, false)?,
         None => preview::show(&preview::first(request)?, json)?,
     }
     print::talk("dry run: nothing was submitted");
     Ok(())
 }
 
-/// Prints what an attempt and each rung would change: in a table, or with all that is known.
-pub fn plan(session: &Session, request: &Request, all: bool) -> Result<(), CommandFailure> {
+/// Prints what an attempt and each rung would change, and when it would start: in a table, or with all that is known.
+pub fn plan(
+    session: &Session,
+    request: &Request,
+    queue: Option<StartsView>,
+    all: bool,
+) -> Result<(), CommandFailure> {
     let script = request
         .inputs()
         .scripts
         .as_ref()
         .map_or("SCRIPT", |s| &s.script);
-    session.show(&shown(session, request, None), |view| match all {
+    let mut view = shown(session, request, None);
+    view.queue = queue;
+    session.show(&view, |view| match all {
         true => view.details(),
         false => format!(
             "{}\n`oomctl plan --all {script}` shows the diffs and everything that was read\n",

@@ -6,10 +6,11 @@ use oomctl_base::{Origin, Problem, ProblemPlace, Refusal, Value, ValueKind, near
 /// What the names of our variables begin with.
 const PREFIX: &str = "OOMCTL_";
 /// Variables of ours that are no knobs.
-const RESERVED: [&str; 12] = [
+const RESERVED: [&str; 13] = [
     "OOMCTL_COMPLETE",
     "OOMCTL_INSIDE",
     "OOMCTL_NODE_IP",
+    "OOMCTL_SITE",
     "OOMCTL_SITE_CONFIG",
     "OOMCTL_BACKEND",
     "OOMCTL_SHARED_ANSWERS",

@@ -53,6 +53,11 @@ pub enum Action {
         /// The job.
         job: JobRef,
     },
+    /// Ask the scheduler when the answers to its failure would start.
+    AskQueue {
+        /// Its number.
+        attempt: u32,
+    },
     /// Read the logs of the ended job to their end and say why it ended.
     Drain {
         /// Its number.

@@ -6,14 +6,14 @@
 use jiff::Timestamp;
 
 use super::event::{AttemptEvent, Event, Sighting};
-use super::fact::{Fact, LogEnd, NodesExcluded};
+use super::fact::{Fact, LogEnd};
 use super::follow_up::{ended, follow_up, last_end};
 use super::outcome::{Outcome, RetryCause};
 use super::retry::again;
 use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::time::{seconds, signed};
-use super::{refused, steer};
-use crate::core::learn::BadNode;
+use super::{queue, refused, steer};
+use crate::core::learn::{BadNode, NodesExcluded};
 use crate::core::measure::Measured;
 use oomctl_base::job::{JobRef, JobStatus, Stage};
 use oomctl_diagnose::{Incident, Progress};
@@ -163,6 +163,7 @@ fn on_attempt(run: &Run, attempt: &Attempt, event: &AttemptEvent, now: Timestamp
         ) if *complete || in_the_text(incident) => {
             drained(run, number, incident, progress.as_ref(), measured)
         }
+        (RunPhase::Judging, AttemptEvent::QueueAnswered(starts)) => queue::asked(attempt, starts),
         (_, AttemptEvent::CancelTaken(job)) => cancel_taken(attempt, job),
         (_, AttemptEvent::EscalationAsked { by }) => steer::escalate(run, attempt, by, now),
         (_, AttemptEvent::LeaveOutAsked { rung, by }) => {

@@ -102,6 +102,10 @@ fn agenda(run: &Run) -> Vec<(Timestamp, Action)> {
         (RunPhase::Draining, _) => {
             items.push(drain(run, attempt));
         }
+        // What follows by itself is decided already: the scheduler is to be asked first.
+        (RunPhase::Judging, _) => {
+            items.push((Timestamp::MIN, Action::AskQueue { attempt: number }));
+        }
         _ => {}
     }
     items

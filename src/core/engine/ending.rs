@@ -81,6 +81,13 @@ pub(super) fn of_others(incident: &Incident) -> bool {
     }
 }
 
+/// May others have held what was missing, although no figure says so? PyTorch's allocator gives figures with its own lack of
+/// memory. The driver that has no room while the model goes to the GPU gives none: it met what was there before.
+pub(super) fn may_be_of_others(incident: &Incident) -> bool {
+    let loading = ["init", "load"].contains(&incident.phase.as_str());
+    loading && incident.kind == "cuda_driver_oom" && incident.requested_bytes.is_none()
+}
+
 /// States after which the scheduler may still start the job again by itself.
 pub(super) fn may_requeue(state: &JobState) -> bool {
     matches!(

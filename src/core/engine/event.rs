@@ -9,7 +9,7 @@ use super::foreseen::Rising;
 use super::phantom::PhantomMeasurement;
 use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
-use crate::core::request::VersionInLog;
+use crate::core::request::{QueueStart, VersionInLog};
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 use oomctl_diagnose::{Class, Incident, Link, Progress};
 
@@ -160,6 +160,8 @@ pub enum AttemptEvent {
         /// What it was measured to need.
         measured: Measured,
     },
+    /// When the scheduler would start the answers to the attempt's failure; empty where it could not be asked.
+    QueueAnswered(Vec<QueueStart>),
     /// Somebody wants the next rung now, and does not wait for a failure.
     EscalationAsked {
         /// Who.

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phantom::PhantomCheck;
-use crate::core::learn::BadNode;
+use crate::core::learn::NodesExcluded;
 use crate::core::measure::Measured;
-use crate::core::recipe::Layer;
-use crate::core::request::VersionInLog;
+use crate::core::request::{QueueStart, VersionInLog};
 use oomctl_base::job::{JobRef, JobStatus, Token};
 use oomctl_diagnose::{Incident, Link, Progress};
 
@@ -44,15 +43,6 @@ pub struct LogEnd {
     pub path: PathBuf,
     /// Its length in bytes.
     pub offset: u64,
-}
-
-/// Nodes that are excluded from an attempt on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NodesExcluded {
-    /// The nodes, each with the evidence.
-    pub nodes: Vec<BadNode>,
-    /// The layer that keeps attempts away from them.
-    pub layer: Layer,
 }
 
 /// Something that happened to a run.
@@ -301,6 +291,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<Progress>,
     },
+    /// The scheduler was asked when each of the answers to it would start.
+    QueueAsked {
+        /// Number of the attempt.
+        attempt: u32,
+        /// What it said; empty where it could not be asked.
+        starts: Vec<QueueStart>,
+    },
     /// What follows from it.
     Decided {
         /// Number of the attempt.
@@ -385,6 +382,7 @@ impl Fact {
         "ended",
         "measured",
         "diagnosed",
+        "queue_asked",
         "decided",
         "finished",
         "linked",

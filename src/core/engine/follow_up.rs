@@ -31,6 +31,7 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
             .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
         RunPhase::Refused => refused::follow_up(run, now),
         RunPhase::Live => live(run, history.attempt()?, now),
+        RunPhase::Judging if !run.queue_question().is_empty() => None,
         RunPhase::Judging => {
             let attempt = history.attempt()?;
             Some(Fact::Decided {

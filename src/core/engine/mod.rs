@@ -39,6 +39,7 @@
 //! | `CancelRequested`, `EscalationRequested`, `RungLeftOut`, `Pruned` | somebody asked, another run of the sweep failed | the job is cancelled, or the next rung is another |
 //! | `RetryRequested` | somebody wants a run that is over to go on | it is open again, and its bounds count from here |
 //! | `CancelSent` | the scheduler took a cancellation | it is repeated less often |
+//! | `QueueAsked` | the scheduler said when each answer to the failure would start | what follows is decided |
 //! | `Ended`, `Measured`, `Diagnosed`, `Decided`, `Finished` | the job is over, was measured, explained, answered; the run is over | see above |
 //! | `Noticed` | news are about to be told | they are not told again |
 //!
@@ -63,6 +64,7 @@ mod observation;
 mod outcome;
 mod pace;
 mod phantom;
+mod queue;
 mod refused;
 mod retry;
 mod state;
@@ -77,7 +79,7 @@ pub use action::Action;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
 pub use event::{AttemptEvent, Event, LogLook, Sighting};
-pub use fact::{Fact, LEDGER_VERSION, LogEnd, NodesExcluded, Record};
+pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};
 pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
 pub use observation::{observation, on_nodes};

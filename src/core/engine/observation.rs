@@ -1,6 +1,6 @@
 //! What an attempt teaches about memory, if anything.
 
-use super::ending::{memory_incident, of_others, succeeded};
+use super::ending::{may_be_of_others, memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
 use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung, NodeEnd, NodeEntry};
 use crate::core::measure::Measured;
@@ -74,7 +74,7 @@ fn node_end(attempt: &Attempt) -> Option<NodeEnd> {
     }
     if let Some(incident) = memory_incident(status, incident) {
         let kind = incident.kind.clone();
-        let counts = incident.class == Class::GpuOom && !of_others(&incident);
+        let counts = incident.class == Class::GpuOom && is_its_own(&incident);
         return counts.then_some(NodeEnd::Memory { kind });
     }
     let kind = incident
@@ -106,7 +106,12 @@ fn end(attempt: &Attempt) -> Option<AttemptEnd> {
 /// A fatal OOM of the GPU's allocator that neither other processes nor fragments explain. The budget of a
 /// rollout engine is another matter: there less can be too little.
 fn too_small(incident: &Incident) -> bool {
-    incident.class == Class::GpuOom && !incident.fragmentation && !of_others(incident)
+    incident.class == Class::GpuOom && !incident.fragmentation && is_its_own(incident)
+}
+
+/// Did the job itself need what was missing, for all that is known?
+fn is_its_own(incident: &Incident) -> bool {
+    !of_others(incident) && !may_be_of_others(incident)
 }
 
 /// Was it ended from outside after it had trained for a while?

@@ -1,6 +1,6 @@
 //! Another attempt with the same configuration: after what, how often, away from which nodes.
 
-use super::ending::{cause, of_others};
+use super::ending::{cause, may_be_of_others, of_others};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::state::{Attempt, History, Run};
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
@@ -54,13 +54,10 @@ pub(super) fn before_a_rung(
     (late && left(RetryCause::LateOom, supervision.late_oom_retries)).then_some(RetryCause::LateOom)
 }
 
-/// Where no rung helps: is it worth another try, because others may have held the GPU? PyTorch's allocator gives figures with
-/// its own lack of memory. The driver that has no room while the model goes to the GPU gives none: it met what was there before.
+/// Where no rung helps: is it worth another try, because others may have held the GPU?
 pub(super) fn met_others(run: &Run, incident: &Incident) -> bool {
-    let loading = ["init", "load"].contains(&incident.phase.as_str());
-    let bare = incident.kind == "cuda_driver_oom" && incident.requested_bytes.is_none();
     let retries = run.request.supervision().co_tenant_retries;
-    loading && bare && run.history.retries(RetryCause::CoTenant) < retries
+    may_be_of_others(incident) && run.history.retries(RetryCause::CoTenant) < retries
 }
 
 /// Once more, away from these nodes and those that were bad before.

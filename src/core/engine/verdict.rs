@@ -2,8 +2,8 @@
 
 use super::ending::{memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
-use super::retry;
 use super::state::{Attempt, Run};
+use super::{queue, retry};
 use crate::core::ladder::{Decision, OnMachine, Past, Peak};
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
@@ -105,7 +105,8 @@ fn answer(
     if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
         return again(cause);
     }
-    match climb(run, attempt, incident) {
+    let decided = climb(run, attempt, incident);
+    match decided.map(|decision| queue::chosen(run, attempt, incident, decision)) {
         Ok(Decision::Climb {
             steps,
             skipped,
@@ -131,14 +132,29 @@ fn answer(
     }
 }
 
+/// The incident that a rung is to answer: out of memory, or what somebody assumes who asked for the next rung.
+pub(super) fn answered_incident(attempt: &Attempt) -> Option<Incident> {
+    let of_memory = memory_incident(attempt.status.as_ref(), attempt.incident.as_ref());
+    of_memory.or_else(|| attempt.was_ended_for_a_rung().then(assumed))
+}
+
 /// What the ladder says to an incident of an attempt, past what it was asked to leave out.
 pub(super) fn climb(
     run: &Run,
     attempt: &Attempt,
     incident: &Incident,
 ) -> Result<Decision, Refusal> {
+    let rungs = run.history.rungs();
+    with_past(run, attempt, |past| {
+        run.request
+            .ascend(&rungs, past, Some(incident), attempt.number)
+    })
+}
+
+/// Hands over what is known beside the incident of an attempt.
+pub(super) fn with_past<T>(run: &Run, attempt: &Attempt, ask: impl FnOnce(Past<'_>) -> T) -> T {
     let machine = attempt.status.as_ref().and_then(|s| s.machine.as_ref());
-    let past = Past {
+    ask(Past {
         earlier: &run.history.tried(),
         peaks: &Peak::of(&attempt.measured),
         left_out: &attempt.steered.left_out,
@@ -146,10 +162,7 @@ pub(super) fn climb(
             machine,
             needed: run.history.needed(),
         }),
-    };
-    let rungs = run.history.rungs();
-    run.request
-        .ascend(&rungs, past, Some(incident), attempt.number)
+    })
 }
 
 /// What an escalation without a failure answers: a GPU that is too small, and nothing more is known of it. It never

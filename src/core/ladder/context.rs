@@ -25,6 +25,8 @@ pub enum Policy {
     SameMath,
     /// Whatever the rungs can move, to the values that cost least and fit with the probability asked for.
     Predict,
+    /// Of the answers that ask for more and those that do not, what ends first by queue and speed.
+    Soonest,
 }
 
 /// What a climb starts from.

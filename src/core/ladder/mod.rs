@@ -7,6 +7,7 @@
 //! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
 //! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `sample`, `odds`, `model_cache`; `host`, `engine_room` |
 //! | which values at all | `predict` over `successors` and `search_node`, with `bounds`, `numbers`, `optimiser`, `named`, `shortfall` |
+//! | which of several answers ends first | `soonest` |
 //! | the other direction | `tune`, `probe`, `observed` (what a measured peak says), `advise` (where no value is known) |
 
 mod acts;
@@ -47,6 +48,7 @@ mod sample;
 mod search;
 mod search_node;
 mod shortfall;
+mod soonest;
 mod successors;
 mod take;
 #[cfg(test)]
@@ -69,4 +71,5 @@ pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]
 pub(crate) use remedies::leads_to;
+pub use soonest::{Prospect, Work, is_certain, soonest};
 pub use tune::{Faster, Judgement, TuneCandidate, Tuned, Untaken, candidates, tune};

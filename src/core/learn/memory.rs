@@ -12,6 +12,8 @@ const DIFFERENCES_MAX: usize = 3;
 #[derive(Debug, Clone, Default)]
 pub struct LearnedEntries {
     entries: Vec<LearnedEntry>,
+    /// The same of the site's other projects: asked only of jobs of which the project itself knows nothing.
+    site: Vec<LearnedEntry>,
 }
 
 impl LearnedEntries {
@@ -34,7 +36,24 @@ impl LearnedEntries {
         }
         let mut stands = stands.into_iter();
         entries.retain(|_| stands.next().unwrap_or(true));
-        Self { entries }
+        Self {
+            entries,
+            site: Vec::new(),
+        }
+    }
+
+    /// The same with what projects of the site shared, each told of as `of_site`.
+    #[must_use]
+    pub fn with_site(self, site: Self) -> Self {
+        Self {
+            site: site.entries,
+            ..self
+        }
+    }
+
+    /// All that stands, the site's first, each in the order of time.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &LearnedEntry> {
+        self.site.iter().chain(&self.entries)
     }
 
     /// All that stands, in the order of time.
@@ -51,19 +70,36 @@ impl LearnedEntries {
         self
     }
 
-    /// The latest attempt that says that this job does not fit: it was no larger, and failed.
+    /// The latest attempt that says that this job does not fit: it was no larger, and failed. What the project itself saw
+    /// counts before what the site's others did.
     #[must_use]
     pub fn failed(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
-        let mut latest = self.entries.iter().rev();
-        latest.find(|e| !e.fitted() && e.job.within(job))
+        let own = failed(&self.entries, job);
+        own.or_else(|| match fitted(&self.entries, job) {
+            None if !self.site.is_empty() => failed(&self.site, &job.anonymous()),
+            _ => None,
+        })
     }
 
-    /// The latest attempt that says that this job fits: it was no smaller, and fitted.
+    /// The latest attempt that says that this job fits: it was no smaller, and fitted. As above.
     #[must_use]
     pub fn fitted(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
-        let mut latest = self.entries.iter().rev();
-        latest.find(|e| e.fitted() && job.within(&e.job))
+        let own = fitted(&self.entries, job);
+        own.or_else(|| match failed(&self.entries, job) {
+            None if !self.site.is_empty() => fitted(&self.site, &job.anonymous()),
+            _ => None,
+        })
     }
+}
+
+fn failed<'e>(entries: &'e [LearnedEntry], job: &JobFeatures) -> Option<&'e LearnedEntry> {
+    let mut latest = entries.iter().rev();
+    latest.find(|e| !e.fitted() && e.job.within(job))
+}
+
+fn fitted<'e>(entries: &'e [LearnedEntry], job: &JobFeatures) -> Option<&'e LearnedEntry> {
+    let mut latest = entries.iter().rev();
+    latest.find(|e| e.fitted() && job.within(&e.job))
 }
 
 /// Evidence that does not count: a job of the same preset that fitted, but on another backend, GPU or stack.
@@ -89,9 +125,8 @@ impl Elsewhere<'_> {
         });
         let differs: Vec<String> = differs.collect();
         format!(
-            "run {}, attempt {}, fitted with {}; that may not fit here, so it does not count",
-            self.entry.run,
-            self.entry.attempt,
+            "{}, fitted with {}; that may not fit here, so it does not count",
+            self.entry.told_by(),
             differs.join("; ")
         )
     }

@@ -9,10 +9,11 @@ mod entry;
 mod job;
 mod memory;
 mod nodes;
+mod site;
 #[cfg(test)]
 mod tests;
 
 pub use entry::{AttemptEnd, ENTRY_VERSION, LearnedEntry, LearnedRung, Moved};
 pub use job::JobFeatures;
 pub use memory::{Elsewhere, LearnedEntries};
-pub use nodes::{BadNode, NodeEnd, NodeEntry, bad_nodes};
+pub use nodes::{BadNode, NodeEnd, NodeEntry, NodesExcluded, bad_nodes};

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::job::JobFeatures;
+use crate::core::recipe::Layer;
 use oomctl_base::units::Bytes;
 
 /// A failure counts for so long: nodes are repaired.
@@ -106,6 +107,15 @@ impl std::fmt::Display for BadNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} is excluded: {}", self.node, self.reason)
     }
+}
+
+/// Nodes that are excluded from an attempt on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodesExcluded {
+    /// The nodes, each with the evidence.
+    pub nodes: Vec<BadNode>,
+    /// The layer that keeps attempts away from them.
+    pub layer: Layer,
 }
 
 /// Nodes that are to be excluded besides those that are, with the newest evidence first. Never more than one in four of the

@@ -67,15 +67,30 @@ impl Request {
         let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
         let kept = self.inputs().ladder.iter().filter(|r| !is_left_out(r));
         let ladder: Vec<RungSpec> = kept.cloned().collect();
+        let mut decision = self.ascend_over(&ladder, rungs, past, incident, attempt)?;
+        let left_out = self.inputs().ladder.iter().filter(is_left_out);
+        decision.skipped_mut().extend(left_out.map(|rung| Skipped {
+            rung: rung.rung.clone(),
+            reason: "skipped by request".to_owned(),
+        }));
+        Ok(decision)
+    }
+
+    /// The same over this ladder.
+    pub(super) fn ascend_over(
+        &self,
+        ladder: &[RungSpec],
+        rungs: &[Layer],
+        past: Past<'_>,
+        incident: Option<&Incident>,
+        attempt: u32,
+    ) -> Result<Decision, Refusal> {
         let here = match past.machine {
             Some(machine) => Some(self.on_machine(rungs, machine, incident)?),
             None => None,
         };
-        let mut decision = self.decided(rungs, attempt, |context| {
-            let context = ClimbContext {
-                ladder: &ladder,
-                ..*context
-            };
+        self.decided(rungs, attempt, |context| {
+            let context = ClimbContext { ladder, ..*context };
             let Some((facts, chosen)) = &here else {
                 return self.answer(&context, past, incident);
             };
@@ -86,13 +101,7 @@ impl Request {
                 ..context
             };
             self.answer(&context, past, incident)
-        })?;
-        let left_out = self.inputs().ladder.iter().filter(is_left_out);
-        decision.skipped_mut().extend(left_out.map(|rung| Skipped {
-            rung: rung.rung.clone(),
-            reason: "skipped by request".to_owned(),
-        }));
-        Ok(decision)
+        })
     }
 
     fn answer(

@@ -17,6 +17,7 @@ mod memory;
 mod notices;
 mod plan;
 mod probe;
+mod queue;
 #[expect(
     clippy::module_inception,
     reason = "each type has its file, and this one is what the folder is about"
@@ -43,6 +44,7 @@ pub use memory::Freed;
 pub use notices::{Address, NewsKind, Notices};
 pub use plan::{FittingSteps, Plan, PlannedStep};
 pub use probe::ProbeSeries;
+pub use queue::{Alternative, QueueChoice, QueueStart, StartForecast, started, work_left};
 pub use request::{Request, Resources};
 pub use rule_of_thumb::RuleComparison;
 pub use script_plan::{ScriptAttempt, ScriptPlan};

@@ -93,7 +93,7 @@ impl Request {
     /// The failure that is to be expected with these rungs, and whether the memory model decides what answers it. Where it
     /// expects them to fit and they do not, it is wrong: what is left of the ladder is shown singly. `None` where the model
     /// cannot be asked.
-    fn foreseen(&self, taken: &[Layer]) -> Option<(Incident, bool)> {
+    pub(super) fn foreseen(&self, taken: &[Layer]) -> Option<(Incident, bool)> {
         let estimate = self.memory(taken)?;
         let incident = Incident {
             phase: estimate.phase.word(),

@@ -151,7 +151,7 @@ impl Request {
     /// attempt, or of another one whose configuration is larger.
     fn proven<'m>(&self, memory: &'m LearnedEntries) -> Option<(&'m LearnedEntry, Vec<Layer>)> {
         let mut ways: Vec<&LearnedEntry> = Vec::new();
-        let fitted = memory.entries().iter().rev().filter(|e| e.fitted());
+        let fitted = memory.all().rev().filter(|e| e.fitted());
         for entry in fitted.filter(|e| !e.rungs.is_empty()) {
             if ways.len() < WAYS_MAX && !ways.iter().any(|w| w.rungs == entry.rungs) {
                 ways.push(entry);

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
+use crate::core::request::StartForecast;
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Stage, Token};
 
 /// A scheduler that is asked by a job at the end of its own script. It still says that this job runs; what becomes of it
@@ -86,7 +87,7 @@ impl<S: Scheduler> Scheduler for EndingJobScheduler<S> {
         self.inner.redirect(dependent, from, to)
     }
 
-    fn forecast(&mut self, submission: &JobSubmission) -> Option<String> {
+    fn forecast(&mut self, submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
         self.inner.forecast(submission)
     }
 }

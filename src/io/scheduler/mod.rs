@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::core::launch::GpuWish;
+use crate::core::request::StartForecast;
 use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus, Token};
 
 /// What is handed to a scheduler for one attempt.
@@ -207,10 +208,13 @@ pub trait Scheduler: Send {
         Ok(())
     }
 
-    /// When a submission could start, in the scheduler's own words, without submitting it
-    /// (`sbatch --test-only`). `None` where the scheduler cannot tell.
-    fn forecast(&mut self, _submission: &JobSubmission) -> Option<String> {
-        None
+    /// When a submission would start, without submitting it (`sbatch --test-only`). `None` where the scheduler cannot
+    /// tell.
+    ///
+    /// # Errors
+    /// `NoAnswer` when the scheduler did not answer.
+    fn forecast(&mut self, _submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
+        Ok(None)
     }
 }
 

@@ -204,10 +204,7 @@ impl Board {
                 self.outlook = Some(NextRungPreview::new(run, *attempt, *next));
             }
             Notice::Recovered => self.trouble = None,
-            Notice::Forecast { .. }
-            | Notice::Dependent { .. }
-            | Notice::Checkpoint { .. }
-            | Notice::Explained { .. } => {}
+            Notice::Dependent { .. } | Notice::Checkpoint { .. } | Notice::Explained { .. } => {}
         }
     }
 }

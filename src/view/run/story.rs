@@ -336,13 +336,6 @@ impl Observer for Story {
                 let (word, elapsed) = (status.state.word(), elapsed.unwrap_or_default());
                 self.show(run, format!("attempt {number} {word}{elapsed} {reason}"));
             }
-            Notice::Forecast { run, attempt, text } => {
-                let text = sanitize(text.as_bytes());
-                self.say(
-                    run,
-                    &format!("attempt {attempt}  more GPUs; the scheduler says: {text}"),
-                );
-            }
             Notice::Checkpoint { run, attempt, text } => {
                 let text = sanitize(text.as_bytes());
                 self.say(run, &format!("attempt {attempt}  {text}"));

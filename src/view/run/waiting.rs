@@ -4,7 +4,7 @@ use oomctl_base::job::never_passes;
 
 /// Slurm's reasons to wait that are not cured by waiting, or by waiting for something else than one's
 /// turn (squeue(1), JOB REASON CODES; seen on 22.05.8), with what helps. Beginnings of reasons.
-const REASONS: [(&str, &str); 14] = [
+const REASONS: [(&str, &str); 15] = [
     (
         "JobHeldUser",
         "it is held: `scontrol release JOBID` lets it start",
@@ -45,6 +45,11 @@ const REASONS: [(&str, &str); 14] = [
     (
         "DependencyNeverSatisfied",
         "the job that it depends on failed: it will never start",
+    ),
+    (
+        "ReqNodeNotAvail, Reserved for maintenance",
+        "its time limit reaches into a maintenance (`scontrol show reservation`): it starts after that, or before it with \
+         `scontrol update JobId=JOBID TimeLimit=LESS`; with checkpoints, `time_limit` and `signal` let it stop in time",
     ),
     (
         "ReqNodeNotAvail",
@@ -90,6 +95,8 @@ mod tests {
         ] {
             assert!(hint(reason).is_some(), "{reason}");
         }
+        let maintenance = hint("ReqNodeNotAvail, Reserved for maintenance").unwrap();
+        assert!(maintenance.contains("TimeLimit"), "{maintenance}");
         assert!(hint("QOSMaxGRESPerJob").unwrap().contains("never start"));
         assert!(
             hint("QOSMaxGRESPerUser")

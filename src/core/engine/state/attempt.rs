@@ -12,6 +12,7 @@ use crate::core::engine::outcome::{RetryCause, Verdict};
 use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
+use crate::core::request::QueueStart;
 use oomctl_base::job::{JobRef, JobState, JobStatus, Token};
 use oomctl_diagnose::{Incident, LINKS_MAX, Link, Progress};
 
@@ -100,6 +101,8 @@ pub struct Attempt {
     pub progress: Option<Progress>,
     /// Pages of trackers that its logs name.
     pub links: Vec<Link>,
+    /// When the scheduler was asked what answers its failure would start, and what it said.
+    pub queue: Option<(Timestamp, Vec<QueueStart>)>,
     /// What follows.
     pub verdict: Option<Verdict>,
 }
@@ -158,6 +161,7 @@ impl Attempt {
             incident: None,
             progress: None,
             links: Vec::new(),
+            queue: None,
             verdict: None,
         }
     }
@@ -335,6 +339,7 @@ pub(super) fn take(attempt: &mut Attempt, fact: &Fact, record: &Record) {
             attempt.gpu_seconds += gpu_seconds;
             attempt.ended_at = Some(record.at);
         }
+        Fact::QueueAsked { starts, .. } => attempt.queue = Some((record.at, starts.clone())),
         Fact::Measured { measured, .. } => attempt.measured = (**measured).clone(),
         Fact::Diagnosed {
             incident, progress, ..

@@ -1,9 +1,9 @@
 //! What moved the rungs of a run: its attempts, and the measurements between them.
 
 use super::attempt::Attempt;
-use crate::core::engine::fact::NodesExcluded;
 use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Peak, Step};
+use crate::core::learn::NodesExcluded;
 use crate::core::recipe::Layer;
 
 /// One of them.

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use super::attempt::{Attempt, take};
 use super::entry::{HistoryEntry, tried};
 use super::phase::RunPhase;
-use crate::core::engine::fact::{Fact, NodesExcluded, Record};
+use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
 use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Step};
 use crate::core::launch;
+use crate::core::learn::NodesExcluded;
 use crate::core::recipe::Layer;
 use oomctl_base::units::Bytes;
 

@@ -3,6 +3,7 @@
 mod over_time;
 mod phantom;
 mod probe;
+mod queue;
 mod refused;
 mod retried;
 mod steer;

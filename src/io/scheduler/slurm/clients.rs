@@ -19,6 +19,8 @@ use super::super::local::process::boot_id;
 pub struct Deadlines {
     /// For sbatch; when it passes the outcome of a submission is unclear.
     pub submit: Duration,
+    /// For `sbatch --test-only`, which nothing waits for that could be lost.
+    pub test: Duration,
     /// For squeue, scontrol and scancel.
     pub controller: Duration,
     /// For sacct.
@@ -29,6 +31,7 @@ impl Default for Deadlines {
     fn default() -> Self {
         Self {
             submit: Duration::from_secs(60),
+            test: Duration::from_secs(15),
             controller: Duration::from_secs(45),
             accounting: Duration::from_secs(30),
         }
@@ -82,6 +85,26 @@ impl Clients {
         job_environment: &BTreeMap<String, String>,
         folder: &std::path::Path,
     ) -> CommandOutput {
+        self.sbatch(arguments, job_environment, folder, false)
+    }
+
+    /// Runs `sbatch --test-only`, which submits nothing. Times come back as seconds since 1970.
+    pub fn test(
+        &self,
+        arguments: &[String],
+        job_environment: &BTreeMap<String, String>,
+        folder: &std::path::Path,
+    ) -> CommandOutput {
+        self.sbatch(arguments, job_environment, folder, true)
+    }
+
+    fn sbatch(
+        &self,
+        arguments: &[String],
+        job_environment: &BTreeMap<String, String>,
+        folder: &std::path::Path,
+        test: bool,
+    ) -> CommandOutput {
         let mut environment: Vec<(OsString, OsString)> = job_environment
             .iter()
             .filter(|(name, _)| !changes_answers(name.as_ref()))
@@ -91,13 +114,14 @@ impl Clients {
             let conf = self.inherited.iter().find(|(name, _)| name == "SLURM_CONF");
             environment.extend(conf.cloned());
         }
-        self.call(
-            "sbatch",
-            arguments,
-            environment,
-            self.deadlines.submit,
-            Some(folder),
-        )
+        let deadline = match test {
+            true => self.deadlines.test,
+            false => self.deadlines.submit,
+        };
+        if test {
+            environment.push(("SLURM_TIME_FORMAT".into(), "%s".into()));
+        }
+        self.call("sbatch", arguments, environment, deadline, Some(folder))
     }
 
     fn call(

@@ -34,6 +34,7 @@ use jiff::Timestamp;
 
 use super::command::SearchPath;
 use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
+use crate::core::request::StartForecast;
 use crate::io::files::runtime_dir;
 use oomctl_base::job::{HostUse, JobId, JobRef, Token};
 
@@ -230,7 +231,7 @@ impl Scheduler for Slurm {
         dependents::redirect(&self.clients, dependent, from, to)
     }
 
-    fn forecast(&mut self, submission: &JobSubmission) -> Option<String> {
+    fn forecast(&mut self, submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
         submit::forecast(&self.clients, submission)
     }
 }

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use super::super::NoAnswer;
 use super::super::command::CommandEnd;
 use super::super::{JobSubmission, SubmitAnswer};
-use super::clients::Clients;
+use super::clients::{Clients, no_answer};
 use super::refusal::read_answer;
+use super::states::parse_time;
+use crate::core::request::StartForecast;
 
 /// sbatch options that would break what a submission is to us: one job, answered at once by its
 /// id, found again by its token.
@@ -35,25 +38,34 @@ pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAns
     read_answer(&clients.submit(&arguments, &submission.environment, &submission.workdir))
 }
 
-/// `sbatch --test-only`: the sentence that it prints on standard error.
-pub(super) fn forecast(clients: &Clients, submission: &JobSubmission) -> Option<String> {
-    check(submission).ok()?;
-    let arguments = arguments(submission, true);
-    let answer = clients.submit(&arguments, &submission.environment, &submission.workdir);
-    if !matches!(answer.end, CommandEnd::Exited(_)) {
-        return None;
+/// `sbatch --test-only`: what it says stands on standard error.
+pub(super) fn forecast(
+    clients: &Clients,
+    submission: &JobSubmission,
+) -> Result<Option<StartForecast>, NoAnswer> {
+    if check(submission).is_err() {
+        return Ok(None);
     }
-    let lines = answer
-        .stderr
-        .lines()
-        .map(|line| line.strip_prefix("sbatch: ").unwrap_or(line));
-    lines
-        .rev()
-        .find(|line| {
-            (line.starts_with("Job ") && line.contains(" to start at "))
-                || line.starts_with("allocation failure")
-        })
-        .map(str::to_owned)
+    let arguments = arguments(submission, true);
+    let answer = clients.test(&arguments, &submission.environment, &submission.workdir);
+    match answer.end {
+        CommandEnd::Exited(_) => Ok(read_forecast(&answer.stderr)),
+        _ => Err(no_answer("sbatch", &answer)),
+    }
+}
+
+/// `Job 7 to start at 1795235211 using 1 processors on nodes node1 in partition debug`, or the refusal. The lines are the
+/// same from 17.11 to 26.05; `--test-only` takes no job, so the last of either kind counts.
+fn read_forecast(stderr: &str) -> Option<StartForecast> {
+    let read = |line: &str| {
+        let line = line.strip_prefix("sbatch: ").unwrap_or(line);
+        if let Some(why) = line.strip_prefix("allocation failure: ") {
+            return Some(StartForecast::Refused(why.trim().to_owned()));
+        }
+        let (_, rest) = line.strip_prefix("Job ")?.split_once(" to start at ")?;
+        parse_time(rest.split_whitespace().next()?).map(StartForecast::At)
+    };
+    stderr.lines().rev().find_map(read)
 }
 
 /// The words after `sbatch`. The user's options come first and ours last: of an option given twice
