@@ -211,11 +211,15 @@ fn log_probabilities_inside_of_what_makes_experience_are_no_rollout() {
         "per_token_logps, entropies = self._get_per_token_logps_and_entropies(",
     );
     fixed(script, &failure(&[loss, computes, LAYER])).says(&["in actor_update"]);
+    let asks = (
+        "trl/trainer/grpo_trainer.py\", line 1226, in _generate_and_score_completions",
+        "prompt_ids_list, completion_ids_list = self._generate(prompts)",
+    );
     let engine = (
         "trl/trainer/grpo_trainer.py\", line 1190, in _generate_single_turn",
         "all_outputs = self.llm.generate(",
     );
-    fixed(script, &failure(&[makes, engine, LINEAR]))
+    fixed(script, &failure(&[asks, engine, LINEAR]))
         .says(&["in rollout", "vllm_gpu_memory_utilization  0.5 -> 0.3"]);
     let openrlhf = "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --vllm_num_engines 8 \
         --colocate_all_models --vllm_gpu_memory_utilization 0.6 --pretrain m --micro_train_batch_size 1 --train_batch_size 128 \
@@ -230,30 +234,4 @@ fn log_probabilities_inside_of_what_makes_experience_are_no_rollout() {
     );
     fixed(openrlhf, &failure(&[makes, actor, LAYER]))
         .says(&["in old_logprob", "micro_rollout_batch_size  4 -> 2"]);
-}
-
-/// Each step's figures of slime are read, so memory that only grows is told.
-#[test]
-fn memory_that_grows_in_slimes_lines_is_a_leak() {
-    let step = |i: usize| {
-        let held = 12.0 + 3.0 * i as f64;
-        format!(
-            "(MegatronTrainRayActor pid=2210) [2025-10-30 01:11:11] memory_utils.py:34 - [Rank 0] Memory-Usage before wake_up: {{'gpu': '0', \
-             'total_GB': 79.15, 'free_GB': {:.2}, 'used_GB': {:.2}, 'allocated_GB': {:.2}, 'reserved_GB': {held:.2}}}\n\
-             (MegatronTrainRayActor pid=2210) step {i}: {{'train/loss': 0.0, 'train/grad_norm': 0.21}}\n",
-            70.0 - held,
-            held + 5.0,
-            held - 1.0
-        )
-    };
-    let log: String = (0..20).map(step).collect();
-    let script = "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint m --save ckpt --save-interval 10 \
-        --rollout-batch-size 16 --n-samples-per-prompt 8 --rollout-max-response-len 8192 --global-batch-size 128 \
-        --use-dynamic-batch-size --max-tokens-per-gpu 4608 --advantage-estimator grpo --sglang-mem-fraction-static 0.5";
-    let train = (
-        "slime/backends/megatron_utils/model.py\", line 417, in train_one_step",
-        "losses_reduced = forward_backward_func(",
-    );
-    fixed(script, &(log + &failure(&[train, LINEAR])))
-        .says(&["a leak", "restart from the newest checkpoint"]);
 }

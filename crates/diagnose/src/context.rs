@@ -212,14 +212,10 @@ impl TracebackStream {
         self.trace.iter().filter(|_| near).cloned().collect()
     }
 
-    /// Does one process drive several GPUs, by the frames around line `number`?
-    pub(crate) fn is_of_replicas(&self, number: u64) -> bool {
-        self.replicas && number <= self.latest + STALE_LINES
-    }
-
-    /// Did the logits of the vocabulary run out, by the frames around line `number`?
-    pub(crate) fn is_of_logits(&self, number: u64) -> bool {
-        self.logits && number <= self.latest + STALE_LINES
+    /// Does one process drive several GPUs, and did the logits of the vocabulary run out, by the frames around line `number`?
+    pub(crate) fn marks(&self, number: u64) -> (bool, bool) {
+        let near = number <= self.latest + STALE_LINES;
+        (self.replicas && near, self.logits && near)
     }
 
     /// A source line whose frame was lost among the lines of other ranks.
