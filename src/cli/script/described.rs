@@ -20,12 +20,6 @@ const DESCRIBING: [&str; 3] = [GPU_MEMORY, GPU_TYPE, "sampler"];
 /// Whether a `--set` says what the job runs on, and nothing of what its script is to do.
 pub fn describes(set: &str) -> bool {
     let name = set.split('=').next().unwrap_or(set).trim();
-    if name.is_empty() {
-        let what = format!("--set {set} names no knob");
-        return Err(
-            CommandFailure::usage(what).hint("write --set KNOB=VALUE: --set gpu_memory=80GiB")
-        );
-    }
     DESCRIBING.contains(&name)
 }
 
