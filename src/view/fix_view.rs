@@ -138,7 +138,7 @@ fn one(out: &mut String, advised: &ladder::Recommendation, helps: bool) {
         let _ = writeln!(out, "       {}", Paint(DIM, &text));
     }
     for (_, why) in &advised.in_vain {
-        let in_vain = format!("no use if {why}");
+        let in_vain = format!("may be no use: {why}");
         let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
     }
 }

@@ -188,7 +188,7 @@ fn a_trainer_with_a_parser_of_its_own_is_one_of_the_trainer() {
     place
         .run(&["plan", "--all", "run.slurm"])
         .ends(0)
-        .says(&["--no-gc --lr 2e-5 --gc"]);
+        .says(&["--no-gc --lr 2e-5 --bs 1 --gc"]);
 }
 
 /// A loop of its own: the command gives no batch, so the default of the program is where the ladder starts.
@@ -207,7 +207,7 @@ fn defaults_that_a_program_declares_are_values_of_its_job() {
         .ends(0)
         .says(&[
             "recognised as torchrun",
-            "batch_size 256 -> 128",
+            "256 -> 128",
             "train.py --data d --batch-size 128",
         ]);
 }

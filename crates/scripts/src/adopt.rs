@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::{Ask, ask};
 use super::change::{Means, PatchError};
+use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
-use super::configured::ConfigClasses;
 use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;

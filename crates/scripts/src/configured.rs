@@ -3,33 +3,12 @@
 //!
 //! Rule: no option of the framework reaches a program that fills this class itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::declared::declared;
-use super::program_text::{ProgramText, of_option};
-use super::python::{PythonToken, tokens};
-use super::traced::Traced;
+use super::program_text::{CodeFiles, of_option};
 use crate::Spelling;
-
-/// Names of the one constant that says which model a program trains, where no call that loads it can be read.
-pub(super) const MODEL_NAMES: [&str; 9] = [
-    "model_name",
-    "model_name_or_path",
-    "model_id",
-    "model_path",
-    "base_model",
-    "MODEL_NAME",
-    "MODEL_ID",
-    "BASE_MODEL",
-    "MODEL",
-];
-
-/// The classes that are looked for, and the parsers that fill them from the framework's options.
-#[derive(Debug, Default)]
-pub(super) struct ConfigClasses<'a> {
-    pub classes: BTreeSet<&'a str>,
-    pub parsers: BTreeSet<&'a str>,
-}
 
 /// What the code of a program says of its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,54 +23,10 @@ pub struct ProgramCode {
     pub model: Option<CodeValue>,
 }
 
-/// A value in code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodeValue {
-    /// The value, or that it is computed. Where an option gives it, this is the option's default.
-    pub value: Traced,
-    /// The option of the program's own parser, or the variable, that gives it.
-    pub option: Option<Spelling>,
-    /// The option that turns it off.
-    pub off: Option<String>,
-    /// Its option has no default.
-    pub is_unset: bool,
-}
-
-/// A file of the program: its number among the sources, its path, its tokens.
-pub(super) struct PythonFile<'t> {
-    pub number: usize,
-    pub path: &'t str,
-    pub tokens: Vec<PythonToken<'t>>,
-}
-
-impl<'t> PythonFile<'t> {
-    /// Whether a text has anything to say here.
-    pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = [
-            "add_argument",
-            "click",
-            "typer",
-            "from_pretrained",
-            "environ",
-        ];
-        let known = words.iter().chain(&wanted.classes).chain(&wanted.parsers);
-        let named = known.into_iter().any(|word| text.contains(word));
-        named || MODEL_NAMES.iter().any(|name| text.contains(name))
-    }
-
-    pub(super) fn read(number: usize, path: &'t str, text: &'t str) -> Self {
-        Self {
-            number,
-            path,
-            tokens: tokens(text),
-        }
-    }
-}
-
 impl ProgramCode {
     /// What the files of a program say, its own first.
     pub(super) fn read(files: &[PythonFile<'_>], wanted: &ConfigClasses<'_>) -> Self {
-        let text = ProgramText {
+        let text = CodeFiles {
             files,
             options: files
                 .iter()
@@ -140,17 +75,6 @@ impl ProgramCode {
             .filter(|(own, _)| plain(own) == plain(flag));
         let (_, first) = same.next()?;
         same.all(|(_, other)| other == first).then_some(first)
-    }
-}
-
-impl CodeValue {
-    pub(super) fn plain(value: Traced) -> Self {
-        Self {
-            value,
-            option: None,
-            off: None,
-            is_unset: false,
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod append;
 mod ask;
 mod change;
 mod code;
+mod code_value;
 mod configs;
 mod configured;
 mod declared;

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::adopt::Adoption;
-use super::configured::{CodeValue, ProgramCode};
+use super::code_value::CodeValue;
+use super::configured::ProgramCode;
 use super::knobs::{FoundKnob, KnobForm, given};
 use super::stack::{StackKnob, is_key};
 use super::traced::Traced;

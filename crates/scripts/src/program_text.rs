@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::configured::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
+use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
 use super::python::{PythonToken, TokenKind, arguments, keyword};
 use super::traced::{Quote, Span, Traced, Why};
@@ -12,17 +12,17 @@ use crate::Spelling;
 const DEPTH: usize = 4;
 
 /// The texts of a program, and the options that they declare.
-pub(super) struct ProgramText<'a, 't> {
+pub(super) struct CodeFiles<'a, 't> {
     pub files: &'a [PythonFile<'t>],
     pub options: Vec<(usize, Vec<DeclaredOption<'a, 't>>)>,
 }
 
 /// The class with its file, and its values.
-pub(super) type Filled = (Option<(String, String)>, BTreeMap<String, CodeValue>);
+pub(super) type FilledClass = (Option<(String, String)>, BTreeMap<String, CodeValue>);
 
-impl ProgramText<'_, '_> {
+impl CodeFiles<'_, '_> {
     /// The class that the program fills, and what it hands it.
-    pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<Filled> {
+    pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<FilledClass> {
         let is_in = |names: &BTreeSet<&str>, t: &PythonToken<'_>| {
             t.kind == TokenKind::Name && names.contains(t.text)
         };

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::code::names_in;
-use super::configured::{ConfigClasses, ProgramCode, PythonFile};
+use super::code_value::{ConfigClasses, PythonFile};
+use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::modules;
 use super::python::tokens;

@@ -107,6 +107,8 @@ fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
 }
 
 fn succeeded(name: &str) -> CommandFailure {
-    let hint = format!("`oomctl submit --resume-from {name}` trains on from its newest checkpoint");
+    let hint = format!(
+        "`oomctl submit --resume-from {name}` continues training from its newest checkpoint"
+    );
     CommandFailure::usage(format!("{name} succeeded: nothing is left to do")).hint(hint)
 }

@@ -57,7 +57,7 @@ pub fn print(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
         .filter(|f| holds_text(f))
         .collect();
     if files.is_empty() {
-        print::talk(&format!("{}: nothing is written yet", group.name()));
+        print::talk(&format!("{}: the log is empty", group.name()));
         return Ok(());
     }
     let mut pager = Pager::open();

@@ -20,7 +20,7 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "TYPE")]
     pub gpu_type: Option<String>,
     /// Memory of each GPU, if the type has another
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    #[arg(long, value_name = "SIZE", hide_short_help = true, value_parser = Bytes::parse)]
     pub gpu_memory: Option<Bytes>,
     /// Number of GPUs and ranks [default: the job's; 1 for a command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]

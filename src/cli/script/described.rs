@@ -104,6 +104,12 @@ pub fn layers(
 /// Whether `--set` says what the script leaves open. It changes nothing in the script.
 fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFailure> {
     let name = set.split('=').next().unwrap_or(set).trim();
+    if name.is_empty() {
+        let what = format!("--set {set} names no knob");
+        return Err(
+            CommandFailure::usage(what).hint("write --set KNOB=VALUE: --set gpu_memory=80GiB")
+        );
+    }
     let knob = preset.knob(name).map_or(name, |k| k.name.as_str());
     let given = of_script.settings.get(knob).filter(|s| !s.value.is_null());
     // A model in a folder that is not here may be known by its name.

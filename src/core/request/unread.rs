@@ -84,7 +84,7 @@ impl Request {
                 let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
                 if knob.role == Some(Role::ModelVariant) && !recipe.value(name).is_null() {
                     let model = recipe.value(name);
-                    one.takes = format!("{model} is unknown: its folder, or a name in the tables");
+                    one.takes = format!("FOLDER ({model} is in no table)");
                 }
                 unread.push(one);
             }

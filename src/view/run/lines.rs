@@ -13,6 +13,15 @@ use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
 use oomctl_diagnose::{Evidence, Incident, Link, sanitize};
 
+/// Names with how often they follow each other: `halve-batches (2x), offload`.
+pub fn each_once(names: &[String]) -> String {
+    let groups = names.chunk_by(|a, b| a == b).map(|same| match same {
+        [one] => one.clone(),
+        same => format!("{} ({}x)", same[0], same.len()),
+    });
+    groups.collect::<Vec<String>>().join(", ")
+}
+
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;
 

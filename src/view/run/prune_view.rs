@@ -70,7 +70,7 @@ impl PruneView {
         };
         let stay = [
             (self.open, "not over"),
-            (self.kept, "too young or of another state"),
+            (self.kept, "too young, or in another state"),
         ];
         let stay = stay.iter().filter(|(n, _)| *n > 0);
         let mut stay: Vec<String> = stay.map(|(n, why)| format!("{n} {why}")).collect();

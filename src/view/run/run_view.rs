@@ -366,12 +366,7 @@ impl AttemptView {
                 true => " (changes training)",
                 false => "",
             };
-            let groups = self.rungs.chunk_by(|a, b| a == b);
-            let named = groups.map(|same| match same {
-                [one] => one.clone(),
-                same => format!("{} ({}x)", same[0], same.len()),
-            });
-            let rungs = named.collect::<Vec<String>>().join(", ");
+            let rungs = lines::each_once(&self.rungs);
             let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
         }
         out
