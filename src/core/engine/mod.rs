@@ -65,6 +65,7 @@ mod outcome;
 mod pace;
 mod phantom;
 mod queue;
+mod queue_choice;
 mod refused;
 mod retry;
 mod state;

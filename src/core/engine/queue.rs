@@ -1,12 +1,12 @@
-//! Before a rung that asks for more: when the scheduler would start what answers the failure, and what follows from that.
+//! Before a rung that asks for more: what the scheduler is asked.
 
 use super::fact::Fact;
 use super::outcome::Verdict;
+use super::queue_choice::alternatives;
 use super::state::{Attempt, Run, RunPhase};
-use super::verdict::{answered_incident, verdict, with_past};
-use crate::core::ladder::{Decision, Policy, Work};
-use crate::core::request::{Alternative, QueueChoice, QueueStart, work_left};
-use oomctl_diagnose::Incident;
+use super::verdict::{answered_incident, verdict};
+use crate::core::ladder::{Decision, Policy};
+use crate::core::request::{Alternative, QueueStart};
 
 /// The scheduler that can be asked.
 const ASKED: &str = "slurm";
@@ -58,55 +58,4 @@ pub(super) fn asked(attempt: &Attempt, starts: &[QueueStart]) -> Vec<Fact> {
     };
     let first = attempt.queue.is_none().then(fact);
     first.into_iter().collect()
-}
-
-fn alternatives(
-    run: &Run,
-    attempt: &Attempt,
-    incident: &Incident,
-    first: &Decision,
-) -> Vec<Alternative> {
-    let rungs = run.history.rungs();
-    with_past(run, attempt, |past| {
-        run.request
-            .alternatives(first, &rungs, past, Some(incident), attempt.number)
-    })
-}
-
-/// What the ladder says to an incident, after what the scheduler said of it and of the other answers.
-pub(super) fn chosen(
-    run: &Run,
-    attempt: &Attempt,
-    incident: &Incident,
-    first: Decision,
-) -> Decision {
-    let Some((at, starts)) = &attempt.queue else {
-        return first;
-    };
-    let alternatives = alternatives(run, attempt, incident, &first);
-    let choice = QueueChoice {
-        alternatives: &alternatives,
-        starts,
-        at: *at,
-        gpus: attempt.gpus,
-        work: work(run, attempt),
-    };
-    match run.request.by_queue(&choice) {
-        Some(taken) => Decision::Climb {
-            steps: taken.steps,
-            skipped: taken.skipped,
-            expects: taken.expects,
-        },
-        None => first,
-    }
-}
-
-/// What the attempt had left to do.
-fn work(run: &Run, attempt: &Attempt) -> Work {
-    let progress = attempt.progress.as_ref();
-    let steps = progress.and_then(|p| Some((p.step, p.total?)));
-    let limit = run.request.resources(&run.history.rungs()).ok();
-    let limit = limit.and_then(|r| r.time_limit_s);
-    let ends = run.request.supervision().time_limit_retries == 0;
-    work_left(&attempt.measured.steps_ms, steps, limit.filter(|_| ends))
 }

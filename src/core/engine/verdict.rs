@@ -2,9 +2,10 @@
 
 use super::ending::{memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
+use super::queue_choice::{chosen, with_past};
+use super::retry;
 use super::state::{Attempt, Run};
-use super::{queue, retry};
-use crate::core::ladder::{Decision, OnMachine, Past, Peak};
+use crate::core::ladder::Decision;
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
 use oomctl_diagnose::{Class, Incident};
@@ -106,7 +107,7 @@ fn answer(
         return again(cause);
     }
     let decided = climb(run, attempt, incident);
-    match decided.map(|decision| queue::chosen(run, attempt, incident, decision)) {
+    match decided.map(|decision| chosen(run, attempt, incident, decision)) {
         Ok(Decision::Climb {
             steps,
             skipped,
@@ -148,20 +149,6 @@ pub(super) fn climb(
     with_past(run, attempt, |past| {
         run.request
             .ascend(&rungs, past, Some(incident), attempt.number)
-    })
-}
-
-/// Hands over what is known beside the incident of an attempt.
-pub(super) fn with_past<T>(run: &Run, attempt: &Attempt, ask: impl FnOnce(Past<'_>) -> T) -> T {
-    let machine = attempt.status.as_ref().and_then(|s| s.machine.as_ref());
-    ask(Past {
-        earlier: &run.history.tried(),
-        peaks: &Peak::of(&attempt.measured),
-        left_out: &attempt.steered.left_out,
-        machine: machine.map(|machine| OnMachine {
-            machine,
-            needed: run.history.needed(),
-        }),
     })
 }
 
