@@ -1,7 +1,7 @@
 //! Policies: what is submitted after a failure.
 
 use oomctl::core::ladder::{
-    self, ClimbContext, Counted, Decision, Past, PastAttempt, Peak, Priors, ascend, climb, predict,
+    self, ClimbContext, Decision, Past, PastAttempt, Peak, PeakOf, Priors, ascend, climb, predict,
 };
 use oomctl::core::recipe::{ClusterFacts, Layer, RungSpec};
 use oomctl_base::Refusal;
@@ -153,7 +153,7 @@ impl Climb {
         let peak = |(phase, used)| Peak {
             phase,
             bytes: Bytes(used),
-            of: Counted::Gpu,
+            of: PeakOf::Gpu,
         };
         whole.into_iter().chain(parts).map(peak).collect()
     }

@@ -3,7 +3,7 @@
 
 use super::need::PhaseSums;
 use super::particle::Particle;
-use super::past::{Counted, Peak};
+use super::past::{Peak, PeakOf};
 use super::request::{LogitsRequest, bytes, for_embeddings};
 use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
@@ -60,8 +60,7 @@ impl AttemptEvidence {
         let all: Vec<PhaseTerms> = phases(spec, profile);
         let first = all.iter().position(|p| told.contains(&p.phase));
         let seen = |phase: Phase| peaks.iter().find(|p| p.phase == Some(phase)).copied();
-        // What fitted went on to the second step.
-        let steps = incident.map_or(2, |i| i.step.unwrap_or(0));
+        let steps = incident.and_then(|i| i.step).unwrap_or(0);
         // An engine starts before anything but the load has passed.
         let starting = told.contains(&Phase::Rollout) && steps == 0;
         let mut passed = Vec::new();
@@ -70,7 +69,9 @@ impl AttemptEvidence {
             let before = before && (!starting || phase.phase == Phase::Load);
             let seen = seen(phase.phase);
             let step = phase.phase == Phase::OptimizerStep;
-            if steps > 1 && (before || step) {
+            // Of what fitted on a phantom the phases passed that it counted.
+            let fitted = incident.is_none() && seen.is_some();
+            if fitted || steps > 1 && (before || step) {
                 passed.push((PhaseSums::of(spec, phase), seen));
             } else if before || steps > 1 {
                 passed.push((PhaseSums::without_moments(spec, phase), seen));
@@ -201,8 +202,8 @@ impl AttemptEvidence {
 fn near(seen: &Peak, need: &PhaseSums, particle: &Particle) -> f64 {
     let peak = bytes(seen.bytes);
     match seen.of {
-        Counted::Gpu => bell((need.bytes(particle) - peak) / DOUBT),
-        Counted::Tensors => bell((need.tensors(particle) - peak) / (TENSORS_DOUBT * peak)),
+        PeakOf::Gpu => bell((need.bytes(particle) - peak) / DOUBT),
+        PeakOf::Tensors => bell((need.tensors(particle) - peak) / (TENSORS_DOUBT * peak)),
     }
 }
 

@@ -66,7 +66,7 @@ pub use enough::frees_nothing;
 pub use incident::{check_answers, check_phases};
 pub use moves::IN_SCRIPTS;
 pub use observed::Observed;
-pub use past::{Counted, OnMachine, Past, PastAttempt, Peak, Priors};
+pub use past::{OnMachine, Past, PastAttempt, Peak, PeakOf, Priors};
 pub use posterior::Posterior;
 pub use predict::predict;
 #[cfg(test)]

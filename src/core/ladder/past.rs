@@ -9,7 +9,7 @@ use oomctl_memory::{Phase, Profile};
 
 /// What a peak counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum PeakOf {
     /// All that is in use on the GPU: context, communication, an engine, what the allocator keeps.
     Gpu,
     /// PyTorch's tensors, as its allocator counts them on a phantom.
@@ -24,7 +24,7 @@ pub struct Peak {
     /// What was in use.
     pub bytes: Bytes,
     /// Of what.
-    pub of: Counted,
+    pub of: PeakOf,
 }
 
 impl Peak {
@@ -38,7 +38,7 @@ impl Peak {
             .map(|bytes| Self {
                 phase: None,
                 bytes,
-                of: Counted::Gpu,
+                of: PeakOf::Gpu,
             })
             .into_iter()
             .collect()
@@ -64,7 +64,7 @@ impl Peak {
             Some(Self {
                 phase: Some(phase),
                 bytes: Bytes(bytes?),
-                of: Counted::Tensors,
+                of: PeakOf::Tensors,
             })
         };
         peaks.into_iter().filter_map(peak).collect()

@@ -1,7 +1,7 @@
 //! What a phantom counted sharpens what is expected of a GPU.
 
 use super::predict::{job, spec};
-use crate::core::ladder::{Counted, Peak, Posterior};
+use crate::core::ladder::{Peak, PeakOf, Posterior};
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_memory::{FRAGMENTS, Phase, Profile, Spec, TermKind, phases};
 
@@ -19,15 +19,20 @@ fn tensors(spec: &Spec, profile: &Profile, phase: Phase) -> f64 {
 
 #[test]
 fn what_fitted_on_a_phantom_narrows_what_is_expected_of_the_next_configuration() {
-    let stack = job(&["ppo_micro_batch_size_per_gpu=4"]);
-    let smaller = job(&["ppo_micro_batch_size_per_gpu=2"]);
+    let few = [
+        "rollout.log_prob_micro_batch_size_per_gpu=1",
+        "ref.log_prob_micro_batch_size_per_gpu=1",
+    ];
+    let with = |micro| job(&[&[micro][..], &few].concat());
+    let stack = with("ppo_micro_batch_size_per_gpu=4");
+    let smaller = with("ppo_micro_batch_size_per_gpu=2");
     let (spec, half) = (spec(&stack, &[]), spec(&smaller, &[]));
     let profile = &stack.profile;
     for factor in [0.8, 1.2] {
         let peak = |phase| Peak {
             phase: Some(phase),
             bytes: Bytes::from_gib(factor * tensors(&spec, profile, phase) / GIB),
-            of: Counted::Tensors,
+            of: PeakOf::Tensors,
         };
         let mut posterior = Posterior::new(&spec, profile);
         let spread = |posterior: &Posterior, spec: &Spec| {
