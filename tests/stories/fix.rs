@@ -176,6 +176,10 @@ fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_
         let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
         let known = view["framework"]["presets"].as_array().unwrap();
         assert!(known.contains(&name.into()), "{name}: {known:?}");
+        // An engine by itself has no backward pass.
+        if name == "vllm" {
+            continue;
+        }
         let helps = helps(&view);
         assert!(helps.len() > 3, "{name}: {helps:?}");
         assert!(helps.iter().all(|h| !h.ends_with(' ')), "{name}: {helps:?}");

@@ -251,7 +251,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
         ("--wait", "--wait"),
         ("--array=0-9", "Slurm is not available here"),
         ("--test-only", "--test-only"),
-        ("hetjob", "is several jobs with requests of their own"),
+        ("hetjob", "a heterogeneous job is several jobs"),
     ] {
         place.write(
             "odd.slurm",
@@ -851,11 +851,11 @@ fn a_script_that_submits_jobs_itself_is_told_so() {
         ),
         (
             "python fit.py --batch_size 8",
-            "submitit in fit.py hands the work",
+            "submitit in fit.py submits further jobs",
         ),
         (
             "python train.py -m hydra/launcher=submitit_slurm train.batch_size=8,16",
-            "hydra/launcher=submitit_slurm hands the work",
+            "hydra/launcher=submitit_slurm submits further jobs",
         ),
     ] {
         place.write("go.sh", &format!("#!/bin/bash\n{line}\n"));
