@@ -722,7 +722,10 @@ fn reason(assignments: &[&str], facts: &ClusterFacts, incident: &Incident, rung:
         attempt: 1,
     };
     match climb(&footing, Some(incident)).unwrap() {
-        Decision::Exhausted { skipped, .. } => skipped[0].reason.clone(),
+        Decision::Exhausted { skipped, .. } => {
+            let of = skipped.iter().find(|s| s.rung == rung);
+            of.map(|s| s.reason.clone()).unwrap()
+        }
         Decision::Climb { steps, .. } => panic!("{rung} was taken: {:?}", steps[0].changes),
     }
 }

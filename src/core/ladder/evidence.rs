@@ -131,8 +131,13 @@ impl AttemptEvidence {
     /// How well a particle explains it, as a likelihood.
     pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {
-            let seen = seen.map_or(1.0, |seen| near(&seen, need, particle));
-            mixed(seen * curve((self.most - need.bytes(particle)) / DOUBT))
+            let near = seen.map_or(1.0, |seen| near(&seen, need, particle));
+            let fits = curve((self.most - need.bytes(particle)) / DOUBT);
+            match seen.map(|seen| seen.of) {
+                // The very program was counted: where the formulas do not hold, the factors make up for it.
+                Some(PeakOf::Tensors) => near * mixed(fits),
+                _ => mixed(near * fits),
+            }
         });
         let whole = || {
             self.died(particle)
