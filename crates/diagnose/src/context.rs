@@ -133,8 +133,9 @@ impl TracebackStream {
         self.trace
             .push_back(clip(&format!("{}:{}", frame.file, frame.function)));
         self.replicas |= replicas::in_frame(&frame);
-        self.logits |= phase::holds_logits(body, Some(&frame));
-        self.leave_the_optimizer(&frame.canonical());
+        let canonical = frame.canonical();
+        self.logits |= phase::holds_logits(&canonical);
+        self.leave_the_optimizer(&canonical);
         // A frame and its source can be glued into one line.
         let found = phase::in_frame(body, Some(&frame)).or_else(|| line.phase());
         self.remember(found);
@@ -175,7 +176,7 @@ impl TracebackStream {
         }
         self.leave_the_optimizer(code);
         self.remember(phase::in_frame(code, None));
-        self.logits |= phase::holds_logits(code, None);
+        self.logits |= phase::holds_logits(code);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
         for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {

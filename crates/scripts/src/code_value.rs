@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::python::{PythonToken, tokens};
+use super::python::PythonToken;
 use super::traced::Traced;
 use crate::Spelling;
 
@@ -57,7 +57,7 @@ pub(super) struct PythonFile<'t> {
     pub tokens: Vec<PythonToken<'t>>,
 }
 
-impl<'t> PythonFile<'t> {
+impl PythonFile<'_> {
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
         let words = [
@@ -70,13 +70,5 @@ impl<'t> PythonFile<'t> {
         let known = words.iter().chain(&wanted.classes).chain(&wanted.parsers);
         let named = known.into_iter().any(|word| text.contains(word));
         named || MODEL_NAMES.iter().any(|name| text.contains(name))
-    }
-
-    pub(super) fn read(number: usize, path: &'t str, text: &'t str) -> Self {
-        Self {
-            number,
-            path,
-            tokens: tokens(text),
-        }
     }
 }

@@ -80,6 +80,7 @@ impl ProgramCode {
 
 #[cfg(test)]
 mod tests {
+    use super::super::python::tokens;
     use super::*;
 
     fn code(texts: &[&str]) -> ProgramCode {
@@ -89,7 +90,11 @@ mod tests {
         };
         let files = texts.iter().enumerate();
         let files: Vec<_> = files
-            .map(|(at, text)| PythonFile::read(3 + at, "t.py", text))
+            .map(|(at, text)| PythonFile {
+                number: 3 + at,
+                path: "t.py",
+                tokens: tokens(text),
+            })
             .collect();
         ProgramCode::read(&files, &wanted)
     }

@@ -3,7 +3,7 @@
 //! Sources: Python 3.13 argparse; click 8.1 "Options" (the name is the one without dashes, else the first long one); typer 0.12
 //! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it).
 
-use super::python::{PythonToken, TokenKind, arguments, closed, keyword};
+use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword};
 
 /// An option.
 #[derive(Debug, Clone)]
@@ -56,8 +56,7 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
     if !(tokens[at].is("add_argument") || click) || !tokens.get(at + 1)?.is("(") {
         return None;
     }
-    let all = arguments(&tokens[at + 2..]);
-    let end = closed(&tokens[at + 2..])?;
+    let (all, end) = closed_call(&tokens[at + 2..])?;
     let texts = all.iter().filter_map(|argument| match argument {
         [one] if one.kind == TokenKind::Text => Some(one.text),
         _ => None,

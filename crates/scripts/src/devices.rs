@@ -1,6 +1,6 @@
 //! What a script says of GPUs: `DataParallel(…)`, its devices, `CUDA_VISIBLE_DEVICES`.
 
-use super::python::{PythonToken, TokenKind, arguments, closed, keyword, place, tokens};
+use super::python::{PythonToken, TokenKind, argument, calls, closed_call, place, tokens};
 
 /// A value in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,8 @@ impl DeviceScript {
     pub fn read(text: &str) -> Self {
         let tokens = tokens(text);
         let names = names(&tokens);
-        let calls = (0..tokens.len()).filter_map(|at| call(text, &tokens, at, &names));
+        let calls = calls(&tokens, |t| names.contains(&t.text));
+        let calls = calls.filter_map(|at| call(text, &tokens, at));
         let distributed = |t: &PythonToken<'_>| DISTRIBUTED.contains(&t.text);
         Self {
             data_parallel: calls.take(CALLS).collect(),
@@ -99,25 +100,15 @@ fn names<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
 }
 
 /// The call whose name stands at `at`.
-fn call(text: &str, tokens: &[PythonToken<'_>], at: usize, names: &[&str]) -> Option<DataParallel> {
+fn call(text: &str, tokens: &[PythonToken<'_>], at: usize) -> Option<DataParallel> {
     let name = tokens[at];
-    let opens = tokens.get(at + 1).is_some_and(|t| t.is("("));
-    let defines = at > 0 && ["class", "def"].iter().any(|word| tokens[at - 1].is(word));
-    if name.kind != TokenKind::Name || !names.contains(&name.text) || !opens || defines {
-        return None;
-    }
     let first = (0..at / 2).take_while(|n| {
         let dot = at - 2 * n - 1;
         dot > 0 && tokens[dot].is(".") && tokens[dot - 1].kind == TokenKind::Name
     });
     let from = tokens[at - 2 * first.count()].from;
-    let to = closed(&tokens[at + 2..])?;
-    let arguments = arguments(&tokens[at + 2..]);
-    let named = |wanted: &str, position: usize| {
-        let placed = arguments.get(position).copied();
-        let placed = placed.filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
-        keyword(&arguments, wanted).or(placed)
-    };
+    let (arguments, to) = closed_call(&tokens[at + 2..])?;
+    let named = |wanted: &str, place| argument(&arguments, wanted, place);
     let spread = arguments.iter().any(|a| a[0].is("*"));
     let module = named("module", 0)?;
     let (line, column) = place(text, from);

@@ -10,22 +10,39 @@ const FILES: usize = 24;
 /// Most names of one import that may be modules of a package.
 const NAMES: usize = 8;
 
+/// A file of a program.
+pub(super) struct ModuleFile<'f> {
+    pub path: &'f str,
+    pub text: &'f str,
+    pub tokens: Vec<PythonToken<'f>>,
+}
+
+impl<'f> ModuleFile<'f> {
+    fn read((path, text): (&'f String, &'f String)) -> Self {
+        Self {
+            path,
+            text,
+            tokens: tokens(text),
+        }
+    }
+}
+
 /// The files of a program, itself first, and the paths that would be modules of it and were not given.
 pub(super) fn modules<'f>(
     program: (&'f String, &'f String),
     files: &'f BTreeMap<String, String>,
-) -> (Vec<(&'f str, &'f str)>, Vec<String>) {
+) -> (Vec<ModuleFile<'f>>, Vec<String>) {
     let root = folder_of_file(program.0);
-    let mut all: Vec<(&str, &str)> = vec![(program.0, program.1)];
+    let mut all = vec![ModuleFile::read(program)];
     let mut sought = Vec::new();
     let mut at = 0;
-    while let Some((path, text)) = all.get(at).copied() {
+    while let Some(file) = all.get(at) {
         at += 1;
-        for module in imported(&tokens(text), (root, folder_of_file(path))) {
+        for module in imported(&file.tokens, (root, folder_of_file(file.path))) {
             for path in [format!("{module}.py"), format!("{module}/__init__.py")] {
                 match files.get_key_value(&path) {
-                    Some((path, _)) if all.iter().any(|(known, _)| known == path) => {}
-                    Some((path, text)) if all.len() < FILES => all.push((path, text)),
+                    Some((path, _)) if all.iter().any(|known| known.path == path) => {}
+                    Some(file) if all.len() < FILES => all.push(ModuleFile::read(file)),
                     Some(_) => {}
                     None => sought.push(path),
                 }
@@ -106,7 +123,7 @@ mod tests {
             .into();
         let program = files.get_key_value("job/train.py").unwrap();
         let (all, sought) = modules(program, &files);
-        let paths: Vec<&str> = all.iter().map(|(path, _)| *path).collect();
+        let paths: Vec<&str> = all.iter().map(|file| file.path).collect();
         let expected = [
             "job/train.py",
             "job/args.py",

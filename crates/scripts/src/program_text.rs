@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
-use super::python::{PythonToken, TokenKind, arguments, keyword};
+use super::python::{PythonToken, TokenKind, argument, arguments, calls, keyword};
 use super::traced::{Quote, Span, Traced, Why};
 use crate::Spelling;
 
@@ -65,15 +65,8 @@ impl CodeFiles<'_, '_> {
                 if file.tokens[at].is("from_pretrained") {
                     let class = file.tokens.get(at.checked_sub(2)?)?.text;
                     let loads = class.contains("Model") || class.contains("For");
-                    let first = all
-                        .first()
-                        .copied()
-                        .filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
-                    let named = || {
-                        keyword(&all, "pretrained_model_name_or_path")
-                            .or(keyword(&all, "model_name"))
-                    };
-                    let given = first.or_else(named)?;
+                    let given = argument(&all, "pretrained_model_name_or_path", 0)
+                        .or_else(|| keyword(&all, "model_name"))?;
                     return self
                         .value(file, given, 0)
                         .filter(|_| loads && class != "PeftModel");
@@ -232,19 +225,6 @@ fn assigned<'a>(
         let sign = |n: usize| ["+", "-", "*", "/", "%"].iter().any(|sign| is(n, sign));
         let further = sign(1) && (is(2, "=") || sign(2) && is(3, "="));
         plain || further || before.is_some_and(|t| t.is("for"))
-    })
-}
-
-/// The places of names that are called, and not declared.
-fn calls<'a>(
-    tokens: &'a [PythonToken<'_>],
-    wanted: impl Fn(&PythonToken<'_>) -> bool + 'a,
-) -> impl Iterator<Item = usize> + 'a {
-    (0..tokens.len()).filter(move |at| {
-        let called = tokens.get(at + 1).is_some_and(|t| t.is("("));
-        let before = at.checked_sub(1).map(|at| &tokens[at]);
-        let declared = before.is_some_and(|t| t.is("class") || t.is("def"));
-        tokens[*at].kind == TokenKind::Name && called && !declared && wanted(&tokens[*at])
     })
 }
 

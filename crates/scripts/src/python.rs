@@ -149,8 +149,33 @@ fn inside(text: &str) -> &str {
     bare
 }
 
+/// The places of names that are called, and not declared.
+pub(super) fn calls<'a>(
+    tokens: &'a [PythonToken<'_>],
+    wanted: impl Fn(&PythonToken<'_>) -> bool + 'a,
+) -> impl Iterator<Item = usize> + 'a {
+    (0..tokens.len()).filter(move |at| {
+        let called = tokens.get(at + 1).is_some_and(|t| t.is("("));
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        let declared = before.is_some_and(|t| t.is("class") || t.is("def"));
+        tokens[*at].kind == TokenKind::Name && called && !declared && wanted(&tokens[*at])
+    })
+}
+
 /// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
 pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
+    until_closed(all).0
+}
+
+/// The same of a call that ends, with the byte behind its last bracket.
+pub(super) fn closed_call<'a, 't>(
+    all: &'a [PythonToken<'t>],
+) -> Option<(Vec<&'a [PythonToken<'t>]>, usize)> {
+    let (arguments, end) = until_closed(all);
+    Some((arguments, end?))
+}
+
+fn until_closed<'a, 't>(all: &'a [PythonToken<'t>]) -> (Vec<&'a [PythonToken<'t>]>, Option<usize>) {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, token) in all.iter().enumerate().take(CALL) {
         let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
@@ -160,29 +185,24 @@ pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonTo
                 found.push(&all[start..at]);
             }
             if closes {
-                break;
+                return (found, Some(token.to));
             }
             start = at + 1;
         }
         depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
     }
-    found
+    (found, None)
 }
 
-/// The byte behind the bracket that closes a call, of the tokens behind the one that opens it.
-pub(super) fn closed(all: &[PythonToken<'_>]) -> Option<usize> {
-    let mut depth = 1_usize;
-    for token in all.iter().take(CALL) {
-        if ["(", "[", "{"].iter().any(|b| token.is(b)) {
-            depth += 1;
-        } else if [")", "]", "}"].iter().any(|b| token.is(b)) {
-            depth -= 1;
-        }
-        if depth == 0 {
-            return Some(token.to);
-        }
-    }
-    None
+/// The argument of this name, or at this place.
+pub(super) fn argument<'a, 't>(
+    arguments: &[&'a [PythonToken<'t>]],
+    name: &str,
+    place: usize,
+) -> Option<&'a [PythonToken<'t>]> {
+    let placed = arguments.get(place).copied();
+    let placed = placed.filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
+    keyword(arguments, name).or(placed)
 }
 
 /// The value of a keyword argument.

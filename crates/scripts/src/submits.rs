@@ -7,7 +7,6 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::modules;
-use super::python::tokens;
 use super::walk::Reading;
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
@@ -27,19 +26,21 @@ pub(super) fn look_at(
 ) {
     let program = reading.calls[at].program.as_ref();
     if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
-        let tokens = tokens(text);
-        let names = names_in(text, &tokens, wanted);
+        let (own, sought) = modules((path, text), files);
+        let names = own.first().map(|own| names_in(text, &own.tokens, wanted));
+        let names = names.unwrap_or_default();
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits || !names.is_empty() {
             reading.add_source(path, text);
         }
-        let (own, sought) = modules((path, text), files);
-        let own = own
-            .into_iter()
-            .filter(|(_, text)| PythonFile::matters(text, classes));
-        let own =
-            own.map(|(path, text)| PythonFile::read(reading.add_source(path, text), path, text));
+        let own = own.into_iter();
+        let own = own.filter(|file| PythonFile::matters(file.text, classes));
+        let own = own.map(|file| PythonFile {
+            number: reading.add_source(file.path, file.text),
+            path: file.path,
+            tokens: file.tokens,
+        });
         let own: Vec<_> = own.collect();
         reading.calls[at].code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
         reading.sought.extend(sought);

@@ -8,6 +8,7 @@ use crate::core::request::Request;
 use crate::drive::QueueQuestion;
 use crate::io::environment::variables;
 use crate::io::scheduler::slurm_is_here;
+use crate::io::scratch::ScratchFolder;
 use crate::view::starts_view::StartsView;
 
 /// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory; `None` where no answer asks
@@ -28,10 +29,10 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
         alternatives: &all,
         environment: variables(),
     };
-    let name = format!("oomctl-queue-{}", std::process::id());
+    let folder = ScratchFolder::new("queue").ok()?;
     let mut scheduler = session.runs.scheduler("slurm");
     Some(StartsView {
         asked_at: Timestamp::now(),
-        starts: question.ask(&std::env::temp_dir().join(name), scheduler.as_mut()),
+        starts: question.ask(&folder.path().join("answers"), scheduler.as_mut()),
     })
 }

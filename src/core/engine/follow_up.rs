@@ -8,10 +8,10 @@ use super::fact::Fact;
 use super::foreseen::Foreseen;
 use super::hangs::{ends, idle_at, stalled_at};
 use super::outcome::{Outcome, Verdict};
-use super::refused;
 use super::state::{Attempt, Run, RunPhase, part, uncounted};
 use super::time::{passed, seconds, signed};
 use super::verdict::verdict;
+use super::{queue, refused};
 use oomctl_base::job::{JobState, JobStatus, Stage, never_passes};
 
 /// The one fact that follows by itself from where the run stands.
@@ -31,12 +31,12 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
             .and_then(|budget| finished(Outcome::BudgetSpent { budget })),
         RunPhase::Refused => refused::follow_up(run, now),
         RunPhase::Live => live(run, history.attempt()?, now),
-        RunPhase::Judging if !run.queue_question().is_empty() => None,
         RunPhase::Judging => {
             let attempt = history.attempt()?;
-            Some(Fact::Decided {
+            let verdict = verdict(run, attempt);
+            (!queue::is_open(run, attempt, &verdict)).then(|| Fact::Decided {
                 attempt: attempt.number,
-                verdict: Box::new(verdict(run, attempt)),
+                verdict: Box::new(verdict),
             })
         }
         RunPhase::Closing => match &history.attempt()?.verdict {

@@ -7,47 +7,79 @@ use super::state::{Attempt, Run, RunPhase};
 use super::verdict::{answered_incident, verdict};
 use crate::core::ladder::{Decision, Policy};
 use crate::core::request::{Alternative, QueueStart};
+use oomctl_diagnose::Incident;
 
 /// The scheduler that can be asked.
 const ASKED: &str = "slurm";
 
-impl Run {
-    /// The answers to the failure of the present attempt of which the scheduler is to say when each would start, before it is
-    /// decided; none where it was asked, or the queue decides nothing: the ladder asks for no more than before, and the
-    /// policy is not `soonest`.
-    #[must_use]
-    pub fn queue_question(&self) -> Vec<Alternative> {
-        let attempt = self.history.attempt();
-        let attempt = attempt.filter(|a| self.phase() == RunPhase::Judging && a.queue.is_none());
-        let Some(attempt) = attempt.filter(|_| self.request.inputs().backend == ASKED) else {
-            return Vec::new();
-        };
-        let Some(incident) = answered_incident(attempt) else {
-            return Vec::new();
-        };
+/// A verdict that may depend on when its answers would start.
+struct OpenVerdict<'r> {
+    run: &'r Run,
+    attempt: &'r Attempt,
+    incident: Incident,
+    /// What the ladder says.
+    first: Decision,
+    /// It asks for more than before.
+    more: bool,
+}
+
+impl<'r> OpenVerdict<'r> {
+    /// `None` where the scheduler was asked, cannot be asked, or has nothing to say: no rung asks for more, and the policy is
+    /// not `soonest`.
+    fn of(run: &'r Run, attempt: &'r Attempt, verdict: &Verdict) -> Option<Self> {
+        let inputs = run.request.inputs();
+        if attempt.queue.is_some() || inputs.backend != ASKED {
+            return None;
+        }
         let Verdict::Climb {
             steps,
             skipped,
             expects,
-        } = verdict(self, attempt)
+        } = verdict
         else {
-            return Vec::new();
+            return None;
         };
-        let more = self.request.asks_for_more(&steps);
-        let first = Decision::Climb {
-            steps,
-            skipped,
-            expects,
-        };
-        if !more && self.request.inputs().policy != Policy::Soonest {
-            return Vec::new();
-        }
-        let all = alternatives(self, attempt, &incident, &first);
+        let more = run.request.asks_for_more(steps);
+        (more || inputs.policy == Policy::Soonest).then_some(())?;
+        Some(Self {
+            run,
+            attempt,
+            incident: answered_incident(attempt)?,
+            first: Decision::Climb {
+                steps: steps.clone(),
+                skipped: skipped.clone(),
+                expects: expects.clone(),
+            },
+            more,
+        })
+    }
+
+    /// The answers to compare; none where the only one asks for no more.
+    fn answers(&self) -> Vec<Alternative> {
+        let all = alternatives(self.run, self.attempt, &self.incident, &self.first);
         match all.len() {
-            1 if !more => Vec::new(),
+            1 if !self.more => Vec::new(),
             _ => all,
         }
     }
+}
+
+impl Run {
+    /// The answers to the failure of the present attempt of which the scheduler is to say when each would start, before it is
+    /// decided; none where nothing waits for that.
+    #[must_use]
+    pub fn queue_question(&self) -> Vec<Alternative> {
+        let attempt = self.history.attempt();
+        let attempt = attempt.filter(|_| self.phase() == RunPhase::Judging);
+        let open = attempt.and_then(|a| OpenVerdict::of(self, a, &verdict(self, a)));
+        open.map_or_else(Vec::new, |open| open.answers())
+    }
+}
+
+/// Does a verdict wait for what the scheduler says?
+pub(super) fn is_open(run: &Run, attempt: &Attempt, verdict: &Verdict) -> bool {
+    let open = OpenVerdict::of(run, attempt, verdict);
+    open.is_some_and(|open| open.more || !open.answers().is_empty())
 }
 
 /// The scheduler was asked, once.

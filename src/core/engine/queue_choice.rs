@@ -68,5 +68,6 @@ fn work(run: &Run, attempt: &Attempt) -> Work {
     let limit = run.request.resources(&run.history.rungs()).ok();
     let limit = limit.and_then(|r| r.time_limit_s);
     let ends = run.request.supervision().time_limit_retries == 0;
-    work_left(&attempt.measured.steps_ms, steps, limit.filter(|_| ends))
+    let step_s = attempt.measured.step_s(usize::MAX);
+    work_left(step_s, steps, limit.filter(|_| ends))
 }

@@ -377,17 +377,14 @@ fn rounded(seconds: f64) -> String {
     duration(seconds.clamp(0.0, 1e12).round() as i64)
 }
 
-/// What a failed attempt had left to do, in seconds at its speed: from the time of its steps and how many there are; else
-/// from its time limit, where the run may not go on after one. `All of it again at most: whether the next attempt
+/// What a failed attempt had left to do, in seconds at its speed: from the time of its usual step and how many there are; else
+/// from its time limit, where the run may not go on after one. All of it again at most: whether the next attempt
 /// resumes is seen when it is prepared.
 #[must_use]
-pub fn work_left(steps_ms: &[u64], steps: Option<(u64, u64)>, limit_s: Option<u64>) -> Work {
+pub fn work_left(step_s: Option<f64>, steps: Option<(u64, u64)>, limit_s: Option<u64>) -> Work {
     #[expect(clippy::cast_precision_loss, reason = "seconds and steps of a job")]
     let float = |n: u64| n as f64;
-    let mut times = steps_ms.to_vec();
-    times.sort_unstable();
-    let usual = times.get(times.len() / 2).map(|ms| float(*ms) / 1_000.0);
-    let by_steps = usual.zip(steps).map(|(step_s, (done, total))| Work {
+    let by_steps = step_s.zip(steps).map(|(step_s, (done, total))| Work {
         least_s: float(total.saturating_sub(done)) * step_s,
         most_s: Some(float(total) * step_s),
     });

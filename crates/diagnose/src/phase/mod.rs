@@ -70,10 +70,8 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
     marked.or_else(|| named_after_a_layer(frame?))
 }
 
-/// Does a frame, or the source line below one, hold one number for each word of the vocabulary?
-pub(crate) fn holds_logits(line: &str, frame: Option<&Frame>) -> bool {
-    let canonical = frame.map(Frame::canonical);
-    let line = canonical.as_deref().unwrap_or(line);
+/// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
+pub(crate) fn holds_logits(line: &str) -> bool {
     MARKERS.logits.iter().any(|needle| fits(needle, line))
 }
 

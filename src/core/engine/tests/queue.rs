@@ -1,6 +1,7 @@
 //! The scheduler is asked before a rung that asks for more, and `soonest` takes what ends first.
 
 use super::table::{Bench, polled, status};
+use super::toy::KNOBS;
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{Action, AttemptEvent, Event, Fact, RunPhase, Verdict, due};
 use crate::core::ladder::Policy;
@@ -10,15 +11,6 @@ use crate::core::request::{Inputs, QueueStart, Request, StartForecast};
 use oomctl_base::job::JobState;
 use oomctl_diagnose::{Class, Progress};
 
-const KNOBS: &str = "
-preset: toy
-summary: a made-up framework
-files: [{ name: job.sbatch, template: job.sbatch.j2, entry: true }]
-knobs:
-  - { name: micro, role: micro_batch, type: int, default: 32, min: 1, doc: d }
-  - { name: gpus, role: gpus_per_node, type: int, default: 4, effect: resources, doc: d }
-ladder:
-";
 const THIN: &str =
     "  - { rung: thin, title: t, slower: 0.2, moves: [{ role: micro_batch, times: 0.5 }] }\n";
 const MORE: &str = "  - { rung: more, title: t, moves: [{ role: gpus_per_node, times: 2 }] }\n";

@@ -32,7 +32,7 @@ pub(crate) struct Toy {
     pub micro: Option<u32>,
 }
 
-const KNOBS: &str = "
+pub(super) const KNOBS: &str = "
 preset: toy
 summary: a made-up framework
 files: [{ name: job.sbatch, template: job.sbatch.j2, entry: true }]
