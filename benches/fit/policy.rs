@@ -92,6 +92,7 @@ impl Policy for Climb {
             policy: self.policy,
             whole_rungs: false,
             cluster: case.cluster,
+            environment: None,
             cluster_name: Some("bench"),
             templates: &case.stack.templates,
             layers: case.layers,

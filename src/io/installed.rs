@@ -3,10 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use crate::core::adopt::version::active;
-use oomctl_diagnose::Versions;
+use crate::core::ladder::JobEnvironment;
+use crate::core::recipe::RungSpec;
+use oomctl_diagnose::{Versions, same_package};
 
 /// Packages of an environment that are looked at.
 const MOST: usize = 4_096;
+/// The file that says how a virtual environment was made.
+const CONFIG: &str = "pyvenv.cfg";
+/// Its key for whether packages of the system, and of the user, can be imported too. Source: Python's documentation of `site`.
+const SYSTEM: &str = "include-system-site-packages";
 
 /// The folders of an environment in which packages lie, with the names of what is in them; none where it is none, or
 /// cannot be read.
@@ -30,11 +36,71 @@ pub fn versions(environment: &Path) -> Versions {
     versions
 }
 
+/// Those of several environments.
+#[must_use]
+pub fn versions_in(environments: &[PathBuf]) -> Versions {
+    let mut all = Versions::default();
+    environments.iter().for_each(|e| all.or(&versions(e)));
+    all
+}
+
 /// Those of the environment that is active here; none where none is.
 #[must_use]
 pub fn active_here() -> Versions {
-    let folder = active(|name| std::env::var(name).ok());
-    folder.map_or_else(Versions::default, |folder| versions(Path::new(&folder)))
+    active(variable).map_or_else(Versions::default, |folder| versions(Path::new(&folder)))
+}
+
+/// A variable of this process.
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What the rungs need and the environments lack. `None` where that cannot be told: an environment without PyTorch is not the
+/// one that trains, and one that sees packages of the system may find them there.
+#[must_use]
+pub fn lacking(environments: &[PathBuf], ladder: &[RungSpec]) -> Option<JobEnvironment> {
+    let (mut names, mut folders) = (Vec::new(), Vec::new());
+    for environment in environments {
+        names.extend(all_of(environment)?);
+        folders.push(environment.display().to_string());
+    }
+    if folders.is_empty() {
+        return None;
+    }
+    let has = |package: &str| names.iter().any(|name| same_package(name, package));
+    let needed = ladder.iter().flat_map(|rung| &rung.packages);
+    Some(JobEnvironment {
+        folder: folders.join(", "),
+        lacking: needed.filter(|package| !has(package)).cloned().collect(),
+    })
+}
+
+/// The names of all that can be imported in an environment; `None` where they are not all known.
+fn all_of(environment: &Path) -> Option<Vec<String>> {
+    let mut folders = packages(environment);
+    let config = std::fs::read_to_string(environment.join(CONFIG)).unwrap_or_default();
+    let set = |line: &str, value: &str| {
+        let (key, given) = line.split_once('=').unwrap_or_default();
+        key.trim() == SYSTEM && given.trim().eq_ignore_ascii_case(value)
+    };
+    if config.lines().any(|line| set(line, "true")) {
+        return None;
+    }
+    // Without that word Python also looks into the user's own folder.
+    if !config.lines().any(|line| set(line, "false")) {
+        folders.extend(variable("HOME").map(|home| packages(&Path::new(&home).join(".local")))?);
+    }
+    let names = folders.into_iter().flat_map(|(_, names)| names);
+    let names: Vec<String> = names.map(|name| distribution(&name).to_owned()).collect();
+    (names.len() < MOST && names.iter().any(|name| name == "torch")).then_some(names)
+}
+
+/// The name of a package from that of its folder (`liger_kernel-0.6.2.dist-info`).
+fn distribution(name: &str) -> &str {
+    let info = [".dist-info", ".egg-info", ".egg-link"];
+    let info = info.iter().find_map(|end| name.strip_suffix(end));
+    info.map_or(name, |known| known.split('-').next().unwrap_or(known))
 }
 
 fn names(folder: &Path) -> Vec<String> {

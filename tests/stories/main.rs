@@ -89,4 +89,5 @@ mod verl_preset;
 #[path = "../verl/walk.rs"]
 mod walk;
 mod weaver;
+mod withdrawn;
 mod written;

@@ -23,6 +23,7 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
             policy: Policy::default(),
             whole_rungs: false,
             cluster: &cluster,
+            environment: None,
             cluster_name: None,
             templates: &templates,
             layers: &layers,

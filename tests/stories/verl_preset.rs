@@ -715,6 +715,7 @@ fn reason(assignments: &[&str], facts: &ClusterFacts, incident: &Incident, rung:
         policy: Policy::default(),
         whole_rungs: false,
         cluster: facts,
+        environment: None,
         cluster_name: None,
         templates: &templates,
         layers: &layers,

@@ -166,6 +166,7 @@ pub fn walk(preset: &Preset, layers: &[Layer], incident: Option<&Incident>) -> V
             policy: Policy::default(),
             whole_rungs: false,
             cluster: &cluster,
+            environment: None,
             cluster_name: Some("example-h100"),
             templates: &templates,
             layers,

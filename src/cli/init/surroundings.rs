@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::core::adopt::version::active;
-use crate::io::installed::active_here;
+use crate::io::installed::{active_here, variable};
 use crate::io::scheduler::slurm::{self, Slurm, SlurmCluster};
 use oomctl_diagnose::Versions;
 use oomctl_gpu::Gpu;
@@ -48,7 +48,7 @@ impl Surroundings {
         let mut found = Self {
             gpus,
             slurm,
-            environment: active(|name| std::env::var(name).ok()),
+            environment: active(variable),
             versions: active_here(),
             scripts: Vec::new(),
             programs: Vec::new(),

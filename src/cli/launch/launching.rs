@@ -237,6 +237,7 @@ fn inputs(session: &Session) -> Result<Inputs, CommandFailure> {
         signatures: signatures::of(&session.document)?,
         bugs: signatures::bugs(&session.library)?,
         installed: active_here(),
+        environment: None,
         command: std::env::args().collect(),
         probe: None,
     })

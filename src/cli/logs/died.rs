@@ -2,7 +2,7 @@
 
 use super::LogGroup;
 use crate::cli::session::Session;
-use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak};
+use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
@@ -25,6 +25,8 @@ pub struct Died {
     /// Where it ran, if it is a program that was started here, and what it was seen to need.
     machine: Option<RunMachine>,
     needed: Option<Bytes>,
+    /// Rungs that are not asked again.
+    left_out: Vec<Skipped>,
     incident: Incident,
 }
 
@@ -40,6 +42,7 @@ impl Died {
             measured: Measured::default(),
             machine: None,
             needed: None,
+            left_out: Vec::new(),
             incident,
         }
     }
@@ -81,6 +84,7 @@ impl Died {
                 .attempt()
                 .and_then(|a| a.status.as_ref()?.machine.as_deref().cloned()),
             needed: past.needed(),
+            left_out: past.left_out(),
             incident: group.diagnose(&session.own_failures()?)?,
         })
     }
@@ -91,7 +95,7 @@ impl Died {
         let past = Past {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
-            left_out: &[],
+            left_out: &self.left_out,
             machine: self.machine.as_ref().map(|machine| OnMachine {
                 machine,
                 needed: self.needed,

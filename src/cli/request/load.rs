@@ -13,6 +13,7 @@ use crate::core::config::{
 use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{INPUTS_VERSION, Inputs, NamedText, Request};
 use crate::io::environment::variables;
+use crate::io::installed::{lacking, versions_in};
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;
@@ -119,8 +120,10 @@ pub fn request(
     let originals = copied::read(&session.folder, preset, &mut layers)?;
     let places = (&session.library, session.folder.as_path());
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
+    let environments = packages::environments_of_jobs(&layers, &session.folder);
     let inputs = Inputs {
-        installed: packages::of_jobs(&layers, &session.folder),
+        installed: versions_in(&environments),
+        environment: lacking(&environments, &ladder),
         ladder: ladder.into(),
         templates: session.library.templates()?.into(),
         originals: originals.into(),
@@ -178,6 +181,7 @@ pub fn inputs(
         signatures: signatures::of(doc)?,
         bugs: signatures::bugs(&session.library)?,
         installed: Versions::default(),
+        environment: None,
         memory_profile: memory.transpose()?,
         preset: stack.texts.source.into(),
         knob_sets: stack.texts.sets.into(),

@@ -83,6 +83,7 @@ pub fn over(
         version,
     };
     let inputs = Inputs {
+        environment: version::environment(&ladder, &adoption, read),
         installed,
         ladder: ladder.into(),
         templates,

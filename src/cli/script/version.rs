@@ -1,17 +1,35 @@
 //! The version of the framework that a script of the user's own starts.
 
+use std::path::PathBuf;
+
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
     KnownVersion, Tree, VersionStatement, environments, files, in_log, in_scripts, in_tree,
     installed, trees,
 };
-use crate::core::recipe::{Framework, PresetFile};
-use crate::io::installed::{packages, versions as installed_in};
+use crate::core::ladder::JobEnvironment;
+use crate::core::recipe::{Framework, PresetFile, RungSpec};
+use crate::io::installed::{lacking, packages, versions as installed_in};
 use oomctl_diagnose::Versions;
-use oomctl_scripts::Adoption;
+use oomctl_scripts::{Adoption, SCRIPT};
 
 /// The variable that names folders of packages.
 const PATH: &str = "PYTHONPATH";
+/// Words of a script that brings packages by itself, or in a container.
+const ELSEWHERE: [&str; 12] = [
+    "pip install",
+    "pip3 install",
+    "conda install",
+    "mamba install",
+    "uv sync",
+    "uv run",
+    "PYTHONPATH",
+    "apptainer",
+    "singularity",
+    "--container-image",
+    "docker",
+    "shifter",
+];
 
 /// What the source tree that the job imports, the script, its environment and the log of a job say.
 pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVersion {
@@ -60,6 +78,26 @@ pub fn packages_of(
         versions.or(&installed_in(&read.workdir.join(environment)));
     }
     versions
+}
+
+/// The environment of the script, where all that its job can import is there.
+pub fn environment(
+    ladder: &[RungSpec],
+    adoption: &Adoption<'_>,
+    read: &Read,
+) -> Option<JobEnvironment> {
+    let scripts = adoption.reading.sources.iter().skip(SCRIPT);
+    let mut lines = scripts.flat_map(|source| source.text.lines());
+    let brings = |line: &str| {
+        let code = !line.trim_start().starts_with('#');
+        code && ELSEWHERE.iter().any(|words| line.contains(words))
+    };
+    if lines.any(brings) {
+        return None;
+    }
+    let folders = environments(&adoption.reading, &read.submission).into_iter();
+    let folders: Vec<PathBuf> = folders.map(|folder| read.workdir.join(folder)).collect();
+    lacking(&folders, ladder)
 }
 
 /// What a source tree says, where one of the framework's packages lies in it.

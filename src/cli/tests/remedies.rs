@@ -63,6 +63,7 @@ fn decided(
         policy: Policy::Ladder,
         whole_rungs: false,
         cluster: &cluster,
+        environment: None,
         cluster_name: None,
         templates: &template(preset),
         layers,

@@ -99,6 +99,7 @@ impl ScriptJob {
             policy: Policy::Ladder,
             whole_rungs: false,
             cluster: &ClusterFacts::default(),
+            environment: None,
             cluster_name: None,
             templates: &self.template,
             layers: std::slice::from_ref(&self.layer),

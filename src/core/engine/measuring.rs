@@ -45,10 +45,7 @@ impl Run {
         let past = Past {
             earlier: &self.history.all_tried(),
             peaks: &Peak::on_phantom(&measurement.summary),
-            left_out: self
-                .history
-                .attempt()
-                .map_or(&[][..], |last| &last.steered.left_out),
+            left_out: &self.history.left_out(),
             ..Past::default()
         };
         let rungs = self.history.rungs();

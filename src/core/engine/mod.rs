@@ -75,6 +75,7 @@ mod time;
 mod trial;
 mod verdict;
 mod watch_chain;
+mod withdraw;
 
 pub use action::Action;
 pub use decide::decide;
@@ -84,7 +85,7 @@ pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};
 pub use news::{Notification, NotifiedEvent, Pause, mask, notification};
 pub use observation::{observation, on_nodes};
-pub use outcome::{Budget, Outcome, RetryCause, Verdict};
+pub use outcome::{Budget, Outcome, RetryCause, Verdict, Withdrawn};
 pub use pace::Pace;
 pub use phantom::{PhantomCheck, PhantomMeasurement};
 pub use state::{Attempt, History, Run, RunPhase, SchedulerRefusal, Steered};

@@ -77,6 +77,17 @@ impl std::fmt::Display for Budget {
     }
 }
 
+/// Rungs that are taken back: the program did not start with them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withdrawn {
+    /// The attempt whose configuration the next one is made from.
+    pub to: u32,
+    /// The rungs that are not taken again in this run.
+    pub rungs: Vec<String>,
+    /// What the program died of, in one line.
+    pub because: String,
+}
+
 /// What follows from an attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -90,6 +101,9 @@ pub enum Verdict {
         /// What the memory model expects of the result, where it could be asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expects: Option<Expectation>,
+        /// Rungs that are taken back first, where the program refused them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        withdrawn: Option<Withdrawn>,
     },
     /// Another attempt with the same configuration.
     Again {

@@ -35,6 +35,7 @@ impl<'r> OpenVerdict<'r> {
             steps,
             skipped,
             expects,
+            withdrawn: None,
         } = verdict
         else {
             return None;

@@ -11,7 +11,7 @@ pub(super) fn with_past<T>(run: &Run, attempt: &Attempt, ask: impl FnOnce(Past<'
     ask(Past {
         earlier: &run.history.tried(),
         peaks: &Peak::of(&attempt.measured),
-        left_out: &attempt.steered.left_out,
+        left_out: &run.history.left_out(),
         machine: machine.map(|machine| OnMachine {
             machine,
             needed: run.history.needed(),

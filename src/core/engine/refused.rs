@@ -41,6 +41,7 @@ pub(super) fn follow_up(run: &Run, now: Timestamp) -> Option<Fact> {
                     steps,
                     skipped: Vec::new(),
                     expects: None,
+                    withdrawn: None,
                 }),
             });
         }

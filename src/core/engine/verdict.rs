@@ -5,6 +5,7 @@ use super::outcome::{Outcome, RetryCause, Verdict};
 use super::queue_choice::{chosen, with_past};
 use super::retry;
 use super::state::{Attempt, Run};
+use super::withdraw::withdraw;
 use crate::core::ladder::Decision;
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
@@ -38,9 +39,11 @@ pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
     }
     match status.and_then(|s| retry::cause_of(run, s).map(|cause| (s, cause))) {
         Some((status, cause)) => retry::retry(run, attempt, status, cause),
-        None => end(Outcome::Failed {
-            reason: reason(attempt, status, incident),
-            skipped: Vec::new(),
+        None => withdraw(run, attempt).unwrap_or_else(|| {
+            end(Outcome::Failed {
+                reason: reason(attempt, status, incident),
+                skipped: Vec::new(),
+            })
         }),
     }
 }
@@ -116,6 +119,7 @@ fn answer(
             steps,
             skipped,
             expects,
+            withdrawn: None,
         },
         Ok(Decision::Exhausted { .. }) if !asked && retry::met_others(run, incident) => {
             again(RetryCause::CoTenant)

@@ -9,6 +9,7 @@ use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext};
+use super::packages;
 use super::remedies;
 use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
@@ -135,7 +136,8 @@ impl RungView<'_, '_> {
             return Some("for another kind of failure".to_owned());
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
-        incident::objection_anyway(shaper, recipe, self.scope, rung, failure)
+        packages::objection(self.context.environment, rung)
+            .or_else(|| incident::objection_anyway(shaper, recipe, self.scope, rung, failure))
     }
 
     /// The rungs with one more.
@@ -182,6 +184,7 @@ impl RungView<'_, '_> {
             let recipe = next.recipe();
             self.evaluations.shaper.unknown_in(recipe, &names).is_none()
         };
+        notes.extend(packages::remark(self.context.environment, self.rung));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());

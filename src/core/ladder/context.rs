@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::packages::JobEnvironment;
 use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec};
 
 /// How to climb.
@@ -42,6 +43,8 @@ pub struct ClimbContext<'a> {
     pub whole_rungs: bool,
     /// Facts about the cluster.
     pub cluster: &'a ClusterFacts,
+    /// The Python environment of the jobs, where it could be read.
+    pub environment: Option<&'a JobEnvironment>,
     /// Name of the cluster profile.
     pub cluster_name: Option<&'a str>,
     /// Templates by name.

@@ -1,5 +1,6 @@
 //! What the attempts so far have told, and what is wanted of the next one.
 
+use super::decision::Skipped;
 use crate::core::measure::{GpuPeak, Measured, PhantomSummary};
 use crate::core::recipe::Layer;
 use oomctl_base::job::RunMachine;
@@ -111,7 +112,7 @@ pub struct Past<'a> {
     /// What was measured in the last one.
     pub peaks: &'a [Peak],
     /// Rungs that are not to be taken this time, because somebody asked for that.
-    pub left_out: &'a [String],
+    pub left_out: &'a [Skipped],
     /// The GPUs of the machine, where a program is started on one.
     pub machine: Option<OnMachine<'a>>,
 }

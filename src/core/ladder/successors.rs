@@ -9,6 +9,7 @@ use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::NodeResources;
 use super::incident::{self, FailureContext};
+use super::packages;
 use super::remedies;
 use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
 use oomctl_base::{Effect, Role};
@@ -133,6 +134,11 @@ impl<'a> Successors<'a> {
             skipped: Vec::new(),
         };
         for rung in context.ladder {
+            if let Some(reason) = packages::objection(context.environment, rung) {
+                let rung = rung.rung.clone();
+                usable.skipped.push(Skipped { rung, reason });
+                continue;
+            }
             let Some(reason) = self.objection(shape, rung) else {
                 usable.rungs.push(rung);
                 usable.all.push(rung);

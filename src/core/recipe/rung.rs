@@ -46,6 +46,10 @@ pub struct RungSpec {
     /// Remarks printed when the rung is taken (templates).
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Packages that it needs beside the framework, by the names under which they are installed (`liger-kernel`). The rung is
+    /// skipped where the job's environment is known to lack one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
     /// True when the rung changes the number of GPUs or the sharding, so that checkpoints may no
     /// longer load.
     #[serde(default)]

@@ -99,5 +99,6 @@ pub fn with_rungs(history: &mut History, attempt: usize, rungs: usize) {
         steps: (0..rungs).map(step).collect(),
         skipped: Vec::new(),
         expects: None,
+        withdrawn: None,
     });
 }

@@ -44,6 +44,7 @@ impl Request {
             policy: self.inputs().policy,
             whole_rungs: self.inputs().whole_rungs,
             cluster: &self.inputs().cluster_facts,
+            environment: self.inputs().environment.as_ref(),
             cluster_name: self.inputs().cluster.as_deref(),
             templates: &self.inputs().templates,
             layers: &self.inputs().layers,
@@ -64,16 +65,16 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        let is_left_out = |rung: &&RungSpec| past.left_out.contains(&rung.rung);
-        let kept = self.inputs().ladder.iter().filter(|r| !is_left_out(r));
-        let ladder: Vec<RungSpec> = kept.cloned().collect();
+        let ladder = self.ladder_without(past.left_out);
         let mut decision = self.ascend_over(&ladder, rungs, past, incident, attempt)?;
-        let left_out = self.inputs().ladder.iter().filter(is_left_out);
-        decision.skipped_mut().extend(left_out.map(|rung| Skipped {
-            rung: rung.rung.clone(),
-            reason: "skipped by request".to_owned(),
-        }));
+        decision.skipped_mut().extend(past.left_out.iter().cloned());
         Ok(decision)
+    }
+
+    pub(super) fn ladder_without(&self, left_out: &[Skipped]) -> Vec<RungSpec> {
+        let is_left_out = |rung: &RungSpec| left_out.iter().any(|l| l.rung == rung.rung);
+        let all = self.inputs().ladder.iter();
+        all.filter(|rung| !is_left_out(rung)).cloned().collect()
     }
 
     /// The same over this ladder.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use crate::core::adopt::Scripts;
-use crate::core::ladder::Policy;
+use crate::core::ladder::{JobEnvironment, Policy};
 use crate::core::launch::RunProgram;
 use crate::core::recipe::copies::Original;
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
@@ -134,6 +134,9 @@ pub struct Inputs {
     /// Versions of packages that are installed where its jobs run, as far as they could be read.
     #[serde(default, skip_serializing_if = "Versions::is_empty")]
     pub installed: Versions,
+    /// The Python environment where its jobs run, where all that is installed there could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<JobEnvironment>,
     /// The command line that made the run.
     pub command: Vec<String>,
     /// What it is a probe of, where it is one.

@@ -161,8 +161,7 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Vec<Alternative> {
-        let kept = |r: &&RungSpec| !past.left_out.contains(&r.rung);
-        let ladder = self.inputs().ladder.iter().filter(kept).cloned();
+        let ladder = self.ladder_without(past.left_out).into_iter();
         let (more, rest): (Vec<RungSpec>, Vec<RungSpec>) =
             ladder.partition(|r| self.rung_asks_for_more(r));
         let mut found: Vec<Alternative> = Vec::new();

@@ -137,6 +137,7 @@ fn failed(attempt: u32, job: &str, second: i64, rung: (&str, i64, i64)) -> Vec<(
             steps: vec![step],
             skipped: Vec::new(),
             expects: None,
+            withdrawn: None,
         }),
     };
     facts.extend([ended, diagnosed, decided].map(|fact| (end, fact)));

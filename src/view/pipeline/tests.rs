@@ -49,6 +49,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         host: None,
         headline: incident.as_ref().map(|_| "GPU 0: out of memory".to_owned()),
         incident,
+        withdrawn: Vec::new(),
         rungs: Vec::new(),
         changes: Vec::new(),
         notes: Vec::new(),

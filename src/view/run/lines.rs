@@ -6,7 +6,7 @@ use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
-use crate::core::engine::{Fact, Foreseen, RunPhase};
+use crate::core::engine::{Fact, Foreseen, RunPhase, Withdrawn};
 use crate::core::ladder::Step;
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
@@ -104,6 +104,15 @@ pub fn is_news(incident: &Incident) -> bool {
         "other" => from_log || !incident.last_lines.is_empty(),
         _ => true,
     }
+}
+
+/// Rungs that are taken back, and what is known of why.
+pub fn taken_back(withdrawn: &Withdrawn) -> String {
+    format!(
+        "withdraw   {}: the program failed with it, back to the settings of attempt {}",
+        Paint(NAME, &withdrawn.rungs.join(", ")),
+        withdrawn.to
+    )
 }
 
 /// A rung that is taken, with what it changes and its remarks.

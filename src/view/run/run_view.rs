@@ -103,6 +103,9 @@ pub struct AttemptView {
     pub headline: Option<String>,
     /// Why it ended.
     pub incident: Option<Incident>,
+    /// Rungs that are taken back after it, because its program did not start with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withdrawn: Vec<String>,
     /// The rungs taken after it.
     pub rungs: Vec<String>,
     /// What the rungs changed.
@@ -198,6 +201,7 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         host: status.and_then(|s| s.host.as_deref().copied()),
         headline: a.incident.as_ref().map(Incident::headline),
         incident: a.incident.clone(),
+        withdrawn: a.withdrawn().map_or_else(Vec::new, |w| w.rungs.clone()),
         rungs: steps.iter().map(|s| s.rung.clone()).collect(),
         changes: steps.iter().flat_map(|s| s.changes.clone()).collect(),
         notes: steps.iter().flat_map(|s| s.notes.clone()).collect(),
@@ -360,6 +364,10 @@ impl AttemptView {
         let course = self.incident.as_ref().and_then(lines::course);
         out.extend(course.map(|line| format!("      {line}\n")));
         out.push_str(&lines::links(&self.links));
+        if !self.withdrawn.is_empty() {
+            let rungs = self.withdrawn.join(", ");
+            let _ = writeln!(out, "      without {}", Paint(NAME, &rungs));
+        }
         if !self.rungs.is_empty() {
             let other = |c: &Change| c.effect == Effect::ChangesTraining;
             let effect = match self.changes.iter().any(other) {

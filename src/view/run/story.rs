@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::evidence;
-use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered};
+use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered, taken_back};
 use super::measured;
 use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
@@ -247,8 +247,14 @@ impl Story {
 
     fn verdict(&mut self, run: &str, verdict: &Verdict) {
         let text = match verdict {
-            Verdict::Climb { steps, expects, .. } => {
-                let mut lines: Vec<String> = steps.iter().map(rung).collect();
+            Verdict::Climb {
+                steps,
+                expects,
+                withdrawn,
+                ..
+            } => {
+                let mut lines: Vec<String> = withdrawn.iter().map(taken_back).collect();
+                lines.extend(steps.iter().map(rung));
                 let expected = expects.as_ref().map(expectation);
                 lines.extend(expected.map(|text| Paint(DIM, &text).to_string()));
                 lines.join("\n           ")

@@ -8,7 +8,7 @@ use super::refusal::SchedulerRefusal;
 use crate::core::adopt::JOB_NUMBER;
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
-use crate::core::engine::outcome::{RetryCause, Verdict};
+use crate::core::engine::outcome::{RetryCause, Verdict, Withdrawn};
 use crate::core::ladder::Step;
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
@@ -239,6 +239,15 @@ impl Attempt {
     fn submit_again(&mut self, by: Option<&str>, epoch: u64) {
         self.refused = self.refused.as_ref().map(|earlier| earlier.again(by));
         self.ready_epoch = epoch;
+    }
+
+    /// Rungs that are taken back after this attempt, because its program did not start with them.
+    #[must_use]
+    pub fn withdrawn(&self) -> Option<&Withdrawn> {
+        match &self.verdict {
+            Some(Verdict::Climb { withdrawn, .. }) => withdrawn.as_ref(),
+            _ => None,
+        }
     }
 
     /// The rungs that the run climbs after this attempt.

@@ -1,6 +1,7 @@
 //! What moved the rungs of a run: its attempts, and the measurements between them.
 
 use super::attempt::Attempt;
+use crate::core::engine::outcome::Verdict;
 use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Peak, Step};
 use crate::core::learn::NodesExcluded;
@@ -36,6 +37,15 @@ impl<'h> HistoryEntry<'h> {
         }
     }
 
+    /// Does nothing but exclude nodes follow from it?
+    fn is_about_nodes(&self) -> bool {
+        match self {
+            Self::Phantom(_) => false,
+            Self::Nodes(_) => true,
+            Self::Attempt(attempt) => matches!(attempt.verdict, Some(Verdict::Again { .. })),
+        }
+    }
+
     /// As what was tried with these rungs; `None` for an attempt that did not die, or nobody knows of what.
     fn past(self, rungs: &[Layer]) -> Option<PastAttempt> {
         let (incident, peaks) = match self {
@@ -45,6 +55,8 @@ impl<'h> HistoryEntry<'h> {
                 (measurement.incident(), peaks)
             }
             Self::Nodes(_) => return None,
+            // Its program never came to need memory.
+            Self::Attempt(attempt) if attempt.withdrawn().is_some() => return None,
             Self::Attempt(attempt) => {
                 let incident = attempt.incident.clone().filter(|i| i.fatal)?;
                 (Some(incident), Peak::of(&attempt.measured))
@@ -60,11 +72,40 @@ impl<'h> HistoryEntry<'h> {
 
 /// Attempts that died of a cause that is known, and what was measured, each with the rungs that it had.
 pub(super) fn tried<'h>(entries: impl Iterator<Item = HistoryEntry<'h>>) -> Vec<PastAttempt> {
-    let mut rungs: Vec<Layer> = Vec::new();
+    let mut standing = Vec::new();
     let past = entries.filter_map(|entry| {
-        let past = entry.past(&rungs);
-        rungs.extend(entry.layers());
+        let past = entry.past(&layers(&standing));
+        put(&mut standing, entry);
         past
     });
     past.collect()
+}
+
+/// What of all these still counts: without what was taken back.
+pub(super) fn standing<'h>(
+    entries: impl Iterator<Item = HistoryEntry<'h>>,
+) -> Vec<HistoryEntry<'h>> {
+    let mut standing = Vec::new();
+    entries.for_each(|entry| put(&mut standing, entry));
+    standing
+}
+
+/// The layers that they put on the stack.
+pub(super) fn layers(standing: &[HistoryEntry<'_>]) -> Vec<Layer> {
+    standing.iter().flat_map(|entry| entry.layers()).collect()
+}
+
+/// Adds what came next. Where it takes rungs back, what followed from the attempt to which it goes back counts no longer;
+/// excluded nodes stay excluded.
+fn put<'h>(standing: &mut Vec<HistoryEntry<'h>>, next: HistoryEntry<'h>) {
+    if let HistoryEntry::Attempt(attempt) = next
+        && let Some(withdrawn) = attempt.withdrawn()
+    {
+        let mut is_back = false;
+        standing.retain(|entry| {
+            is_back |= matches!(entry, HistoryEntry::Attempt(a) if a.number >= withdrawn.to);
+            !is_back || entry.is_about_nodes()
+        });
+    }
+    standing.push(next);
 }

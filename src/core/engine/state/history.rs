@@ -4,13 +4,13 @@
 use jiff::Timestamp;
 
 use super::attempt::{Attempt, take};
-use super::entry::{HistoryEntry, tried};
+use super::entry::{HistoryEntry, layers, standing, tried};
 use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
-use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
+use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict, Withdrawn};
 use crate::core::engine::phantom::PhantomCheck;
-use crate::core::ladder::{PastAttempt, Step};
+use crate::core::ladder::{PastAttempt, Skipped, Step};
 use crate::core::launch;
 use crate::core::learn::NodesExcluded;
 use crate::core::recipe::Layer;
@@ -67,8 +67,7 @@ impl History {
     /// Layers that the attempts so far, and the measurements before them, have put on the stack, in order.
     #[must_use]
     pub fn rungs(&self) -> Vec<Layer> {
-        let all = self.in_order(&self.attempts);
-        all.flat_map(HistoryEntry::layers).collect()
+        layers(&standing(self.in_order(&self.attempts)))
     }
 
     /// Attempts before the present one that died of a cause that is known, and what was measured on phantom GPUs before it, with
@@ -146,8 +145,23 @@ impl History {
 
     /// The rungs taken so far, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        let all = self.in_order(&self.attempts);
-        all.flat_map(HistoryEntry::steps)
+        let standing = standing(self.in_order(&self.attempts));
+        standing.into_iter().flat_map(HistoryEntry::steps)
+    }
+
+    /// Rungs that the next decision leaves out: those that somebody asked to, and those that the program refused before.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<Skipped> {
+        let asked = self.attempts.last().map(|last| &last.steered.left_out);
+        let asked = asked.into_iter().flatten().map(|rung| Skipped {
+            rung: rung.clone(),
+            reason: "skipped by request".to_owned(),
+        });
+        let refused = self.attempts.iter().flat_map(|attempt| {
+            let withdrawn = attempt.withdrawn().into_iter();
+            withdrawn.flat_map(|w| refused(attempt.number, w))
+        });
+        asked.chain(refused).collect()
     }
 
     /// How often the same configuration was submitted again for this cause, since somebody last asked that the run goes on.
@@ -322,6 +336,17 @@ impl History {
             _ => {}
         }
     }
+}
+
+/// Rungs that an attempt's program refused, as reasons to pass them over.
+pub(in crate::core::engine) fn refused(
+    attempt: u32,
+    withdrawn: &Withdrawn,
+) -> impl Iterator<Item = Skipped> {
+    withdrawn.rungs.iter().map(move |rung| Skipped {
+        rung: rung.clone(),
+        reason: format!("attempt {attempt} failed with it: {}", withdrawn.because),
+    })
 }
 
 /// Does a run go on with this, also one that was over?

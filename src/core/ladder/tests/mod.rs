@@ -108,6 +108,7 @@ impl Toy {
             policy: self.policy,
             whole_rungs: false,
             cluster: &self.cluster,
+            environment: None,
             cluster_name: None,
             templates: &self.templates,
             layers: &self.base,

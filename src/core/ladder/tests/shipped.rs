@@ -73,6 +73,7 @@ impl Stack {
             policy: self.policy,
             whole_rungs: false,
             cluster: &self.cluster,
+            environment: None,
             cluster_name: None,
             templates: &self.templates,
             layers: &self.layers,

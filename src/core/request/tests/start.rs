@@ -106,6 +106,7 @@ pub(crate) fn stored(run: &str, preset: &str, (template, text): (&str, &str)) ->
         signatures: Vec::new(),
         bugs: Bugs::default(),
         installed: Versions::default(),
+        environment: None,
     }
 }
 
