@@ -1,6 +1,7 @@
 //! What the scheduler's word and the text of the logs prove of the end of a job.
 
 use super::outcome::RetryCause;
+use super::state::Attempt;
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
@@ -67,6 +68,18 @@ fn host_oom(status: &JobStatus) -> Incident {
         }],
         ..Incident::bare("host_oom", Class::HostOom)
     }
+}
+
+/// The incident that a rung is to answer: out of memory, or what somebody assumes who asked for the next rung.
+pub(super) fn answered_incident(attempt: &Attempt) -> Option<Incident> {
+    let of_memory = memory_incident(attempt.status.as_ref(), attempt.incident.as_ref());
+    of_memory.or_else(|| attempt.was_ended_for_a_rung().then(assumed))
+}
+
+/// What an escalation without a failure answers: a GPU that is too small, and nothing more is known of it. It never
+/// becomes a fact, and teaches nothing.
+pub(super) fn assumed() -> Incident {
+    Incident::bare("cuda_oom", Class::GpuOom)
 }
 
 /// Would the allocation have fitted if the others were gone? Without figures for what failed, what

@@ -1,10 +1,11 @@
 //! Before a rung that asks for more: what the scheduler is asked.
 
+use super::ending::answered_incident;
 use super::fact::Fact;
 use super::outcome::Verdict;
 use super::queue_choice::alternatives;
 use super::state::{Attempt, Run, RunPhase};
-use super::verdict::{answered_incident, verdict};
+use super::verdict::verdict;
 use crate::core::ladder::{Decision, Policy};
 use crate::core::request::{Alternative, QueueStart};
 use oomctl_diagnose::Incident;

@@ -6,10 +6,11 @@
 use jiff::Timestamp;
 
 use super::budget::before_attempt;
+use super::ending::assumed;
 use super::fact::Fact;
 use super::hangs::ends;
 use super::state::{Attempt, Run, RunPhase};
-use super::verdict::{assumed, climb};
+use super::verdict::climb;
 use crate::core::ladder::{Decision, Step};
 
 /// The rungs that an escalation would take now.

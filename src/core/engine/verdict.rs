@@ -1,6 +1,6 @@
 //! What follows from an attempt that has ended: the one table of the supervisor.
 
-use super::ending::{memory_incident, succeeded};
+use super::ending::{assumed, memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::queue_choice::{chosen, with_past};
 use super::retry;
@@ -137,12 +137,6 @@ fn answer(
     }
 }
 
-/// The incident that a rung is to answer: out of memory, or what somebody assumes who asked for the next rung.
-pub(super) fn answered_incident(attempt: &Attempt) -> Option<Incident> {
-    let of_memory = memory_incident(attempt.status.as_ref(), attempt.incident.as_ref());
-    of_memory.or_else(|| attempt.was_ended_for_a_rung().then(assumed))
-}
-
 /// What the ladder says to an incident of an attempt, past what it was asked to leave out.
 pub(super) fn climb(
     run: &Run,
@@ -154,12 +148,6 @@ pub(super) fn climb(
         run.request
             .ascend(&rungs, past, Some(incident), attempt.number)
     })
-}
-
-/// What an escalation without a failure answers: a GPU that is too small, and nothing more is known of it. It never
-/// becomes a fact, and teaches nothing.
-pub(super) fn assumed() -> Incident {
-    Incident::bare("cuda_oom", Class::GpuOom)
 }
 
 /// Why a run failed, in one line.

@@ -2,9 +2,9 @@
 //!
 //! Rule: the next answer to that failure is made without them. Who dies of the same again died of something else.
 
+use super::ending::answered_incident;
 use super::outcome::{Verdict, Withdrawn};
 use super::state::{Attempt, Run, refused};
-use super::verdict::answered_incident;
 use crate::core::ladder::{Change, Decision, OnMachine, Past, Peak, Step, moves_knob};
 use crate::core::recipe::RungSpec;
 use oomctl_base::Value;

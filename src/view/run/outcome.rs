@@ -6,11 +6,23 @@ use crate::core::engine::Budget;
 use crate::core::engine::History;
 use crate::core::engine::Outcome;
 use crate::core::engine::RetryCause;
-use crate::core::ladder::{Expectation, Shortfall};
+use crate::core::engine::Verdict;
+use crate::core::ladder::{Expectation, Shortfall, Skipped};
 
 /// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.
 pub fn job_reason(word: Option<&str>) -> Option<&str> {
     word.filter(|word| !matches!(*word, "" | "None" | "NonZeroExitCode"))
+}
+
+/// The rungs that the last decision passed over.
+pub fn skipped(history: &History) -> Vec<Skipped> {
+    let mut verdicts = history.attempts.iter().rev();
+    let last = verdicts.find_map(|attempt| attempt.verdict.as_ref());
+    match (&history.outcome, last) {
+        (Some(Outcome::Exhausted { skipped, .. } | Outcome::Failed { skipped, .. }), _)
+        | (_, Some(Verdict::Climb { skipped, .. })) => skipped.clone(),
+        _ => Vec::new(),
+    }
 }
 
 /// Why the run ended, beyond the word for it.

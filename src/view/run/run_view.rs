@@ -4,7 +4,6 @@ use crate::core::engine::Attempt;
 use crate::core::engine::History;
 use crate::core::engine::Outcome;
 use crate::core::engine::RunPhase;
-use crate::core::engine::Verdict;
 use crate::core::engine::{Foreseen, PhantomCheck};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +14,7 @@ use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
 use super::measured_plan_view::check_line;
-use super::outcome::{hint, reason};
+use super::outcome::{hint, reason, skipped};
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::exit::Exit;
@@ -241,23 +240,6 @@ fn next(history: &History) -> Option<String> {
         RunPhase::Live if is_over(history) => Some("its logs are read next".to_owned()),
         RunPhase::Judging => Some(format!("waiting for `oomctl watch {}`", history.run)),
         _ => None,
-    }
-}
-
-fn skipped(history: &History) -> Vec<Skipped> {
-    match &history.outcome {
-        Some(Outcome::Exhausted { skipped, .. } | Outcome::Failed { skipped, .. }) => {
-            skipped.clone()
-        }
-        _ => match history
-            .attempts
-            .iter()
-            .rev()
-            .find_map(|a| a.verdict.as_ref())
-        {
-            Some(Verdict::Climb { skipped, .. }) => skipped.clone(),
-            _ => Vec::new(),
-        },
     }
 }
 
