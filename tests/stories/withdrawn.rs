@@ -1,7 +1,7 @@
 //! Rungs that the program or its environment cannot take: they are passed over, or taken back. The trainer here is a stand-in that
 //! prints what transformers prints.
 
-use super::place::Place;
+use super::place::{Place, at_once};
 
 const TRAINER: &str = r#"import sys
 args = sys.argv[1:]
@@ -20,6 +20,12 @@ if given("--optim") == "adamw_torch":
 ALSO
 "#;
 const NO_LIGER: &str = "ImportError: You have set `use_liger_kernel` to `True` but liger-kernel >= 0.3.0 is not available.";
+/// What transformers, argparse and HfArgumentParser print.
+const REFUSALS: [&str; 3] = [
+    NO_LIGER,
+    "train.py: error: unrecognized arguments: --use_liger_kernel true",
+    "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--use_liger_kernel', 'true']",
+];
 const OPTIONS: &str = "--model_name_or_path m --per_device_train_batch_size 1 --block_size 1024 --gradient_accumulation_steps 8 \
     --gradient_checkpointing true --use_liger_kernel false --optim adamw_torch";
 
@@ -49,7 +55,11 @@ const SUBMIT: [&str; 8] = [
 
 #[test]
 fn a_rung_that_the_program_refuses_is_taken_back() {
-    let place = place(NO_LIGER, "");
+    at_once(&REFUSALS, |broken| is_taken_back(broken));
+}
+
+fn is_taken_back(broken: &str) {
+    let place = place(broken, "");
     let done = place.run(&SUBMIT).ends(0);
     done.says(&[
         "withdraw   fused-loss: the program failed with it, back to the settings of attempt 1",

@@ -167,14 +167,10 @@ fn rungs<'s>(run: &Run, changes: impl Iterator<Item = (&'s Step, &'s Change)>) -
     found
 }
 
-/// What the log says of the end.
+/// What the program died of. The last lines of a log do not count: they often repeat the whole command.
 fn text_of(incident: &Incident) -> String {
     let evidence = incident.evidence.iter().map(|e| e.text.as_str());
-    let lines = incident.last_lines.iter().map(String::as_str);
-    let all: Vec<&str> = evidence
-        .chain(lines)
-        .chain(incident.exception.as_deref())
-        .collect();
+    let all: Vec<&str> = evidence.chain(incident.exception.as_deref()).collect();
     all.join(" ")
 }
 
