@@ -14,6 +14,7 @@ use super::checkpoint::Checkpoint;
 use super::formulas::Formulas;
 use super::knob::{Knob, Scalar};
 use super::rung::{RungSpec, Tuning};
+use super::sets::KnobSetFile;
 use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
@@ -27,7 +28,7 @@ pub struct PresetFile {
     /// Versions of the framework that the preset knows.
     #[serde(default)]
     pub framework: Option<Framework>,
-    /// Names of knob sets (`presets/sets/NAME.yaml`) whose knobs and derived values are included.
+    /// Names of knob sets (`presets/sets/NAME.yaml`) that are included: what the preset says itself wins.
     #[serde(default)]
     pub uses: Vec<String>,
     /// Files of an attempt; none for a preset that is only there for scripts that people have.
@@ -78,11 +79,11 @@ impl PresetFile {
     /// The stack that it describes, with the knobs of its sets: by what scripts are recognised and read.
     #[must_use]
     pub fn stack(&self, sets: &[KnobSetFile]) -> Stack {
-        let shared = sets.iter().flat_map(|set| &set.knobs);
-        let knobs = shared.chain(&self.knobs).map(|knob| {
+        let file = self.clone().with(sets.to_vec());
+        let knobs = file.knobs.iter().map(|knob| {
             let own = knob.spelling.iter().cloned();
             let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styled = self
+            let styled = file
                 .spellings
                 .iter()
                 .zip(1..)
@@ -108,9 +109,9 @@ impl PresetFile {
             }
         });
         Stack {
-            name: self.preset.clone(),
-            recognise: self.recognise.clone(),
+            name: file.preset.clone(),
             knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
+            recognise: file.recognise,
         }
     }
 }
@@ -156,27 +157,6 @@ pub struct RuleOfThumb {
     pub formula: String,
     /// Where it was read.
     pub source: String,
-}
-
-/// A knob set file: knobs shared by several presets.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct KnobSetFile {
-    /// Name; equals the file's name without `.yaml`.
-    pub set: String,
-    /// One line for `oomctl presets`.
-    pub summary: String,
-    /// Knobs.
-    pub knobs: Vec<Knob>,
-    /// Named values computed from knobs.
-    #[serde(default)]
-    pub derived: Vec<Derived>,
-    /// What must hold between knobs.
-    #[serde(default)]
-    pub rules: Vec<Rule>,
-    /// Rungs that presets put into their ladders by name.
-    #[serde(default)]
-    pub ladder: Vec<RungSpec>,
 }
 
 /// The framework behind a preset.
