@@ -3,7 +3,7 @@
 //! Plain YAML, embedded in the binary, overridable by a file of the same name in the project. A new
 //! framework is a preset and templates, no Rust.
 
-use oomctl_scripts::{Recognise, Spelling, Stack, StackKnob};
+use oomctl_scripts::Recognise;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -14,7 +14,6 @@ use super::checkpoint::Checkpoint;
 use super::formulas::Formulas;
 use super::knob::{Knob, Scalar};
 use super::rung::{RungSpec, Tuning};
-use super::sets::KnobSetFile;
 use crate::core::measure::FigureSpec;
 
 /// A preset file, as written.
@@ -73,47 +72,6 @@ pub struct PresetFile {
     /// By what a program of the framework is known in a script of the user's own.
     #[serde(default)]
     pub recognise: Recognise,
-}
-
-impl PresetFile {
-    /// The stack that it describes, with the knobs of its sets: by what scripts are recognised and read.
-    #[must_use]
-    pub fn stack(&self, sets: &[KnobSetFile]) -> Stack {
-        let file = self.clone().with(sets.to_vec());
-        let knobs = file.knobs.iter().map(|knob| {
-            let own = knob.spelling.iter().cloned();
-            let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styled = file
-                .spellings
-                .iter()
-                .zip(1..)
-                .filter_map(|(style, number)| {
-                    let spelled = style.get(&knob.name)?;
-                    Some((Spelling::read(spelled), number))
-                });
-            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
-            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
-                if !spellings.contains(&spelling) {
-                    spellings.push(spelling);
-                    styles.push(style);
-                }
-            }
-            StackKnob {
-                name: knob.name.clone(),
-                role: knob.role,
-                kind: knob.kind,
-                effect: knob.effect,
-                reader: knob.reader,
-                spellings,
-                styles,
-            }
-        });
-        Stack {
-            name: file.preset.clone(),
-            knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
-            recognise: file.recognise,
-        }
-    }
 }
 
 /// How a preset makes a job short, as written.

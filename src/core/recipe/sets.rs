@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oomctl_scripts::CodeRule;
+use oomctl_scripts::{CodeRule, Spelling, Stack, StackKnob};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -90,6 +90,45 @@ impl PresetFile {
             }
         }
         self
+    }
+
+    /// The stack that it describes, with the knobs of its sets: by what scripts are recognised and read.
+    #[must_use]
+    pub fn stack(&self, sets: &[KnobSetFile]) -> Stack {
+        let file = self.clone().with(sets.to_vec());
+        let knobs = file.knobs.iter().map(|knob| {
+            let own = knob.spelling.iter().cloned();
+            let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
+            let styled = file
+                .spellings
+                .iter()
+                .zip(1..)
+                .filter_map(|(style, number)| {
+                    let spelled = style.get(&knob.name)?;
+                    Some((Spelling::read(spelled), number))
+                });
+            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
+            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
+                if !spellings.contains(&spelling) {
+                    spellings.push(spelling);
+                    styles.push(style);
+                }
+            }
+            StackKnob {
+                name: knob.name.clone(),
+                role: knob.role,
+                kind: knob.kind,
+                effect: knob.effect,
+                reader: knob.reader,
+                spellings,
+                styles,
+            }
+        });
+        Stack {
+            name: file.preset.clone(),
+            knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
+            recognise: file.recognise,
+        }
     }
 }
 
