@@ -185,8 +185,8 @@ fn knobs() -> Vec<Knob> {
         let source = library.get(LibraryFolder::Sets, set).ok()?;
         parse_knob_set(&source.path, &source.text).ok()
     });
-    let shared: Vec<Knob> = shared.flat_map(|set| set.knobs).collect();
-    preset.knobs.into_iter().chain(shared).collect()
+    let shared = shared.collect();
+    preset.with(shared).knobs
 }
 
 /// The preset of the line: its flag, or else the project's or its dataset's, or the default.

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 mod simulation;
@@ -254,9 +255,13 @@ impl Project {
         self.fake.desk().submissions.len()
     }
 
+    fn log(&self) -> PathBuf {
+        self.attempt(1).join("slurm.err")
+    }
+
     /// The first job prints this and nothing else.
     fn prints(&self, log: &str) {
-        fs::write(self.attempt(1).join("slurm.err"), log).unwrap();
+        fs::write(self.log(), log).unwrap();
     }
 
     /// The first job ends with exit code 1.
@@ -266,8 +271,11 @@ impl Project {
         job.exit = Some(ExitStatus { code: 1, signal: 0 });
     }
 
-    fn verdict(&self) -> String {
-        text(&self.attempt(1).join("verdict.json"))
+    /// What the first attempt was judged to have died of.
+    fn judged(&self, kind: &str) -> String {
+        let verdict = text(&self.attempt(1).join("verdict.json"));
+        assert!(verdict.contains(kind), "{kind} in {verdict}");
+        verdict
     }
 
     fn supervisor(&self, handles: impl IntoIterator<Item = Handle>) -> Supervisor {
@@ -297,9 +305,47 @@ impl Project {
 
 /// A project with one run, and its supervisor.
 fn supervised() -> (Project, Supervisor) {
+    answered([])
+}
+
+/// The same, where submissions get these answers, the last one first.
+fn answered<const N: usize>(answers: [SubmitAnswer; N]) -> (Project, Supervisor) {
     let project = Project::new();
+    project.fake.desk().answers.extend(answers);
     let supervisor = project.supervisor([project.create(project.toy())]);
     (project, supervisor)
+}
+
+/// The same, where the first job has run for 20 seconds.
+fn running() -> (Project, Supervisor) {
+    let (mut project, mut supervisor) = supervised();
+    project.pass(&mut supervisor, 2);
+    project.fake.set(0, JobState::Running);
+    project.pass(&mut supervisor, 20);
+    (project, supervisor)
+}
+
+fn unclear() -> SubmitAnswer {
+    SubmitAnswer::Unclear {
+        detail: "Socket timed out on send/recv operation".to_owned(),
+    }
+}
+
+fn refused(reason: &str, hint: Option<&str>) -> SubmitAnswer {
+    SubmitAnswer::Refused {
+        reason: reason.to_owned(),
+        hint: hint.map(str::to_owned),
+        passing: false,
+    }
+}
+
+/// Lets the supervisor go away by a signal, with what these sources hold for it.
+fn signalled(
+    supervisor: &mut Supervisor,
+    (sender, sources): (Sender<Wake>, WakeSources),
+) -> DriveEnd {
+    sender.send(Wake::Signal(2)).unwrap();
+    drive(supervisor, Until::Finished, &sources, &mut Silent)
 }
 
 fn history_of(supervisor: &Supervisor) -> &crate::core::engine::History {
@@ -316,12 +362,7 @@ fn text(path: &Path) -> String {
 
 #[test]
 fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitted_again() {
-    let mut project = Project::new();
-    let answer = SubmitAnswer::Unclear {
-        detail: "Socket timed out".to_owned(),
-    };
-    project.fake.desk().answers.push(answer);
-    let mut supervisor = project.supervisor([project.create(project.toy())]);
+    let (mut project, mut supervisor) = answered([unclear()]);
     project.fake.desk().forgot = true;
     project.pass(&mut supervisor, 1);
     fs::write(project.attempt(1).join("claim"), "4711\n").unwrap();
@@ -336,10 +377,7 @@ fn a_job_that_began_and_was_forgotten_before_its_answer_was_read_is_not_submitte
 
 #[test]
 fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
-    let (mut project, mut supervisor) = supervised();
-    project.pass(&mut supervisor, 2);
-    project.fake.set(0, JobState::Running);
-    project.pass(&mut supervisor, 20);
+    let (mut project, mut supervisor) = running();
     project.prints(OOM);
     project.fake.set(0, purged());
     project.pass(&mut supervisor, 60);
@@ -351,10 +389,22 @@ fn a_job_that_the_scheduler_surely_forgot_is_over_and_its_log_says_how() {
 }
 
 /// New runs of these names, and the names.
-fn created<const N: usize>(project: &Project, names: [&str; N]) -> (Supervisor, Vec<String>) {
-    let handles = names.map(|name| project.create(named(project, name)));
-    let runs = names.map(str::to_owned).into();
-    (project.supervisor(handles), runs)
+fn created(project: &Project, names: &[impl AsRef<str>]) -> (Supervisor, Vec<String>) {
+    let names = names.iter().map(AsRef::as_ref);
+    let handles = names
+        .clone()
+        .map(|name| project.create(named(project, name)));
+    let supervisor = project.supervisor(handles);
+    (supervisor, names.map(str::to_owned).collect())
+}
+
+/// Twenty runs, submitted.
+fn many() -> (Project, Supervisor) {
+    let mut project = Project::new();
+    let names: Vec<String> = (0..20).map(|i| format!("run-{i}")).collect();
+    let (mut supervisor, _) = created(&project, &names);
+    project.pass(&mut supervisor, 1);
+    (project, supervisor)
 }
 
 fn named(project: &Project, name: &str) -> Toy {
@@ -367,8 +417,7 @@ fn named(project: &Project, name: &str) -> Toy {
 #[test]
 fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
     let mut project = Project::new();
-    let names = ["s.1", "s.2", "s.3"];
-    let (mut supervisor, runs) = created(&project, names);
+    let (mut supervisor, runs) = created(&project, &["s.1", "s.2", "s.3"]);
     let array = ArrayRecord::new("s", runs.clone(), Some(2)).unwrap();
     let token = array.token.clone();
     let sweep_group = SweepGroup {
@@ -408,8 +457,7 @@ fn the_first_attempts_of_a_sweep_are_one_submission_and_later_ones_are_not() {
 
 /// An array of a user's script whose tasks all ran out of memory but the last, which runs on.
 fn array_of_a_script(project: &Project, at_once: Option<usize>) -> (Supervisor, Token) {
-    let names = ["a_3", "a_7", "a_9"];
-    let (mut supervisor, runs) = created(project, names);
+    let (mut supervisor, runs) = created(project, &["a_3", "a_7", "a_9"]);
     let array = ArrayRecord::new("a", runs.clone(), at_once).unwrap();
     let array = array.with_indices(vec![3, 7, 9]);
     let token = array.token.clone();
@@ -512,13 +560,8 @@ fn an_oom_is_answered_by_a_rung_and_the_next_attempt_succeeds() {
     project.pass(&mut supervisor, 40);
     assert_eq!(outcome(&supervisor), Some(Outcome::Succeeded));
 
-    let verdict = project.verdict();
-    for word in [
-        "cuda_oom",
-        "Tried to allocate 20.00 GiB",
-        "rung-1",
-        "slurm.err",
-    ] {
+    let verdict = project.judged("cuda_oom");
+    for word in ["Tried to allocate 20.00 GiB", "rung-1", "slurm.err"] {
         assert!(verdict.contains(word), "{word} in {verdict}");
     }
     let changes = text(&project.attempt(2).join("changes.diff"));
@@ -567,12 +610,7 @@ fn a_kill_between_acceptance_and_its_fact_leads_to_adoption_not_to_a_second_job(
 
 #[test]
 fn an_unclear_answer_is_searched_and_never_repeated() {
-    let mut project = Project::new();
-    project.fake.desk().answers.push(SubmitAnswer::Unclear {
-        detail: "Socket timed out on send/recv operation".to_owned(),
-    });
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = answered([unclear()]);
     project.pass(&mut supervisor, 120);
     assert_eq!(project.submissions(), 1);
     let kinds: Vec<Fact> = read(project.folder("r1").dir())
@@ -594,14 +632,9 @@ fn an_unclear_answer_is_searched_and_never_repeated() {
 
 #[test]
 fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
-    let mut project = Project::new();
-    project.fake.desk().answers.push(SubmitAnswer::Refused {
-        reason: "Batch job submission failed: Invalid partition name specified".to_owned(),
-        hint: Some("sinfo lists the partitions".to_owned()),
-        passing: false,
-    });
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let reason = "Batch job submission failed: Invalid partition name specified";
+    let answer = refused(reason, Some("sinfo lists the partitions"));
+    let (mut project, mut supervisor) = answered([answer]);
     project.pass(&mut supervisor, 60);
     let outcome = outcome(&supervisor).unwrap();
     assert_eq!(outcome.exit_code(), 4);
@@ -618,15 +651,12 @@ fn a_refusal_ends_the_run_with_the_reason_and_the_next_step() {
 
 #[test]
 fn a_submission_that_is_refused_for_now_is_made_again_under_its_token_until_it_is_accepted() {
-    let mut project = Project::new();
     let full = SubmitAnswer::Refused {
         reason: "QOSMaxSubmitJobPerUserLimit".to_owned(),
         hint: None,
         passing: true,
     };
-    project.fake.desk().answers.extend([full.clone(), full]);
-    let handle = project.create(project.toy());
-    let mut supervisor = project.supervisor([handle]);
+    let (mut project, mut supervisor) = answered([full.clone(), full]);
     project.pass(&mut supervisor, 50);
     assert_eq!(project.submissions(), 1);
     assert!(
@@ -671,13 +701,8 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 5);
     assert_eq!(project.submissions(), 0);
-    let error = supervisor
-        .runs()
-        .next()
-        .unwrap()
-        .error()
-        .unwrap()
-        .to_string();
+    let error = supervisor.runs().next().unwrap().error();
+    let error = error.unwrap().to_string();
     assert!(error.contains("OOMCTL_TEST_NO_SUCH_SECRET"), "{error}");
     assert_eq!(
         outcome(&supervisor),
@@ -690,26 +715,13 @@ fn a_secret_that_is_not_set_here_is_named_and_nothing_is_submitted() {
 fn a_script_that_a_replaced_process_wrote_late_is_set_right() {
     let mut project = Project::new();
     let mut handle = project.create(project.toy());
-    let prepare = |handle: &Handle| {
-        prepare::prepare(
-            &handle.run,
-            &handle.folder,
-            "fake",
-            1,
-            None,
-            &mut crate::drive::Silent,
-        )
-    };
-    let ours = Event::Attempt(1, prepare(&handle).unwrap());
-    handle
-        .feed(&ours, at(0), &mut crate::drive::Silent)
-        .unwrap();
+    intend(&mut handle);
     let script = project.attempt(1).join("job.sbatch");
     let right = fs::read_to_string(&script).unwrap();
     // Its intent never became a fact, its files did.
     let intended = handle.history().attempts.clone();
     handle.run.history.attempts.clear();
-    prepare(&handle).unwrap();
+    prepared(&handle);
     handle.run.history.attempts = intended;
     assert_ne!(fs::read_to_string(&script).unwrap(), right);
     let mut supervisor = project.supervisor([handle]);
@@ -728,11 +740,7 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
     {
         let mut desk = project.fake.desk();
         desk.steal = steal;
-        desk.answers.push(SubmitAnswer::Refused {
-            reason: "the controller is busy".to_owned(),
-            hint: None,
-            passing: false,
-        });
+        desk.answers.push(refused("the controller is busy", None));
     }
     let own = EndingJobScheduler::new(project.fake.clone(), JobId("100".into()), 1);
     let mut turn = project.supervisor_with(Box::new(own), [handle]);
@@ -748,10 +756,15 @@ fn what_follows_a_job_that_told_of_its_own_end_waits_for_it_whoever_submits() {
 
 /// Writes down the first attempt, which is then about to be submitted.
 fn intend(handle: &mut Handle) {
-    let silent = &mut crate::drive::Silent;
-    let event = prepare::prepare(&handle.run, &handle.folder, "fake", 1, None, silent).unwrap();
-    let event = Event::Attempt(1, event);
-    handle.feed(&event, at(0), silent).unwrap();
+    let event = prepared(handle);
+    handle.feed(&event, at(0), &mut Silent).unwrap();
+}
+
+/// Writes the files of the first attempt.
+fn prepared(handle: &Handle) -> Event {
+    let (run, folder) = (&handle.run, &handle.folder);
+    let event = prepare::prepare(run, folder, "fake", 1, None, &mut Silent);
+    Event::Attempt(1, event.unwrap())
 }
 
 #[test]
@@ -898,12 +911,8 @@ fn a_request_to_cancel_reaches_whoever_supervises() {
 
 #[test]
 fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
-    let (mut project, mut supervisor) = supervised();
-    project.pass(&mut supervisor, 2);
-    project.fake.set(0, JobState::Running);
-    project.pass(&mut supervisor, 20);
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, OOM).unwrap();
+    let (mut project, mut supervisor) = running();
+    project.prints(OOM);
     {
         let mut desk = project.fake.desk();
         desk.jobs[0].1.state = JobState::Pending;
@@ -912,7 +921,7 @@ fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
     project.pass(&mut supervisor, 20);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    fs::write(&log, format!("{OOM}Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in <module>\nKeyError: 'x'\n")).unwrap();
+    project.prints(&format!("{OOM}{KEY_ERROR}"));
     project.fails();
     project.pass(&mut supervisor, 60);
     let outcome = outcome(&supervisor).unwrap();
@@ -922,17 +931,7 @@ fn the_text_of_a_requeued_part_is_not_held_against_the_next() {
 
 #[test]
 fn many_runs_are_asked_about_in_one_question() {
-    let mut project = Project::new();
-    let handles: Vec<Handle> = (0..20)
-        .map(|i| {
-            project.create(Toy {
-                name: format!("run-{i}"),
-                ..project.toy()
-            })
-        })
-        .collect();
-    let mut supervisor = project.supervisor(handles);
-    project.pass(&mut supervisor, 1);
+    let (mut project, mut supervisor) = many();
     assert_eq!(project.submissions(), 20);
     let before = project.fake.desk().polls;
     project.pass(&mut supervisor, 60);
@@ -942,19 +941,7 @@ fn many_runs_are_asked_about_in_one_question() {
 
 #[test]
 fn of_many_runs_the_one_whose_log_grows_is_read_at_once() {
-    let mut project = Project::new();
-    let names: Vec<String> = (0..20).map(|i| format!("run-{i}")).collect();
-    let handles: Vec<Handle> = names
-        .iter()
-        .map(|name| {
-            project.create(Toy {
-                name: name.clone(),
-                ..project.toy()
-            })
-        })
-        .collect();
-    let mut supervisor = project.supervisor(handles);
-    project.pass(&mut supervisor, 1);
+    let (mut project, mut supervisor) = many();
     (0..20).for_each(|job| project.fake.set(job, JobState::Running));
     project.pass(&mut supervisor, 30);
     let (_tell, sources) = WakeSources::channel();
@@ -983,24 +970,16 @@ fn a_log_that_was_rotated_keeps_its_failure() {
     project.pass(&mut supervisor, 1);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, "Traceback (most recent call last):\n").unwrap();
+    let head = "Traceback (most recent call last):\n";
+    project.prints(head);
     project.pass(&mut supervisor, 2);
-    fs::rename(&log, log.with_extension("err.1")).unwrap();
-    fs::write(
-        log.with_extension("err.1"),
-        format!("Traceback (most recent call last):\n{OOM}"),
-    )
-    .unwrap();
-    fs::write(
-        &log,
-        "srun: error: node1: task 0: Exited with exit code 1\n",
-    )
-    .unwrap();
+    let rotated = project.log().with_extension("err.1");
+    fs::rename(project.log(), &rotated).unwrap();
+    fs::write(rotated, format!("{head}{OOM}")).unwrap();
+    project.prints(EXITED);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 40);
-    let verdict = project.verdict();
-    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    project.judged("cuda_oom");
     assert_eq!(project.submissions(), 2);
 }
 
@@ -1023,14 +1002,7 @@ fn silence_of_the_scheduler_is_said_once_and_changes_nothing() {
 #[test]
 fn a_signal_detaches_and_the_next_process_goes_on_at_once() {
     let (mut project, mut supervisor) = supervised();
-    let (sender, sources) = WakeSources::channel();
-    sender.send(Wake::Signal(2)).unwrap();
-    let end = drive(
-        &mut supervisor,
-        Until::Finished,
-        &sources,
-        &mut crate::drive::Silent,
-    );
+    let end = signalled(&mut supervisor, WakeSources::channel());
     assert_eq!(end, DriveEnd::Detached { signal: 2 });
     drop(supervisor);
     let mut supervisor = project.resumed();
@@ -1049,13 +1021,7 @@ fn the_next_rung_is_taken_when_somebody_asks_for_it_and_nothing_else_is_done_mea
     let ask = |supervisor: &mut Supervisor, asked: SteerRequest| {
         let (sender, sources) = WakeSources::channel();
         sources.asker().ask(asked);
-        sender.send(Wake::Signal(2)).unwrap();
-        drive(
-            supervisor,
-            Until::Finished,
-            &sources,
-            &mut crate::drive::Silent,
-        );
+        signalled(supervisor, (sender, sources));
     };
     let escalate = |attempt| SteerRequest::Escalate {
         run: "r1".to_owned(),
@@ -1080,21 +1046,10 @@ fn submit_returns_as_soon_as_the_job_is_known() {
     let (_project, mut supervisor) = supervised();
     let (_sender, sources) = WakeSources::channel();
     let until = Until::Submitted { patience_s: 60 };
-    let end = drive(&mut supervisor, until, &sources, &mut crate::drive::Silent);
+    let end = drive(&mut supervisor, until, &sources, &mut Silent);
     assert_eq!(end, DriveEnd::Reached);
-    let handle = supervisor.into_handles().pop().unwrap();
-    assert_eq!(
-        handle
-            .history()
-            .attempt()
-            .unwrap()
-            .job
-            .as_ref()
-            .unwrap()
-            .id
-            .0,
-        "100"
-    );
+    let attempt = history_of(&supervisor).attempt().cloned().unwrap();
+    assert_eq!(attempt.job.unwrap().id.0, "100");
 }
 
 #[test]
@@ -1120,21 +1075,22 @@ fn a_second_run_of_the_same_name_is_refused() {
     assert!(matches!(again.err(), Some(DriveError::RunExists { .. })));
 }
 
+/// As srun writes it for a task that failed.
+const EXITED: &str = "srun: error: node1: task 0: Exited with exit code 1\n";
+
 /// A traceback of a mistake in the program.
 const KEY_ERROR: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 3, in <module>\n    x = table['x']\nKeyError: 'x'\n";
 
 /// A supervisor that had read an OOM in the log of its first job, and was killed.
-fn killed_after_an_oom(project: &mut Project) -> PathBuf {
+fn killed_after_an_oom(project: &mut Project) {
     let handle = project.create(project.toy());
     let mut supervisor = project.supervisor([handle]);
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
     project.pass(&mut supervisor, 20);
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, OOM).unwrap();
+    project.prints(OOM);
     project.pass(&mut supervisor, 2);
     assert_eq!(project.notes.0, ["r1: GpuOom"]);
-    log
 }
 
 fn fails(project: &mut Project) -> Outcome {
@@ -1152,26 +1108,21 @@ const REQUEUED: &str = "slurmstepd: error: *** JOB 100 ON node1 CANCELLED AT 202
 fn a_requeue_that_nobody_saw_does_not_hold_the_text_before_it_against_the_job() {
     for written in [format!("{OOM}{REQUEUED}{KEY_ERROR}"), KEY_ERROR.repeat(9)] {
         let mut project = Project::new();
-        let log = killed_after_an_oom(&mut project);
+        killed_after_an_oom(&mut project);
         project.fake.desk().jobs[0].1.restarts = 1;
-        fs::write(&log, written).unwrap();
+        project.prints(&written);
         let outcome = fails(&mut project);
         assert_eq!(outcome.exit_code(), 1, "{outcome:?}");
         assert_eq!(project.submissions(), 1);
-        let verdict = project.verdict();
-        assert!(verdict.contains("code_bug"), "{verdict}");
+        project.judged("code_bug");
     }
 }
 
 #[test]
 fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_saw_begin() {
-    let (mut project, mut supervisor) = supervised();
-    project.pass(&mut supervisor, 2);
-    project.fake.set(0, JobState::Running);
-    project.pass(&mut supervisor, 20);
+    let (mut project, mut supervisor) = running();
     project.fake.desk().silent = true;
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, format!("loading the model\n{REQUEUED}{OOM}")).unwrap();
+    project.prints(&format!("loading the model\n{REQUEUED}{OOM}"));
     project.pass(&mut supervisor, 5);
     drop(supervisor);
     project.fake.desk().silent = false;
@@ -1180,28 +1131,22 @@ fn what_was_read_while_the_scheduler_said_nothing_may_be_of_a_part_that_nobody_s
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
-    let verdict = project.verdict();
-    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    project.judged("cuda_oom");
     assert_eq!(project.submissions(), 2, "a rung is climbed");
 }
 
 #[test]
 fn what_an_earlier_process_read_and_told_is_known_and_not_told_again() {
     let mut project = Project::new();
-    let log = killed_after_an_oom(&mut project);
-    fs::rename(&log, log.with_extension("err.1")).unwrap();
-    fs::write(
-        &log,
-        "srun: error: node1: task 0: Exited with exit code 1\n",
-    )
-    .unwrap();
+    killed_after_an_oom(&mut project);
+    fs::rename(project.log(), project.log().with_extension("err.1")).unwrap();
+    project.prints(EXITED);
     let mut supervisor = project.resumed();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
     assert_eq!(project.notes.0, ["r1: GpuOom"], "told once");
-    let verdict = project.verdict();
-    assert!(verdict.contains("cuda_oom"), "{verdict}");
+    project.judged("cuda_oom");
     assert!(
         !project.folder("r1").bookmark(1).exists(),
         "of no further use"
@@ -1213,22 +1158,14 @@ fn where_the_logs_were_read_to_is_kept_when_the_process_goes_away() {
     let (mut project, mut supervisor) = supervised();
     project.pass(&mut supervisor, 2);
     project.fake.set(0, JobState::Running);
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, "one\n").unwrap();
+    project.prints("one\n");
     project.pass(&mut supervisor, 20);
     let bookmark = project.folder("r1").bookmark(1);
     let first = text(&bookmark);
-    fs::write(&log, "one\ntwo\n").unwrap();
+    project.prints("one\ntwo\n");
     project.pass(&mut supervisor, 2);
     assert_eq!(text(&bookmark), first, "not for a line without meaning");
-    let (sender, sources) = WakeSources::channel();
-    sender.send(Wake::Signal(2)).unwrap();
-    drive(
-        &mut supervisor,
-        Until::Finished,
-        &sources,
-        &mut crate::drive::Silent,
-    );
+    signalled(&mut supervisor, WakeSources::channel());
     assert_ne!(text(&bookmark), first);
 }
 
@@ -1239,10 +1176,9 @@ fn a_bookmark_that_cannot_be_written_is_said_once_and_stops_nothing() {
     project.fake.set(0, JobState::Running);
     let in_the_way = project.attempt(1).join("follow.jsonl");
     fs::create_dir_all(in_the_way.join("something")).unwrap();
-    let log = project.attempt(1).join("slurm.err");
-    fs::write(&log, "one\n").unwrap();
+    project.prints("one\n");
     project.pass(&mut supervisor, 20);
-    fs::write(&log, OOM).unwrap();
+    project.prints(OOM);
     project.fake.set(0, JobState::Failed);
     project.pass(&mut supervisor, 60);
     let said = project

@@ -1,20 +1,22 @@
 //! What a script of the user's own would be run as: the attempts in a table, and all that is known of them behind it.
 
+mod details;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, before, first_fit, not_used, reasons, where_fullest};
+use super::rung_view::{MemoryForecast, first_fit, reasons};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     unchangeable, unchanged,
 };
-use super::script_table::{ScriptTable, diff_line};
+use super::script_table::ScriptTable;
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
-use super::{DIM, NAME, Paint};
+use super::{NAME, Paint};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
@@ -202,57 +204,6 @@ impl ScriptView {
         self.attempts.iter().any(|a| !a.rungs.is_empty())
     }
 
-    /// All that is known: the diffs, the rungs that are not used, and the values that were read.
-    pub fn details(&self) -> String {
-        let mut out = self.diffs();
-        out += &not_used(&self.not_used);
-        let _ = write!(out, "\nRead:\n{}", self.values.text());
-        out
-    }
-
-    /// Each attempt with its changes and its diff to the one before.
-    pub fn diffs(&self) -> String {
-        let mut out = self.head(true);
-        let _ = writeln!(out, "runs in {}", self.workdir);
-        self.gaps(&mut out);
-        self.doubts(&mut out);
-        let known = self.preset.is_some();
-        if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
-            let _ = writeln!(out, "later runs learn nothing from this one: {why}");
-        }
-        let _ = writeln!(out, "{}\n{}", self.memory(), self.unasked());
-        let (mut said, mut last) = (BTreeSet::new(), self.now.as_ref());
-        for attempt in &self.attempts {
-            self.attempt(attempt, (&mut said, &mut last), &mut out);
-        }
-        if let Some(problem) = &self.problem {
-            let _ = writeln!(out, "\nno rung can be taken: {problem}");
-        }
-        out
-    }
-
-    /// What could not be read, or is computed, a line each.
-    fn gaps(&self, out: &mut String) {
-        let missing = self.missing.iter();
-        out.extend(missing.map(|m| format!("file not found: {m}\n")));
-        for unread in &self.unread {
-            let _ = writeln!(out, "not read: {unread}; its values are unknown");
-        }
-        *out += &self.values.gaps();
-        for Computed {
-            knob, why, wins, ..
-        } in &self.computed
-        {
-            let _ = match wins {
-                Some(wins) => writeln!(
-                    out,
-                    "{knob} {why}, so no rung changes it; to set it, append `{wins}` to the command"
-                ),
-                None => writeln!(out, "{knob} {why}, so no rung changes it"),
-            };
-        }
-    }
-
     fn head(&self, all: bool) -> String {
         let version = self.version.iter();
         let version: String = version.map(|v| format!("; {v}")).collect();
@@ -350,49 +301,10 @@ impl ScriptView {
         }
     }
 
-    /// The same, with how often.
-    fn unasked(&self) -> String {
-        let most = format!("{} attempts at most", self.most_attempts);
-        match self.retried(UnchangedRetry::text) {
-            Some(retried) => format!("{retried}; {most}"),
-            None => most,
-        }
-    }
-
     /// After which causes the same is submitted again; none where that is after none.
     fn retried(&self, cause: fn(&UnchangedRetry) -> String) -> Option<String> {
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
         let some = !causes.is_empty();
         some.then(|| format!("oomctl resubmits unchanged after {}", causes.join(", ")))
-    }
-
-    fn attempt<'a>(
-        &'a self,
-        attempt: &'a ScriptAttemptView,
-        (said, last): (&mut BTreeSet<&'a String>, &mut Option<&'a MemoryForecast>),
-        out: &mut String,
-    ) {
-        let _ = match attempt.attempt {
-            1 => writeln!(out, "\nattempt 1: {}", self.first()),
-            n => writeln!(
-                out,
-                "\nattempt {n}, if attempt {} runs out of GPU memory{}",
-                n - 1,
-                where_fullest(self.now.as_ref())
-            ),
-        };
-        for (i, rung) in attempt.rungs.iter().enumerate() {
-            let _ = writeln!(out, "  {}  {}", rung.name(), rung.step.title);
-            out.push_str(&rung.text(before(*last, &attempt.rungs, i), said));
-        }
-        *last = attempt.rungs.last().map_or(*last, |r| r.memory.as_ref());
-        for knob in &attempt.appended {
-            let note = format!("{knob} is appended to the command line");
-            let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-        }
-        out.push('\n');
-        for line in attempt.since.lines() {
-            let _ = writeln!(out, "{}", diff_line(line));
-        }
     }
 }

@@ -116,9 +116,12 @@ def keys_of(preset: dict, knob: dict, version: Version) -> list[str] | None:
 
 def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -> list[str]:
     preset = yaml.safe_load((ROOT / "presets" / f"{name}.yaml").read_text(encoding="utf-8"))
-    # A set whose knobs are spelled is the framework's own.
+    # A set whose knobs are spelled is the framework's own; what the preset says of the same name wins.
+    own = {knob["name"] for knob in preset["knobs"]}
     for name_of_set in preset.get("uses", []):
-        preset["knobs"] += yaml.safe_load((ROOT / "presets/sets" / f"{name_of_set}.yaml").read_text(encoding="utf-8"))["knobs"]
+        shared = yaml.safe_load((ROOT / "presets/sets" / f"{name_of_set}.yaml").read_text(encoding="utf-8"))
+        preset["knobs"] += [knob for knob in shared.get("knobs", []) if knob["name"] not in own]
+        preset["spellings"] = preset.get("spellings", []) + shared.get("spellings", [])
     passed = everywhere | set(source.get("others", [])) | set(source.get("between", []))
     nested = source.get("nested", False)
     also: set[str] = set()

@@ -484,11 +484,8 @@ fn the_page_of_the_stacks_lists_every_preset_and_its_example_works() {
             parse_knob_set(&path, &document(&path)).unwrap()
         });
         let own = sets.filter(|set| set.knobs.iter().any(|k| k.spelling.is_some()));
-        let (knobs, rules) = own.fold((0, 0), |(knobs, rules), set| {
-            (knobs + set.knobs.len(), rules + set.rules.len())
-        });
-        let (knobs, rules) = (knobs + preset.knobs.len(), rules + preset.rules.len());
-        let counts = [knobs, rules, preset.ladder.len()];
+        let preset = preset.clone().with(own.collect());
+        let counts = [preset.knobs.len(), preset.rules.len(), preset.ladder.len()];
         let counts = counts.map(|n| n.to_string()).join(" | ");
         let row = page
             .lines()

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use oomctl::core::adopt::assemble;
 use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::ladder::check_phases;
-use oomctl::core::recipe::{
-    Knob, KnobSetFile, Move, Preset, PresetFile, RungSpec, strongest_effect,
-};
+use oomctl::core::recipe::{Knob, Move, Preset, PresetFile, RungSpec, strongest_effect};
 use oomctl_base::Effect;
 
 use super::adopt::files_in;
@@ -22,26 +20,15 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The presets, their ladders with the rungs of their sets; each with its own knobs and those of its sets, and with these.
-fn presets() -> Vec<(PresetFile, Vec<Knob>, Vec<KnobSetFile>)> {
+/// The presets, with their sets in them.
+fn presets() -> Vec<PresetFile> {
     let parsed = |path: &PathBuf| {
-        let mut file = parse_preset(&path.display().to_string(), &text(path)).unwrap();
+        let file = parse_preset(&path.display().to_string(), &text(path)).unwrap();
         let sets = file.uses.iter().map(|set| {
             let path = format!("presets/sets/{set}.yaml");
             parse_knob_set(&path, &text(Path::new(&path))).unwrap()
         });
-        let sets: Vec<KnobSetFile> = sets.collect();
-        for rung in file.ladder.iter_mut().filter(|r| r.moves.is_empty()) {
-            let shared = sets.iter().flat_map(|s| &s.ladder);
-            *rung = shared
-                .clone()
-                .find(|s| s.rung == rung.rung)
-                .unwrap()
-                .clone();
-        }
-        let of_sets = sets.iter().flat_map(|s| s.knobs.clone());
-        let knobs = file.knobs.clone().into_iter().chain(of_sets).collect();
-        (file, knobs, sets)
+        file.with(sets.collect())
     };
     files_in("presets").iter().map(parsed).collect()
 }
@@ -67,14 +54,14 @@ fn effect(rung: &RungSpec, knobs: &[Knob]) -> Effect {
 #[test]
 fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
     let mut counted = BTreeMap::new();
-    for (preset, knobs, _) in presets() {
+    for preset in presets() {
         let of_the_allocator = |rung: &RungSpec| {
             let when = rung.when.as_deref().unwrap_or_default();
             when.contains("incident.fragmentation")
         };
         let levers = preset.ladder.iter().filter(|rung| {
             let wanted = rung.answers.iter().any(|class| class == "gpu_oom");
-            wanted && !of_the_allocator(rung) && effect(rung, &knobs) == Effect::SameMath
+            wanted && !of_the_allocator(rung) && effect(rung, &preset.knobs) == Effect::SameMath
         });
         counted.insert(preset.preset.clone(), levers.count());
     }
@@ -99,11 +86,11 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
 /// What makes room for others may free nothing; what is a reason to take a rung does.
 #[test]
 fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
-    for (preset, knobs, _) in presets() {
+    for preset in presets() {
         let mut faults = Vec::new();
         for rung in preset.ladder.iter().filter(|r| answers_gpu_memory(r)) {
             for step in &rung.moves {
-                let moved = moved(step, &knobs);
+                let moved = moved(step, &preset.knobs);
                 assert!(!moved.is_empty(), "{}: {step:?}", rung.rung);
                 let says = |knob: &&&Knob| match &knob.acts_on {
                     None => false,
@@ -123,11 +110,11 @@ fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
 
 #[test]
 fn the_phases_of_knobs_are_those_of_incidents() {
-    for (preset, _, sets) in presets() {
+    for preset in presets() {
         let name = preset.preset.clone();
         let preset = match preset.files.is_empty() {
-            true => assemble(preset, sets, None),
-            false => Preset::assemble(preset, sets, None),
+            true => assemble(preset, Vec::new(), None),
+            false => Preset::assemble(preset, Vec::new(), None),
         };
         let preset = preset.unwrap();
         assert!(
@@ -144,7 +131,7 @@ fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
     let page = text(Path::new("docs/stacks.md"));
     let (_, table) = page.split_once("\n## Levers").unwrap();
     let mut seen = 0;
-    for (preset, knobs, _) in presets() {
+    for preset in presets() {
         let start = format!("| `{}` |", preset.preset);
         let Some(row) = table.lines().find(|l| l.starts_with(&start)) else {
             continue;
@@ -153,7 +140,7 @@ fn the_levers_that_are_documented_are_rungs_of_the_same_mathematics() {
         for name in names.filter(|n| !n.is_empty() && *n != "-") {
             let rung = preset.ladder.iter().find(|r| r.rung == name);
             let rung = rung.unwrap_or_else(|| panic!("{} has no {name}", preset.preset));
-            assert_eq!(effect(rung, &knobs), Effect::SameMath, "{name}");
+            assert_eq!(effect(rung, &preset.knobs), Effect::SameMath, "{name}");
             seen += 1;
         }
     }

@@ -110,7 +110,7 @@ fn advised(
         None => logged.likely(),
     };
     let presets = likely.as_ref().map_or(&[][..], |l| &l.presets);
-    let mut all = presets.iter().map(|file| advices(session, file, &incident));
+    let mut all = presets.iter().map(|file| advices(file, &incident));
     let mut advices = all.next().transpose()?;
     for other in all {
         let other = other?;
@@ -122,13 +122,8 @@ fn advised(
     Ok(incident)
 }
 
-fn advices(
-    session: &Session,
-    file: &PresetFile,
-    incident: &Incident,
-) -> Result<Advices, CommandFailure> {
-    let sets = Shelves::sets(&session.library, file)?;
-    let stack = file.stack(&sets);
-    let preset = assemble(file.clone(), sets, None)?;
-    Ok(advise(&preset, &stack, incident))
+/// What a preset, its sets in it, has against an incident.
+fn advices(file: &PresetFile, incident: &Incident) -> Result<Advices, CommandFailure> {
+    let preset = assemble(file.clone(), Vec::new(), None)?;
+    Ok(advise(&preset, &file.stack(&[]), incident))
 }

@@ -19,7 +19,7 @@ const MAX_FILES: usize = 256;
 
 /// What is known of programs: presets, and launchers.
 pub struct Shelves {
-    /// The presets that a program may be recognised by.
+    /// The presets that a program may be recognised by, with their sets.
     pub presets: Vec<PresetFile>,
     /// What they make of a program's words.
     pub stacks: Vec<Stack>,
@@ -30,11 +30,14 @@ pub struct Shelves {
 impl Shelves {
     /// All that the library has, or one preset only.
     pub fn of(library: &Library, only: Option<&str>) -> Result<Self, CommandFailure> {
-        let presets = presets(library, only)?;
-        let stack = |file: &PresetFile| Ok(file.stack(&Self::sets(library, file)?));
-        let stacks: Result<_, CommandFailure> = presets.iter().map(stack).collect();
+        let with_sets = |file: PresetFile| {
+            let sets = Self::sets(library, &file)?;
+            Ok(file.with(sets))
+        };
+        let presets = presets(library, only)?.into_iter().map(with_sets);
+        let presets: Vec<PresetFile> = presets.collect::<Result<_, CommandFailure>>()?;
         Ok(Self {
-            stacks: stacks?,
+            stacks: presets.iter().map(|file| file.stack(&[])).collect(),
             presets,
             launchers: launchers(library)?,
         })

@@ -3,7 +3,9 @@
 use crate::cli::script::Shelves;
 use crate::core::adopt::{assemble, template};
 use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
-use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Move, Preset, RungSpec, Scalar};
+use crate::core::recipe::{
+    ClusterFacts, Layer, LayerKind, Move, Preset, PresetFile, RungSpec, Scalar,
+};
 use crate::io::library::Library;
 use oomctl_base::{Origin, Role, Value, ValueKind};
 use oomctl_diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_examples};
@@ -12,10 +14,8 @@ use oomctl_diagnose::{Class, Incident, Remedy, Scanner, remedies, signature_exam
 fn presets() -> Vec<Preset> {
     let library = Library::new(None);
     let shelves = Shelves::of(&library, None).unwrap();
-    let all = shelves.presets.iter().map(|file| {
-        let sets = Shelves::sets(&library, file).unwrap();
-        assemble(file.clone(), sets, None).ok()
-    });
+    let assembled = |file: &PresetFile| assemble(file.clone(), Vec::new(), None).ok();
+    let all = shelves.presets.iter().map(assembled);
     // One that changes copies of the user's own files cannot be put together without them.
     all.flatten().collect()
 }

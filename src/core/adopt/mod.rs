@@ -133,14 +133,13 @@ impl ScriptJob {
 /// # Errors
 /// Faults of the preset.
 pub fn assemble(
-    mut file: PresetFile,
-    mut sets: Vec<KnobSetFile>,
+    file: PresetFile,
+    sets: Vec<KnobSetFile>,
     version: Option<&str>,
 ) -> Result<Preset, Refusal> {
-    let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
-    let knobs = knobs.chain(&mut file.knobs);
+    let mut file = file.with(sets);
     let asked: Vec<&String> = file.memory.iter().flat_map(|m| m.asks.values()).collect();
-    for knob in knobs {
+    for knob in &mut file.knobs {
         knob.required = false;
         // A guess that a project file can see and correct is no fact about a script.
         if knob.spelling.is_none() && asked.contains(&&knob.name) {
@@ -153,7 +152,7 @@ pub fn assemble(
         copy: None,
         entry: true,
     }];
-    Preset::assemble(file, sets, version)
+    Preset::assemble(file, Vec::new(), version)
 }
 
 /// The template of that file: every knob, so that a rung which changes none of them is seen to.

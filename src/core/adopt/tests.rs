@@ -13,6 +13,7 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
     let sets = [
         include_str!("../../../presets/sets/slurm.yaml"),
         include_str!("../../../presets/sets/model.yaml"),
+        include_str!("../../../presets/sets/pytorch.yaml"),
     ];
     let sets: Vec<KnobSetFile> = sets
         .iter()

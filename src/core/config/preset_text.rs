@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::document::LadderEntry;
 use super::node::MAX_FILE;
-use crate::core::recipe::{KnobSetFile, PresetFile, RungSpec};
+use crate::core::recipe::{KnobSetFile, PresetFile, RungSpec, changed};
 use oomctl_base::{Problem, ProblemPlace, meant};
 
 /// Reads a preset file.
@@ -74,12 +74,12 @@ fn merge_rung(preset: &[RungSpec], entry: &LadderEntry) -> Result<RungSpec, Prob
         let new = || "a new rung needs `title` and `moves`".to_owned();
         return Err(problem.hint(question.unwrap_or_else(new)));
     }
-    let mut fields = match known.map(serde_json::to_value) {
-        Some(Ok(serde_json::Value::Object(fields))) => fields,
-        _ => serde_json::Map::new(),
+    let fields = entry.fields.clone();
+    let merged = match known {
+        Some(rung) => changed(rung, fields),
+        None => serde_json::from_value(fields.into()),
     };
-    fields.extend(entry.fields.clone());
-    serde_json::from_value(fields.into()).map_err(|e| fault(format!("rung {}: {e}", entry.rung)))
+    merged.map_err(|e| fault(format!("rung {}: {e}", entry.rung)))
 }
 
 #[cfg(test)]

@@ -62,11 +62,12 @@ pub struct Vocabulary<'a> {
 }
 
 impl Vocabulary<'_> {
-    /// Knobs by the name of their definition, the preset's own before those of its sets.
+    /// Knobs by the name of their definition, the preset's own before those of its sets, and instead of theirs.
     fn knobs(&self) -> impl Iterator<Item = (String, &Knob)> {
         let own = self.preset.knobs.iter().map(|k| (&self.preset.preset, k));
         let sets = self.sets.iter();
         let shared = sets.flat_map(|set| set.knobs.iter().map(move |k| (&set.set, k)));
+        let shared = shared.filter(|(_, k)| self.preset.knobs.iter().all(|o| o.name != k.name));
         own.chain(shared)
             .map(|(from, k)| (format!("{from}:{}", k.name), k))
     }
@@ -89,13 +90,7 @@ impl Vocabulary<'_> {
                 fields.entry(name).or_insert_with(|| entry.clone());
             }
         }
-        let names: Vec<&String> = self
-            .preset
-            .knobs
-            .iter()
-            .chain(self.sets.iter().flat_map(|s| &s.knobs))
-            .map(|k| &k.name)
-            .collect();
+        let names: Vec<&String> = self.knobs().map(|(_, k)| &k.name).collect();
         let rungs: Vec<&String> = self.preset.ladder.iter().map(|r| &r.rung).collect();
         json!({
             "knobs": { "properties": fields, "additionalProperties": !strict },

@@ -28,14 +28,13 @@ impl RunProgram {
     pub fn assemble(
         &self,
         mut file: PresetFile,
-        mut sets: Vec<KnobSetFile>,
+        sets: Vec<KnobSetFile>,
     ) -> Result<Preset, Refusal> {
         uses_set(&mut file);
-        spell(&mut file, &mut sets, self)?;
+        file = file.with(sets);
+        spell(&mut file, self)?;
         // What a scheduler's job must be told may be missing here.
-        let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
-        let knobs = knobs.chain(&mut file.knobs);
-        knobs.for_each(|k| k.required = false);
+        file.knobs.iter_mut().for_each(|k| k.required = false);
         file.files.retain(|f| f.copy.is_some());
         file.files.push(FileSpec {
             name: RENDERED.to_owned(),
@@ -43,7 +42,7 @@ impl RunProgram {
             copy: None,
             entry: true,
         });
-        Preset::assemble(file, sets, None)
+        Preset::assemble(file, Vec::new(), None)
     }
 
     /// The layer that the command and its environment are, and remarks on what could not be read of it.

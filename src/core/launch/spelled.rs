@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::stored::{Composed, RunProgram};
 use super::words::{find, has_placeholder, has_switch};
-use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
+use crate::core::recipe::{Knob, PresetFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, meant};
 use oomctl_scripts::Spelling;
 
@@ -15,11 +15,7 @@ use oomctl_scripts::Spelling;
 ///
 /// # Errors
 /// Every entry of `told` that is no assignment or names no knob.
-pub(super) fn spell(
-    file: &mut PresetFile,
-    sets: &mut [KnobSetFile],
-    given: &RunProgram,
-) -> Result<(), Refusal> {
+pub(super) fn spell(file: &mut PresetFile, given: &RunProgram) -> Result<(), Refusal> {
     let (command, told) = (&given.command, &given.spellings);
     let style = style(&file.spellings, given).cloned().unwrap_or_default();
     let styled: BTreeSet<String> = file
@@ -27,8 +23,7 @@ pub(super) fn spell(
         .iter()
         .flat_map(|s| s.keys().cloned())
         .collect();
-    let knobs = sets.iter_mut().flat_map(|s| &mut s.knobs);
-    let mut knobs: Vec<&mut Knob> = knobs.chain(&mut file.knobs).collect();
+    let mut knobs: Vec<&mut Knob> = file.knobs.iter_mut().collect();
     for knob in &mut knobs {
         if styled.contains(&knob.name) {
             knob.spelling = style.get(&knob.name).map(|text| Spelling::read(text));

@@ -23,6 +23,7 @@ mod probe;
 mod resolve;
 mod resolved;
 mod rung;
+mod sets;
 mod shape;
 mod stack;
 mod unknown;
@@ -38,12 +39,12 @@ pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
 pub use needs::Binding;
 pub use preset::{
-    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
-    RuleOfThumb, RuleStage,
+    Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule, RuleOfThumb, RuleStage,
 };
 pub use resolve::{add_ambient, resolve};
 pub use resolved::{Recipe, Resolved};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
+pub use sets::{KnobSetFile, SharedMemory, changed};
 pub use shape::{Shape, Shaper, breaks, scope_of};
 pub use stack::Preset;
 pub use values::{KnobPlaces, Values};

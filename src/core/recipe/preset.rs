@@ -3,7 +3,7 @@
 //! Plain YAML, embedded in the binary, overridable by a file of the same name in the project. A new
 //! framework is a preset and templates, no Rust.
 
-use oomctl_scripts::{Recognise, Spelling, Stack, StackKnob};
+use oomctl_scripts::Recognise;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub struct PresetFile {
     /// Versions of the framework that the preset knows.
     #[serde(default)]
     pub framework: Option<Framework>,
-    /// Names of knob sets (`presets/sets/NAME.yaml`) whose knobs and derived values are included.
+    /// Names of knob sets (`presets/sets/NAME.yaml`) that are included: what the preset says itself wins.
     #[serde(default)]
     pub uses: Vec<String>,
     /// Files of an attempt; none for a preset that is only there for scripts that people have.
@@ -74,47 +74,6 @@ pub struct PresetFile {
     pub recognise: Recognise,
 }
 
-impl PresetFile {
-    /// The stack that it describes, with the knobs of its sets: by what scripts are recognised and read.
-    #[must_use]
-    pub fn stack(&self, sets: &[KnobSetFile]) -> Stack {
-        let shared = sets.iter().flat_map(|set| &set.knobs);
-        let knobs = shared.chain(&self.knobs).map(|knob| {
-            let own = knob.spelling.iter().cloned();
-            let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styled = self
-                .spellings
-                .iter()
-                .zip(1..)
-                .filter_map(|(style, number)| {
-                    let spelled = style.get(&knob.name)?;
-                    Some((Spelling::read(spelled), number))
-                });
-            let (mut spellings, mut styles) = (Vec::new(), Vec::new());
-            for (spelling, style) in own.chain(versions).map(|s| (s, 0)).chain(styled) {
-                if !spellings.contains(&spelling) {
-                    spellings.push(spelling);
-                    styles.push(style);
-                }
-            }
-            StackKnob {
-                name: knob.name.clone(),
-                role: knob.role,
-                kind: knob.kind,
-                effect: knob.effect,
-                reader: knob.reader,
-                spellings,
-                styles,
-            }
-        });
-        Stack {
-            name: self.preset.clone(),
-            recognise: self.recognise.clone(),
-            knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
-        }
-    }
-}
-
 /// How a preset makes a job short, as written.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -156,27 +115,6 @@ pub struct RuleOfThumb {
     pub formula: String,
     /// Where it was read.
     pub source: String,
-}
-
-/// A knob set file: knobs shared by several presets.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct KnobSetFile {
-    /// Name; equals the file's name without `.yaml`.
-    pub set: String,
-    /// One line for `oomctl presets`.
-    pub summary: String,
-    /// Knobs.
-    pub knobs: Vec<Knob>,
-    /// Named values computed from knobs.
-    #[serde(default)]
-    pub derived: Vec<Derived>,
-    /// What must hold between knobs.
-    #[serde(default)]
-    pub rules: Vec<Rule>,
-    /// Rungs that presets put into their ladders by name.
-    #[serde(default)]
-    pub ladder: Vec<RungSpec>,
 }
 
 /// The framework behind a preset.

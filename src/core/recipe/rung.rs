@@ -168,13 +168,6 @@ impl RungSpec {
         let slower = slower.map(|_| "slower is a share, at least 0 and below 1");
         moves.chain(slower).chain(nothing)
     }
-
-    /// The rung of a knob set that its name alone stands for; else itself.
-    pub(super) fn or_of(self, shared: &[Self]) -> Self {
-        let mut same = shared.iter().filter(|rung| rung.rung == self.rung);
-        let same = same.next().filter(|_| self.moves.is_empty());
-        same.cloned().unwrap_or(self)
-    }
 }
 
 impl Move {

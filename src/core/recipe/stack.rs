@@ -10,10 +10,9 @@ use super::checkpoint::Checkpoint;
 use super::expr;
 use super::formulas::Formulas;
 use super::knob::{Knob, at_version};
-use super::preset::{
-    Derived, FileSpec, Framework, KnobSetFile, MemoryFields, PresetFile, ProbeSpec, Rule,
-};
+use super::preset::{Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule};
 use super::rung::{RungSpec, Tuning};
+use super::sets::KnobSetFile;
 use crate::core::measure::{FigurePattern, FigureSpec};
 use oomctl_base::{Problem, Refusal, Role, meant};
 use oomctl_scripts::Recognise;
@@ -87,18 +86,10 @@ impl Preset {
     ) -> Result<Self, Refusal> {
         let stated = version.is_some();
         let version = pick_version(&file, version)?;
-        let (mut knobs, mut shared, mut absent) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (mut declared, mut derived, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        for set in sets {
-            shared.extend(set.ladder);
-            declared.extend(set.knobs);
-            derived.extend(set.derived);
-            rules.extend(set.rules);
-        }
-        declared.extend(file.knobs);
-        derived.extend(file.derived);
-        rules.extend(file.rules);
-        for mut knob in declared {
+        let file = file.with(sets);
+        let (mut knobs, mut absent) = (Vec::new(), BTreeMap::new());
+        let (mut derived, mut rules, mut ladder) = (file.derived, file.rules, file.ladder);
+        for mut knob in file.knobs {
             if knob.role.is_some_and(Role::counts_from_one) && knob.min.is_none() {
                 knob.min = Some(1.0);
             }
@@ -117,12 +108,9 @@ impl Preset {
         let mut seen = BTreeSet::new();
         derived.retain(|d| seen.insert(d.name.clone()));
         rules.retain(|r| here(r.versions.as_ref()));
-        let ladder = file.ladder.into_iter().map(|rung| {
-            let mut rung = rung.or_of(&shared);
+        for rung in &mut ladder {
             rung.useless.retain(|u| here(u.versions.as_ref()));
-            rung
-        });
-        let ladder = ladder.collect();
+        }
         let checkpoint = file.checkpoint.map(|c| c.settled(stated, here));
         let env = expr::environment(version.as_ref());
         let (measures, broken) = patterns(&file.measures);

@@ -18,6 +18,7 @@ mod notices;
 mod plan;
 mod probe;
 mod queue;
+mod queue_starts;
 #[expect(
     clippy::module_inception,
     reason = "each type has its file, and this one is what the folder is about"
@@ -44,7 +45,8 @@ pub use memory::Freed;
 pub use notices::{Address, NewsKind, Notices};
 pub use plan::{FittingSteps, Plan, PlannedStep};
 pub use probe::ProbeSeries;
-pub use queue::{Alternative, QueueChoice, QueueStart, StartForecast, started, work_left};
+pub use queue::Alternative;
+pub use queue_starts::{QueueChoice, QueueStart, StartForecast, started, work_left};
 pub use request::{Request, Resources};
 pub use rule_of_thumb::RuleComparison;
 pub use script_plan::{ScriptAttempt, ScriptPlan};

@@ -103,15 +103,7 @@ impl Bench {
         assert_eq!(self.run.phase(), RunPhase::Draining);
         let attempt = self.run.history.attempt().unwrap().number;
         let facts = self.feed(
-            &Event::Attempt(
-                attempt,
-                AttemptEvent::Drained {
-                    complete: true,
-                    incident: Box::new(incident),
-                    progress: None,
-                    measured: Measured::default(),
-                },
-            ),
+            &read_to_the_end(attempt, incident, None, Measured::default()),
             210,
         );
         let decided = facts.into_iter().find_map(|fact| match fact {
@@ -127,6 +119,11 @@ impl Bench {
         let mut again = Self { run, ..self };
         again.owner_changed(second);
         again
+    }
+
+    /// Whether something of this kind is due.
+    fn asks(&self, second: i64, is: impl Fn(&Action) -> bool) -> bool {
+        due(&self.run, at(second)).iter().any(is)
     }
 
     fn owner_changed(&mut self, second: i64) {
@@ -164,13 +161,51 @@ pub(super) fn status(state: JobState) -> JobStatus {
 }
 
 pub(super) fn polled(status: JobStatus) -> Event {
+    polled_of(1, status)
+}
+
+fn polled_of(attempt: u32, status: JobStatus) -> Event {
+    let age = SignedDuration::ZERO;
+    Event::Attempt(attempt, AttemptEvent::Polled { status, age })
+}
+
+/// The logs of an attempt that ended were read to their end.
+fn read_to_the_end(
+    attempt: u32,
+    incident: Incident,
+    progress: Option<Progress>,
+    measured: Measured,
+) -> Event {
     Event::Attempt(
-        1,
-        AttemptEvent::Polled {
-            status,
-            age: SignedDuration::ZERO,
+        attempt,
+        AttemptEvent::Drained {
+            complete: true,
+            incident: Box::new(incident),
+            progress,
+            measured,
         },
     )
+}
+
+/// The logs of the first attempt were looked at.
+fn looked(look: LogLook) -> Event {
+    Event::Attempt(1, AttemptEvent::LogsRead(look))
+}
+
+fn ends(offset: u64) -> Vec<LogEnd> {
+    let path = "/run/attempt-1/slurm.err".into();
+    vec![LogEnd { path, offset }]
+}
+
+fn step(step: u64) -> Progress {
+    Progress {
+        step,
+        ..Progress::default()
+    }
+}
+
+fn oom() -> Incident {
+    incident("cuda_oom", Class::GpuOom)
 }
 
 fn found(ids: &[&str]) -> Event {
@@ -181,6 +216,14 @@ fn found(ids: &[&str]) -> Event {
         refused_trace: false,
     };
     Event::Attempt(1, AttemptEvent::Found(ids.iter().map(sighting).collect()))
+}
+
+fn is_poll(action: &Action) -> bool {
+    matches!(action, Action::Poll { .. })
+}
+
+fn is_cancel(action: &Action) -> bool {
+    matches!(action, Action::Cancel { .. })
 }
 
 fn outcome(verdict: &Verdict) -> u8 {
@@ -199,29 +242,28 @@ fn the_state_and_the_log_together_decide_what_follows() {
     use JobState::{
         BootFail, Cancelled, Completed, Deadline, Failed, NodeFail, OutOfMemory, Preempted, Timeout,
     };
-    let gpu = || incident("cuda_oom", Class::GpuOom);
     let engine = || incident("vllm_kv_cache", Class::EngineMemory);
     let host = || incident("host_oom", Class::HostOom);
     let bug = || incident("code_bug", Class::NotOom);
     let survived = || Incident {
         fatal: false,
-        ..incident("cuda_oom", Class::GpuOom)
+        ..oom()
     };
     for (state, incident, expected) in [
         (Completed, nothing(), 0),
         (Completed, survived(), 0),
-        (Completed, gpu(), 0), // no step failed: the program went on
-        (Failed, gpu(), CLIMB),
+        (Completed, oom(), 0), // no step failed: the program went on
+        (Failed, oom(), CLIMB),
         (Failed, engine(), CLIMB),
-        (Timeout, gpu(), CLIMB), // the other ranks hung until the limit
-        (OutOfMemory, gpu(), CLIMB),
+        (Timeout, oom(), CLIMB), // the other ranks hung until the limit
+        (OutOfMemory, oom(), CLIMB),
         (Failed, survived(), 1),
         (Failed, bug(), 1),
         (Failed, nothing(), 1),
         (Failed, host(), 1), // no rung for the host in this ladder, and never the GPU's
         (OutOfMemory, nothing(), 1),
         (Cancelled, nothing(), 9),
-        (Cancelled, gpu(), 9), // a user's scancel is never healed
+        (Cancelled, oom(), 9), // a user's scancel is never healed
         (Timeout, nothing(), 6),
         (Deadline, nothing(), 6),
         (NodeFail, nothing(), AGAIN),
@@ -271,8 +313,7 @@ fn a_bare_kill_without_a_witness_is_answered_by_no_rung() {
 fn exit_code_0_after_a_step_that_died_of_memory_is_no_success() {
     let mut ended = status(JobState::Completed);
     ended.derived_exit = Some(ExitStatus { code: 1, signal: 0 });
-    let verdict =
-        Bench::running(Toy::new(3)).end(ended.clone(), incident("cuda_oom", Class::GpuOom));
+    let verdict = Bench::running(Toy::new(3)).end(ended.clone(), oom());
     assert_eq!(outcome(&verdict), CLIMB);
     let verdict = Bench::running(Toy::new(3)).end(ended.clone(), nothing());
     assert_eq!(outcome(&verdict), 0, "a cleaning step may fail");
@@ -283,10 +324,7 @@ fn exit_code_0_after_a_step_that_died_of_memory_is_no_success() {
 
 #[test]
 fn without_a_rung_left_gpu_and_host_end_differently() {
-    let gpu = Bench::running(Toy::new(0)).end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    let gpu = Bench::running(Toy::new(0)).end(status(JobState::Failed), oom());
     assert!(
         matches!(&gpu, Verdict::End { outcome: Outcome::Exhausted { skipped, .. } } if skipped.len() == 1)
     );
@@ -307,7 +345,7 @@ fn memory_held_by_others_means_another_node_and_nothing_changed() {
         requested_bytes: requested,
         free_bytes: free,
         co_tenant_bytes: others,
-        ..incident("cuda_oom", Class::GpuOom)
+        ..oom()
     };
     for (incident, expected) in [
         (theirs(gib(2), gib(1), gib(40)), AGAIN),
@@ -360,13 +398,7 @@ fn retries_are_counted_by_cause_and_end() {
     bench.feed(&accepted(2), 221);
     let mut second = status(JobState::NodeFail);
     second.id = JobId("18".to_owned());
-    let event = Event::Attempt(
-        2,
-        AttemptEvent::Polled {
-            status: second,
-            age: SignedDuration::ZERO,
-        },
-    );
+    let event = polled_of(2, second);
     bench.feed(&event, 300);
     bench.feed(&event, 400);
     let verdict = bench.drained(nothing());
@@ -440,9 +472,8 @@ fn unknown_and_completing_states_end_nothing() {
         bench.feed(&polled(status(state.clone())), second);
         bench.feed(&polled(status(state.clone())), second + 500);
         assert_eq!(bench.run.phase(), RunPhase::Live, "{state:?}");
-        let actions = due(&bench.run, at(second + 700));
-        assert!(actions.iter().any(|a| matches!(a, Action::Poll { .. })));
-        assert!(!actions.iter().any(|a| matches!(a, Action::Prepare { .. })));
+        assert!(bench.asks(second + 700, is_poll));
+        assert!(!bench.asks(second + 700, |a| matches!(a, Action::Prepare { .. })));
     }
 }
 
@@ -524,11 +555,7 @@ fn of_two_jobs_with_one_token_the_lower_id_is_kept() {
     let job = cancel.expect("the other one must go");
     assert_eq!(job.id.0, "100");
     bench.feed(&Event::Attempt(1, AttemptEvent::CancelTaken(job)), 11);
-    let again = due(&bench.run, at(999));
-    assert!(
-        !again.iter().any(|a| matches!(a, Action::Cancel { .. })),
-        "{again:?}"
-    );
+    assert!(!bench.asks(999, is_cancel));
     assert!(!bench.run.history.attempt().unwrap().cancel_sent);
 }
 
@@ -557,10 +584,7 @@ fn the_trace_of_a_refusal_is_the_answer_that_was_lost() {
 #[test]
 fn a_refused_rung_ends_the_run_and_is_named() {
     let mut bench = Bench::running(Toy::new(3));
-    bench.end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    bench.end(status(JobState::Failed), oom());
     bench.prepared(2, 220);
     let refused = Event::Attempt(
         2,
@@ -581,18 +605,12 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
     let mut toy = Toy::new(3);
     toy.supervision.hang_grace_s = 120;
     let mut bench = Bench::running(toy);
-    let look = |step| {
-        Event::Attempt(
-            1,
-            AttemptEvent::LogsRead(LogLook {
-                fatal: Some(Class::GpuOom),
-                progress: Some(Progress {
-                    step,
-                    ..Progress::default()
-                }),
-                ..LogLook::default()
-            }),
-        )
+    let look = |at| {
+        looked(LogLook {
+            fatal: Some(Class::GpuOom),
+            progress: Some(step(at)),
+            ..LogLook::default()
+        })
     };
     bench.feed(&look(1), 20);
     bench.feed(&look(2), 100); // it goes on after all
@@ -611,12 +629,7 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
         Some(at(101)),
         "the log"
     );
-    let asks = |second: i64| {
-        due(&bench.run, at(second))
-            .iter()
-            .any(|a| matches!(a, Action::Poll { .. }))
-    };
-    assert!(!asks(219) && asks(220));
+    assert!(!bench.asks(219, is_poll) && bench.asks(220, is_poll));
     let facts = bench.feed(&polled(status(JobState::Running)), 220);
     assert_eq!(
         facts,
@@ -626,14 +639,8 @@ fn a_job_that_hangs_after_an_oom_is_cancelled_and_counts_as_that_oom() {
             saved_gpu_seconds: None,
         }]
     );
-    let cancels = due(&bench.run, at(220))
-        .into_iter()
-        .any(|a| matches!(a, Action::Cancel { .. }));
-    assert!(cancels);
-    let verdict = bench.end(
-        status(JobState::Cancelled),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    assert!(bench.asks(220, is_cancel));
+    let verdict = bench.end(status(JobState::Cancelled), oom());
     assert_eq!(outcome(&verdict), CLIMB);
 }
 
@@ -661,18 +668,11 @@ fn a_request_to_cancel_is_honoured_wherever_the_run_stands() {
         "there may be a job"
     );
     unclear.feed(&found(&["17"]), 4);
-    assert!(
-        due(&unclear.run, at(4))
-            .iter()
-            .any(|a| matches!(a, Action::Cancel { .. }))
-    );
+    assert!(unclear.asks(4, is_cancel));
 
     let mut running = Bench::running(Toy::new(3));
     running.feed(&ask, 20);
-    let verdict = running.end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    let verdict = running.end(status(JobState::Failed), oom());
     assert_eq!(outcome(&verdict), 9, "not healed");
 
     let mut done = Bench::running(Toy::new(3));
@@ -686,7 +686,6 @@ fn bounds_end_a_run_also_while_a_job_runs() {
     let mut toy = Toy::new(9);
     toy.limits.attempts = 1;
     let mut bench = Bench::running(toy);
-    let oom = || incident("cuda_oom", Class::GpuOom);
     bench.end(status(JobState::Failed), oom());
     let outcome_of = |bench: &Bench| bench.run.history.outcome.clone();
     assert_eq!(
@@ -706,11 +705,7 @@ fn bounds_end_a_run_also_while_a_job_runs() {
         bench.run.history.budget,
         Some(Budget::GpuHours { limit: 1.0 })
     );
-    assert!(
-        due(&bench.run, at(910))
-            .iter()
-            .any(|a| matches!(a, Action::Cancel { .. }))
-    );
+    assert!(bench.asks(910, is_cancel));
     let verdict = bench.end(status(JobState::Cancelled), nothing());
     assert_eq!(outcome(&verdict), 8);
 
@@ -740,7 +735,7 @@ fn a_job_that_ended_unwatched_and_was_forgotten_counts_until_it_was_last_seen() 
 
 #[test]
 fn a_purged_job_is_judged_by_its_log() {
-    for (log, expected) in [(incident("cuda_oom", Class::GpuOom), CLIMB), (nothing(), 1)] {
+    for (log, expected) in [(oom(), CLIMB), (nothing(), 1)] {
         let mut bench = Bench::running(Toy::new(3));
         bench.feed(&Event::Attempt(1, AttemptEvent::Vanished), 100);
         let verdict = bench.drained(log);
@@ -759,20 +754,11 @@ fn a_purged_job_is_judged_by_its_log() {
 
 #[test]
 fn the_text_before_a_restart_belongs_to_the_earlier_part() {
-    let ends = |offset| {
-        vec![LogEnd {
-            path: "/run/attempt-1/slurm.err".into(),
-            offset,
-        }]
-    };
     let look = |offset| {
-        Event::Attempt(
-            1,
-            AttemptEvent::LogsRead(LogLook {
-                ends: ends(offset),
-                ..LogLook::default()
-            }),
-        )
+        looked(LogLook {
+            ends: ends(offset),
+            ..LogLook::default()
+        })
     };
     let restarted = |state| {
         polled(JobStatus {
@@ -800,12 +786,6 @@ fn the_text_before_a_restart_belongs_to_the_earlier_part() {
 
 #[test]
 fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody_saw_begin() {
-    let ends = |offset| {
-        vec![LogEnd {
-            path: "/run/attempt-1/slurm.err".into(),
-            offset,
-        }]
-    };
     // (known from before, began anew since, where the new part begins)
     for (known, anew, start) in [(500, false, 500), (500, true, 0)] {
         let mut bench = Bench::running(Toy::new(3));
@@ -816,7 +796,7 @@ fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody
             anew: anew.then(|| ends(0)[0].path.clone()).into_iter().collect(),
             ..LogLook::default()
         };
-        bench.feed(&Event::Attempt(1, AttemptEvent::LogsRead(look)), 21);
+        bench.feed(&looked(look), 21);
         let restarted = JobStatus {
             restarts: 1,
             ..status(JobState::Running)
@@ -832,10 +812,7 @@ fn where_an_earlier_process_had_read_to_tells_what_belongs_to_a_part_that_nobody
 #[test]
 fn a_late_word_on_an_earlier_attempt_changes_nothing() {
     let mut bench = Bench::running(Toy::new(3));
-    bench.end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    bench.end(status(JobState::Failed), oom());
     bench.prepared(2, 220);
     assert!(
         bench
@@ -853,12 +830,8 @@ fn questions_without_an_answer_are_asked_less_and_less_often() {
     let mut waits = Vec::new();
     for _ in 0..6 {
         bench.feed(&Event::Attempt(1, AttemptEvent::PollUnanswered), now);
-        let polls = |second: i64| {
-            due(&bench.run, at(second))
-                .iter()
-                .any(|a| matches!(a, Action::Poll { .. }))
-        };
-        let wait = (1..).find(|wait| polls(now + wait)).unwrap();
+        let wait = (1..).find(|wait| bench.asks(now + wait, is_poll));
+        let wait = wait.unwrap();
         waits.push(wait);
         now += wait;
     }
@@ -895,10 +868,7 @@ fn a_job_of_somebody_else_can_be_watched() {
     };
     bench.feed(&attach, 1);
     assert_eq!(bench.run.phase(), RunPhase::Live);
-    let verdict = bench.end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    let verdict = bench.end(status(JobState::Failed), oom());
     assert_eq!(outcome(&verdict), CLIMB);
 }
 
@@ -915,15 +885,7 @@ fn what_was_measured_is_a_fact_before_the_diagnosis_and_nothing_is_no_fact() {
     ] {
         let mut bench = Bench::running(Toy::new(3));
         bench.feed(&polled(status(JobState::Failed)), 100);
-        let drained = Event::Attempt(
-            1,
-            AttemptEvent::Drained {
-                complete: true,
-                incident: Box::new(incident("cuda_oom", Class::GpuOom)),
-                progress: None,
-                measured: measured.clone(),
-            },
-        );
+        let drained = read_to_the_end(1, oom(), None, measured.clone());
         let word = |fact: &Fact| serde_json::to_value(fact).unwrap()["fact"].clone();
         let written: Vec<_> = bench.feed(&drained, 210).iter().map(word).collect();
         assert_eq!(written, facts);
@@ -941,134 +903,65 @@ fn taught(state: JobState, incident: Incident, steps: u64, seconds: i64) -> Opti
     };
     bench.feed(&polled(ended.clone()), 100);
     bench.feed(&polled(ended), 200);
-    let event = Event::Attempt(
-        1,
-        AttemptEvent::Drained {
-            complete: true,
-            incident: Box::new(incident),
-            progress: Some(Progress {
-                step: steps,
-                ..Progress::default()
-            }),
-            measured: Measured::default(),
-        },
-    );
-    bench.feed(&event, 210);
+    let drained = read_to_the_end(1, incident, Some(step(steps)), Measured::default());
+    bench.feed(&drained, 210);
     observation(&bench.run, 1).map(|entry| entry.end)
 }
 
 #[test]
 fn an_attempt_teaches_no_more_than_it_proves() {
-    let oom = || incident("cuda_oom", Class::GpuOom);
+    use JobState::{Cancelled, Completed, Failed, OutOfMemory, Preempted, Timeout};
     let failed = Some(AttemptEnd::Failed {
         kind: "cuda_oom".to_owned(),
         phase: "unknown".to_owned(),
     });
+    let fitted = Some(AttemptEnd::Fitted);
+    let fragments = Incident {
+        fragmentation: true,
+        ..oom()
+    };
+    let crowded = Incident {
+        co_tenant_bytes: Some(Bytes(40 << 30)),
+        ..oom()
+    };
+    let host = incident("host_oom", Class::HostOom);
+    let engine = incident("vllm_kv_cache", Class::EngineMemory);
+    let bug = incident("code_bug", Class::NotOom);
     let ended = [
-        (
-            JobState::Completed,
-            nothing(),
-            0,
-            5,
-            Some(AttemptEnd::Fitted),
-        ),
-        (JobState::Failed, oom(), 0, 5, failed.clone()),
+        (Completed, nothing(), 0, 5, &fitted),
+        (Failed, oom(), 0, 5, &failed),
         // Also late, and where the rest of the job ended in another way.
-        (JobState::Failed, oom(), 900, 9_000, failed.clone()),
-        (JobState::Timeout, oom(), 0, 5, failed),
+        (Failed, oom(), 900, 9_000, &failed),
+        (Timeout, oom(), 0, 5, &failed),
         // Fragments and other processes explain it; the host and an engine's budget are another matter.
-        (
-            JobState::Failed,
-            Incident {
-                fragmentation: true,
-                ..oom()
-            },
-            0,
-            5,
-            None,
-        ),
-        (
-            JobState::Failed,
-            Incident {
-                co_tenant_bytes: Some(Bytes(40 << 30)),
-                ..oom()
-            },
-            0,
-            5,
-            None,
-        ),
-        (
-            JobState::Failed,
-            incident("host_oom", Class::HostOom),
-            50,
-            900,
-            None,
-        ),
-        (
-            JobState::Failed,
-            incident("vllm_kv_cache", Class::EngineMemory),
-            0,
-            5,
-            None,
-        ),
-        (JobState::OutOfMemory, nothing(), 50, 900, None),
+        (Failed, fragments, 0, 5, &None),
+        (Failed, crowded, 0, 5, &None),
+        (Failed, host, 50, 900, &None),
+        (Failed, engine, 0, 5, &None),
+        (OutOfMemory, nothing(), 50, 900, &None),
         // A job that somebody ended fits when it has trained for a while.
-        (
-            JobState::Timeout,
-            nothing(),
-            10,
-            600,
-            Some(AttemptEnd::Fitted),
-        ),
-        (
-            JobState::Preempted,
-            nothing(),
-            10,
-            600,
-            Some(AttemptEnd::Fitted),
-        ),
-        (
-            JobState::Cancelled,
-            nothing(),
-            10,
-            600,
-            Some(AttemptEnd::Fitted),
-        ),
-        (JobState::Timeout, nothing(), 9, 600, None),
-        (JobState::Timeout, nothing(), 500, 599, None),
+        (Timeout, nothing(), 10, 600, &fitted),
+        (Preempted, nothing(), 10, 600, &fitted),
+        (Cancelled, nothing(), 10, 600, &fitted),
+        (Timeout, nothing(), 9, 600, &None),
+        (Timeout, nothing(), 500, 599, &None),
         // One that died of something else may have been about to run out of memory.
-        (JobState::Failed, nothing(), 50, 900, None),
-        (
-            JobState::Failed,
-            incident("code_bug", Class::NotOom),
-            50,
-            900,
-            None,
-        ),
+        (Failed, nothing(), 50, 900, &None),
+        (Failed, bug, 50, 900, &None),
     ];
     for (state, incident, steps, seconds, expected) in ended {
         let what = format!("{state:?} {} {steps} {seconds}", incident.kind);
-        assert_eq!(taught(state, incident, steps, seconds), expected, "{what}");
+        assert_eq!(taught(state, incident, steps, seconds), *expected, "{what}");
     }
 }
 
 #[test]
 fn an_observation_names_the_rungs_that_led_there() {
     let mut bench = Bench::running(Toy::new(2));
-    bench.end(
-        status(JobState::Failed),
-        incident("cuda_oom", Class::GpuOom),
-    );
+    bench.end(status(JobState::Failed), oom());
     bench.prepared(2, 300);
     bench.feed(&accepted(2), 301);
-    let completed = Event::Attempt(
-        2,
-        AttemptEvent::Polled {
-            status: status(JobState::Completed),
-            age: SignedDuration::ZERO,
-        },
-    );
-    bench.feed(&completed, 310);
+    bench.feed(&polled_of(2, status(JobState::Completed)), 310);
     bench.drained(nothing());
     let observations = [1, 2].map(|n| observation(&bench.run, n).unwrap());
     let micro = observations.each_ref().map(|l| l.job.sizes["micro"]);
