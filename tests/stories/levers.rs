@@ -28,7 +28,8 @@ fn presets() -> Vec<PresetFile> {
             let path = format!("presets/sets/{set}.yaml");
             parse_knob_set(&path, &text(Path::new(&path))).unwrap()
         });
-        file.with(sets.collect())
+        let sets = sets.collect();
+        file.with(sets)
     };
     files_in("presets").iter().map(parsed).collect()
 }

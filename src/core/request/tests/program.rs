@@ -14,7 +14,10 @@ use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
 
 const PRESET: &str = include_str!("../../../../presets/robust.yaml");
-const SET: &str = include_str!("../../../../presets/sets/run.yaml");
+const SETS: [&str; 2] = [
+    include_str!("../../../../presets/sets/run.yaml"),
+    include_str!("../../../../presets/sets/pytorch.yaml"),
+];
 
 fn named(path: &str, text: &str) -> NamedText {
     NamedText {
@@ -30,18 +33,18 @@ fn asked(
     set: &[&str],
 ) -> Result<(Request, Vec<String>), Refusal> {
     let file = parse_preset("robust.yaml", PRESET).unwrap();
-    let sets = vec![parse_knob_set("run.yaml", SET).unwrap()];
+    let sets = SETS.map(|text| parse_knob_set("set.yaml", text).unwrap());
     let program = RunProgram {
         command: command.split(' ').map(str::to_owned).collect(),
         spellings: spellings.iter().map(|s| (*s).to_owned()).collect(),
         ..RunProgram::default()
     };
-    let preset = program.assemble(file, sets)?;
+    let preset = program.assemble(file, sets.to_vec())?;
     let (words, mut remarks) = program.layer(&preset, &BTreeMap::new());
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
     let flags = from_flags(&preset, &set, &[]).unwrap();
     let request = Request::new(Inputs {
-        knob_sets: vec![named("run.yaml", SET)].into(),
+        knob_sets: SETS.map(|text| named("set.yaml", text)).to_vec().into(),
         ladder: preset.ladder.clone().into(),
         templates: template(&preset).into(),
         program: Some(program),
@@ -345,8 +348,10 @@ fn what_makes_no_sense_is_refused_with_the_place() {
     }
     let mut odd = parse_preset("robust.yaml", PRESET).unwrap();
     odd.spellings[0].insert("bacth".to_owned(), "x".to_owned());
-    let sets = vec![parse_knob_set("run.yaml", SET).unwrap()];
-    let refusal = RunProgram::default().assemble(odd, sets).unwrap_err();
+    let sets = SETS.map(|text| parse_knob_set("set.yaml", text).unwrap());
+    let refusal = RunProgram::default()
+        .assemble(odd, sets.to_vec())
+        .unwrap_err();
     assert!(refusal.0[0].what.starts_with("spellings: "), "{refusal}");
     let refusal = attempt(&launch("t.py {batch}", &[], &[]), &[])
         .err()
