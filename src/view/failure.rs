@@ -293,6 +293,12 @@ fn mend_file(e: &FileError) -> String {
             "check the path: oomctl's own files are far smaller".to_owned()
         }
         FileError::NotText { .. } => "save it as UTF-8; `file` names its encoding".to_owned(),
+        FileError::NotOurs { path, .. }
+            if path.parent().is_some_and(|p| p.ends_with(".oomctl/runs")) =>
+        {
+            "only the owner of a run acts on it; `oomctl status` and `oomctl logs` show it"
+                .to_owned()
+        }
         FileError::NotOurs { path, .. } => format!(
             "use a folder that only you can write; `ls -ld {}` shows who owns this one",
             path.display()
