@@ -171,23 +171,20 @@ fn runs_of_everybody_below_a_folder_are_shown_with_their_owners_as_far_as_they_m
     ] {
         chown(theirs.join(path), Some(THEIRS), Some(THEIRS)).unwrap();
     }
-    let shown = |done: Done| {
-        let done = done.ends(0);
-        let rows: Vec<String> = done.out.lines().map(str::to_owned).collect();
-        (rows, done)
+    let shown = |words: &[&str]| {
+        let done = place.run(&[&["status", "-o", "user,run,state"], words].concat());
+        let done = done.ends(0).out;
+        let rows = done
+            .lines()
+            .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
+        rows.collect::<Vec<_>>()
     };
-    let columns = ["-o", "user,run,state", "--noheader"];
-    let (rows, _) = shown(place.run(&[&["status", "--all"], &columns[..]].concat()));
-    let row = |user: &str, run: &str| format!("{user:<7}  {run:<6}  succeeded");
-    let ours = row("root", "w");
-    assert_eq!(
-        rows,
-        [row("4242", "closed"), row("4242", "open"), ours.clone()]
-    );
-    let (rows, _) = shown(place.run(&[&["status", "--user", "root"], &columns[..]].concat()));
-    assert_eq!(rows, ["root  w    succeeded"]);
+    let ours = "root w succeeded";
+    let all = ["4242 closed succeeded", "4242 open succeeded", ours];
+    assert_eq!(shown(&["--all", "--noheader"]), all);
+    assert_eq!(shown(&["--user", "root", "--noheader"]), [ours]);
     // Who may read neither the closed run nor ours.
-    let (_, done) = shown(as_colleague(&place, &["status", "--all"]));
+    let done = as_colleague(&place, &["status", "--all"]).ends(0);
     done.says(&[
         "4242  open",
         "1 run: 1 succeeded",
