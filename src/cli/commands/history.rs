@@ -79,11 +79,8 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     let (rows, mut unread) = choice(args, now).of(&folders, now);
     if let Some(path) = &args.prometheus {
         for UnreadRun { path, failure } in &unread {
-            print::talk(&format!(
-                "not read, and in no sum: {}: {}",
-                path.display(),
-                failure.sentence()
-            ));
+            let (path, why) = (path.display(), failure.sentence());
+            print::talk(&format!("not read, and in no sum: {path}: {why}"));
         }
         return put(path, &prometheus(&rows, unread.len()));
     }

@@ -1,12 +1,11 @@
 //! `oomctl status`: every run and attempt.
 
 use crate::cli::logs::unwatched;
-use crate::cli::runs::everybody::everybody;
+use crate::cli::runs::Stored;
+use crate::cli::runs::everybody::{everybody, owned};
 use crate::cli::runs::present::{ask, ask_host_use};
-use crate::cli::runs::{Stored, owner};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::io::owners::Owners;
 use crate::view::row::{RunField, list, totals};
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{CommandFailure, print};
@@ -87,14 +86,11 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
 /// A line for each run that may be read, whosever it is.
 fn of_everybody(session: &Session, args: &StatusArgs) -> Result<Exit, CommandFailure> {
     let judge = |stored: &mut [Stored]| judge(session, stored);
-    let user = args.user.as_deref();
-    let view = everybody(&session.folder, user, session.now, &judge)?;
-    if args.json {
-        print::json(&view)?;
-    } else if args.format.is_empty() {
-        print::prose(&view.text(!args.noheader))?;
-    } else {
-        print::data(&view.list(&args.format, !args.noheader))?;
+    let view = everybody(&session.folder, args.user.as_deref(), session.now, &judge)?;
+    match (args.json, args.format.as_slice()) {
+        (true, _) => print::json(&view)?,
+        (_, []) => print::prose(&view.text(!args.noheader))?,
+        (_, fields) => print::data(&view.list(fields, !args.noheader))?,
     }
     Ok(Exit::Success)
 }
@@ -122,15 +118,8 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         (open, _) => open,
     };
     let mut rows = found.rows(names, now);
-    let mut owners = Owners::new();
-    for row in rows
-        .iter_mut()
-        .filter(|_| args.format.contains(&RunField::User))
-    {
-        row.user = owner(&runs.dir().join(&row.run)).map(|user| owners.user(user));
-    }
-    for row in &mut rows {
-        row.folder = Some(session.folder.display().to_string());
+    if !args.format.is_empty() {
+        owned(runs, &mut rows);
     }
     let fields = match args.format.is_empty() {
         true => &RunField::USUAL[..],

@@ -42,6 +42,15 @@ pub fn everybody(
     Ok(found.view())
 }
 
+/// Puts whose runs of a project they are, and its folder, into rows.
+pub fn owned(runs: &Runs, rows: &mut [RunRow]) {
+    let mut owners = Owners::new();
+    for row in rows {
+        row.user = owner(&runs.dir().join(&row.run)).map(|user| owners.user(user));
+        row.folder = Some(runs.project().display().to_string());
+    }
+}
+
 impl Found {
     fn take(
         &mut self,

@@ -8,15 +8,15 @@ use super::history_view::HistoryRow;
 
 /// What a sum is of: names of labels with their values.
 type Labels = Vec<(&'static str, String)>;
-type Sums = BTreeMap<Labels, f64>;
+type LabelledSums = BTreeMap<Labels, f64>;
 
 /// Runs by where they stand, attempts and GPU time by how they ended, what ran out of memory cost, resubmissions by what they
 /// followed, how much completed jobs used of what they held, and how many folders and ledgers are in no sum. Gauges, for a
 /// run's folder may be removed, and a sum over the last days falls.
 pub fn prometheus(rows: &[HistoryRow], unread: usize) -> String {
-    let mut attempts = Sums::new();
-    let mut seconds = Sums::new();
-    let mut resubmissions = Sums::new();
+    let mut attempts = LabelledSums::new();
+    let mut seconds = LabelledSums::new();
+    let mut resubmissions = LabelledSums::new();
     let mut burnt = 0.0;
     for row in rows {
         let labels = row.ended_so();
@@ -31,7 +31,7 @@ pub fn prometheus(rows: &[HistoryRow], unread: usize) -> String {
     }
     let labelled = |of: fn(&Efficiency) -> f64| {
         let one = |e: &Efficiency| (vec![("resource", e.resource.to_owned())], of(e));
-        efficiency(rows).iter().map(one).collect::<Sums>()
+        efficiency(rows).iter().map(one).collect::<LabelledSums>()
     };
     let alone = |sum: f64| BTreeMap::from([(Vec::new(), sum)]);
     #[expect(clippy::cast_precision_loss, reason = "a count of folders")]
@@ -77,8 +77,8 @@ pub fn prometheus(rows: &[HistoryRow], unread: usize) -> String {
 }
 
 /// Runs by where they stand.
-fn states(rows: &[HistoryRow]) -> Sums {
-    let mut sums = Sums::new();
+fn states(rows: &[HistoryRow]) -> LabelledSums {
+    let mut sums = LabelledSums::new();
     for row in by_run(rows).iter().filter_map(|run| run.last()) {
         let labels = vec![("state", row.run_state.clone())];
         *sums.entry(labels).or_default() += 1.0;
@@ -87,7 +87,7 @@ fn states(rows: &[HistoryRow]) -> Sums {
 }
 
 /// The lines of one metric; none where nothing is known of it.
-fn family(out: &mut String, name: &str, help: &str, sums: &Sums) {
+fn family(out: &mut String, name: &str, help: &str, sums: &LabelledSums) {
     if sums.is_empty() {
         return;
     }

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
-use super::history_view::count;
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
@@ -395,6 +394,7 @@ pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
         .collect();
     match all {
         0 => "no runs\n".to_owned(),
-        _ => format!("{}: {}\n", count(all, "run"), counts.join(", ")),
+        1 => format!("1 run: {}\n", counts.join(", ")),
+        _ => format!("{all} runs: {}\n", counts.join(", ")),
     }
 }
