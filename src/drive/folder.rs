@@ -104,6 +104,13 @@ impl RunFolder {
         }
     }
 
+    /// Is this the folder of a run?
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        let runs = path.parent();
+        runs.is_some_and(|runs| runs.ends_with(".oomctl/runs"))
+    }
+
     /// The folder.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
-use crate::core::engine::{AttemptEvent, Fact, Record, observation, on_nodes};
+use crate::core::engine::{AttemptEvent, Fact, Record, RetryCause, Verdict, observation, on_nodes};
 use crate::core::learn::bad_nodes;
 use crate::io::{fits, node_log};
 
@@ -37,16 +37,20 @@ impl Handle {
         }
     }
 
-    /// The nodes that the next attempt is to stay away from besides those that it does. A task of a job array is submitted
-    /// with the others, so it has none of its own. What cannot be read warns of nothing.
+    /// The nodes that the next attempt is to stay away from besides those that it does. Tasks of a job array are submitted
+    /// together, so one is asked about only where its own node failed. What cannot be read warns of nothing.
     pub(super) fn warned_of(&self, now: Timestamp) -> Option<AttemptEvent> {
         let asked = self.run.request.supervision().exclude_bad_nodes;
-        let path = self
-            .folder
-            .nodes()
-            .filter(|_| asked && self.task.is_none())?;
+        let alone = self.task.is_none() || self.lost_its_node();
+        let path = self.folder.nodes().filter(|_| asked && alone)?;
         let entries = node_log::read(&path).unwrap_or_default();
-        let bad = bad_nodes(&entries, &self.history().excluded_nodes(), now);
+        let history = self.history();
+        let bad = bad_nodes(&entries, &history.run, &history.excluded_nodes(), now);
         (!bad.is_empty()).then_some(AttemptEvent::NodesAreBad(bad))
+    }
+
+    fn lost_its_node(&self) -> bool {
+        let last = self.history().attempt().and_then(|a| a.verdict.as_ref());
+        matches!(last, Some(Verdict::Again { cause, .. }) if *cause == RetryCause::NodeFailure)
     }
 }

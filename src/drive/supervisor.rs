@@ -11,7 +11,7 @@ use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::notifier::Notifier;
 use super::record::Array;
-use super::turn::{Hands, housekeeping, one_by_one};
+use super::turn::{Hands, housekeeping, mailbox_pause_s, one_by_one};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Pace, RunPhase, Sighting, SweepGroup, due, next_due, poll_at,
 };
@@ -105,11 +105,11 @@ impl Supervisor {
         }
     }
 
-    /// One turn: everything that is due is done. Returns when the next thing is due; `None` when
-    /// there is nothing left to do here.
+    /// One turn: everything that is due is done. Returns when the next thing is due; `None` when nothing is left to do here.
     pub fn cycle(&mut self, observer: &mut dyn Observer) -> Option<Timestamp> {
-        self.each_open(observer, |_, handle, now, observer| {
-            housekeeping(handle, now, observer)
+        let pause = mailbox_pause_s(self.runs.len());
+        self.each_open(observer, |_, run, now, observer| {
+            housekeeping(run, pause, now, observer)
         });
         self.hold();
         self.each_open(observer, |hands, handle, now, observer| match handle.held {

@@ -24,6 +24,8 @@ use oomctl_follow::{Followers, LookMode};
 const HEARTBEAT_S: i64 = 25;
 /// Seconds between two looks for a request to end the run.
 const MAILBOX_S: i64 = 2;
+/// Looks for such requests in a second, of all runs together: each opens a file, which a file server feels.
+const LOOKS_PER_SECOND: usize = 500;
 
 /// What the work on one run needs besides it.
 pub(super) struct Hands {
@@ -44,9 +46,16 @@ pub(super) struct EndingJob {
     pub(super) job: JobRef,
 }
 
+/// Seconds between two looks for a request to end each of so many runs.
+pub(super) fn mailbox_pause_s(runs: usize) -> i64 {
+    let shared = i64::try_from(runs / LOOKS_PER_SECOND).unwrap_or(i64::MAX);
+    shared.max(MAILBOX_S)
+}
+
 /// Heartbeat, requests from outside, and what follows from time alone.
 pub(super) fn housekeeping(
     handle: &mut Handle,
+    mailbox_s: i64,
     now: Timestamp,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
@@ -56,7 +65,7 @@ pub(super) fn housekeeping(
     }
     let look = handle
         .mailbox
-        .is_none_or(|at| now.duration_since(at).as_secs() >= MAILBOX_S);
+        .is_none_or(|at| now.duration_since(at).as_secs() >= mailbox_s);
     if look && handle.run.history.cancel.is_none() {
         handle.mailbox = Some(now);
         if let Some(by) = handle.folder.cancel_requested() {
@@ -265,5 +274,15 @@ pub(super) fn tell(
             moved: moved.is_some_and(|m| m.is_ok()),
             to: &new.id,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mailbox_pause_s;
+
+    #[test]
+    fn requests_to_end_a_run_are_looked_for_every_two_seconds_and_less_often_of_thousands() {
+        assert_eq!([1, 1_000, 10_000].map(mailbox_pause_s), [2, 2, 20]);
     }
 }

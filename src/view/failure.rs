@@ -6,8 +6,8 @@ use std::path::Path;
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
 use crate::core::exit::Exit;
-use crate::drive::DriveError;
 use crate::drive::launch::LaunchError;
+use crate::drive::{DriveError, RunFolder};
 use crate::io::files::FileError;
 use crate::io::ledger::LedgerError;
 use crate::io::library::LibraryError;
@@ -293,6 +293,10 @@ fn mend_file(e: &FileError) -> String {
             "check the path: oomctl's own files are far smaller".to_owned()
         }
         FileError::NotText { .. } => "save it as UTF-8; `file` names its encoding".to_owned(),
+        FileError::NotOurs { path, .. } if RunFolder::is_one(path) => {
+            "only the owner of a run acts on it; `oomctl status` and `oomctl logs` show it"
+                .to_owned()
+        }
         FileError::NotOurs { path, .. } => format!(
             "use a folder that only you can write; `ls -ld {}` shows who owns this one",
             path.display()

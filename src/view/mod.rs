@@ -51,8 +51,8 @@ pub use incident::IncidentView;
 pub use launch::{launch_summary, launch_view, queue_view};
 pub use run::lines::next_step;
 pub use run::{
-    heartbeat, history_column, history_metrics, history_summary, history_view, outcome, prune_view,
-    row, run_view, story,
+    everybody, heartbeat, history_column, history_metrics, history_summary, history_view, outcome,
+    prune_view, row, run_view, story,
 };
 pub(crate) use run::{lines, waiting};
 pub use settings::{settings_view, sources_view};

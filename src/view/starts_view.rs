@@ -16,11 +16,50 @@ pub struct StartsView {
     pub asked_at: Timestamp,
     /// The job as it is, and what answers its first out-of-memory.
     pub starts: Vec<QueueStart>,
+    /// The maintenance that the job reaches into if it starts now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<InTheWay>,
+}
+
+/// A maintenance of the whole cluster that the job reaches into.
+#[derive(Serialize, JsonSchema)]
+pub struct InTheWay {
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+    /// The time limit of the job.
+    pub time_limit_s: u64,
+}
+
+impl InTheWay {
+    /// `queue      maintenance in 3h 00m, for 1h 00m: …`.
+    fn line(&self, now: Timestamp) -> String {
+        let span = |from: Timestamp, to: Timestamp| duration(to.duration_since(from).as_secs());
+        let ahead = span(now, self.start);
+        if self.start <= now {
+            let left = span(now, self.end);
+            return format!(
+                "queue      maintenance for another {left}: no job starts before its end\n"
+            );
+        }
+        let limit = duration(i64::try_from(self.time_limit_s).unwrap_or(i64::MAX));
+        format!(
+            "queue      maintenance in {ahead}, for {}: with its time limit of {limit} the job starts after it, below {ahead} it can start before\n",
+            span(self.start, self.end)
+        )
+    }
 }
 
 impl StartsView {
-    /// A line: `queue      as it is: 4 GPUs now; more-gpus: 8 GPUs in about 9h 04m`; none where nothing was asked.
+    /// A line: `queue      as it is: 4 GPUs now; more-gpus: 8 GPUs in about 9h 04m`, and one of a maintenance; none where nothing
+    /// is known.
     pub fn line(&self) -> String {
+        let maintenance = self.maintenance.as_ref();
+        self.each() + &maintenance.map_or_else(String::new, |m| m.line(self.asked_at))
+    }
+
+    fn each(&self) -> String {
         if self.starts.is_empty() {
             return String::new();
         }

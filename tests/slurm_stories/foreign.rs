@@ -1,10 +1,12 @@
 //! Scripts of the user's own: submitted by us, or with plain sbatch and taken over by the id of the job.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::cluster::{Cluster, answer, lost_nodes, program, starts_soon, wait_for};
-use super::place::Place;
+use super::place::{LARGE_CARD, Place};
 
 /// What the user calls from the job script.
 const LAUNCHER: &str = "#!/bin/bash
@@ -207,4 +209,28 @@ fn a_task_of_an_array_is_a_run_of_its_own_and_is_submitted_alone_with_its_index(
     let last = attempts.len();
     let log = place.text(&format!(".oomctl/runs/{run}/attempt-{last}/slurm.out"));
     assert!(log.contains("name gems task 3"), "{log}");
+}
+
+#[test]
+fn a_lab_mate_sees_that_a_job_runs_and_not_the_state_that_was_last_written_down() {
+    let Some(place) = Place::on(Cluster::Full, "looked-at") else {
+        return;
+    };
+    let place = place.with(&[LARGE_CARD, ("SIM_STEP_S", "9")]);
+    place.oomctl(&["init", "--group"]).expect_code(0);
+    // Nobody watches: the ledger ends with the submission.
+    place.submit(&[]).expect_code(0);
+    place.until("RUNNING");
+    fs::set_permissions(place.file(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let look = |words: &[&str]| {
+        let mut command = place.command(words);
+        command.uid(65_534).gid(rustix::process::getegid().as_raw());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let status = look(&["status", place.run()]);
+    assert!(status.contains("RUNNING"), "{status}");
+    let all = look(&["status", "--all", "-o", "user,run,state", "--noheader"]);
+    let row = format!("root  {}  running\n", place.run());
+    assert_eq!(all, row);
+    place.oomctl(&["cancel", place.run()]).expect_code(0);
 }

@@ -193,3 +193,41 @@ fn a_job_that_waits_for_an_attempt_waits_for_its_replacement_where_that_is_asked
         (state.trim() == "COMPLETED").then_some(())
     });
 }
+
+#[test]
+fn a_plan_shows_a_maintenance_that_the_job_reaches_into() {
+    let Some(place) = Place::on(Cluster::Full, "maintenance") else {
+        return;
+    };
+    // Far enough away for the jobs of all others.
+    let name = format!("far-{}", std::process::id());
+    let create = [
+        "create",
+        "reservation",
+        &format!("reservationname={name}"),
+        "starttime=now+20days",
+        "duration=120",
+        "users=root",
+        "flags=maint,ignore_jobs",
+        "nodes=ALL",
+    ];
+    answer(&place.conf, "scontrol", &create);
+    let plan = |limit: &str| {
+        std::fs::write(
+            place.file("job.sh"),
+            format!("#!/bin/bash\n#SBATCH --time={limit}\ntrue\n"),
+        )
+        .unwrap();
+        place.oomctl(&["plan", "job.sh"]).expect_code(0).stdout
+    };
+    let (long, short) = (plan("30-00:00:00"), plan("10:00:00"));
+    answer(
+        &place.conf,
+        "scontrol",
+        &["delete", &format!("reservationname={name}")],
+    );
+    let line = "queue      maintenance in 19d 23h, for 2h 00m: with its time limit of 30d 00h the job starts after it, \
+                below 19d 23h it can start before\n";
+    assert!(long.contains(line), "{long}");
+    assert!(!short.contains("maintenance"), "{short}");
+}

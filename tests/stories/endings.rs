@@ -134,8 +134,16 @@ fn a_node_failure_is_resubmitted_unchanged_and_6_when_the_retries_are_used_up() 
     for n in 1..=9 {
         slurm.tell(&format!("state.{n}"), "NODE_FAIL 0:1\n");
     }
-    let done = place.run(&["submit", "--watch"]).ends(6);
+    let done = place.run(&["submit", "--watch", "--run", "a"]).ends(6);
     done.says(&["node failure"]);
+    // Two of its jobs prove that the node is bad, one does not.
+    let sentence = "attempt 3  n1 is excluded: job 101 (run a, node_failure) and job 102 (run a, node_failure) failed there";
+    done.says(&[sentence]);
+    let excluded = |attempt: u32| {
+        let script = format!(".oomctl/runs/a/attempt-{attempt}/job.sbatch");
+        place.read(&script).contains("#SBATCH --exclude=n1\n")
+    };
+    assert_eq!([1, 2, 3, 4].map(excluded), [false, false, true, true]);
     assert_eq!(slurm.accepted(), [1, 2, 3, 4], "{}", done.told());
 }
 

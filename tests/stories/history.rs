@@ -91,17 +91,22 @@ fn people_get_a_table_with_a_sum_and_programs_every_column() {
 }
 
 #[test]
-fn prometheus_gets_sums_by_state_and_cause() {
-    let place = two_runs();
-    let done = place.run(&["history", "--prometheus"]).ends(0);
-    let steady = |line: &str| match line.rsplit_once(' ') {
-        Some((sum, _)) if sum.starts_with("oomctl_") && sum.contains("gpu_seconds") => {
-            format!("{sum} N\n")
-        }
-        _ => format!("{line}\n"),
-    };
-    let out: String = done.out.lines().map(steady).collect();
-    insta::assert_snapshot!(out);
+fn prometheus_gets_a_file_with_sums_by_state_and_cause_and_how_much_is_in_none() {
+    let place = site();
+    place.write("runs.prom", "old");
+    let done = place.run(&["history", ".", "--prometheus", "runs.prom"]);
+    let done = done.ends(0);
+    assert_eq!(done.out, "runs.prom\n");
+    done.says(&["not read, and in no sum: ", "loom-z"]);
+    let metrics = place.read("runs.prom");
+    let printed = place.run(&["history", ".", "--prometheus", "-"]).ends(0);
+    assert_eq!(printed.out, metrics);
+    insta::assert_snapshot!(metrics);
+    let missing = ["history", "--prometheus", "no/folder/runs.prom"];
+    place
+        .run(&missing)
+        .ends(4)
+        .says(&["cannot write no/folder/runs.prom"]);
 }
 
 #[test]

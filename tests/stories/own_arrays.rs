@@ -112,3 +112,19 @@ fn a_watch_that_is_interrupted_names_the_array_and_not_each_of_its_runs() {
     let done = watch.end().ends(130);
     done.says(&["detached; the jobs go on. `oomctl watch a` continues"]);
 }
+
+#[test]
+fn a_task_that_loses_its_node_twice_goes_back_without_it_and_the_others_do_not() {
+    let (place, slurm) = place();
+    // Task 1 of the three, and then the one that goes back.
+    for job in [2, 4] {
+        slurm.tell(&format!("state.{job}"), "NODE_FAIL 0:1\n");
+    }
+    let words = ["submit", "--yes", "--watch", "--run", "a", "job.slurm"];
+    let done = place.run(&words).ends(0);
+    done.says(&["a_1  attempt 3  n1 is excluded: job 101_1 (run a_1, node_failure) and job 104_1 (run a_1, node_failure) failed there"]);
+    let without = |call: &String| call.contains("--exclude=n1");
+    let calls = slurm.calls("sbatch");
+    assert!(!without(&calls[0]) && !without(&calls[1]), "{calls:#?}");
+    assert!(calls[2..].iter().all(without), "{calls:#?}");
+}

@@ -9,6 +9,8 @@ use super::weaver;
 
 /// Who owns nothing.
 const NOBODY: u32 = 65_534;
+/// Somebody without a name.
+const THEIRS: u32 = 4_242;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -122,6 +124,12 @@ fn runs_of_a_shared_project_can_be_read_by_the_group_alone() {
         .ends(0)
         .says(&["after succeeded"]);
     as_one_of(ours, &["report", "after", "--format", "text"]).ends(0);
+    as_one_of(ours, &["report", "after"])
+        .ends(4)
+        .says(&["`--to report.html` writes it here"]);
+    as_one_of(ours, &["cancel", "after"])
+        .ends(7)
+        .says(&["only the owner of a run acts on it"]);
     as_one_of(ours, &["status", "before"])
         .ends(7)
         .says(&["Permission denied"]);
@@ -130,4 +138,74 @@ fn runs_of_a_shared_project_can_be_read_by_the_group_alone() {
     let mode = |path: &str| fs::metadata(place.path(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(".oomctl/runs/after"), 0o750);
     assert_eq!(mode(".oomctl/runs/after/ledger.jsonl"), 0o640);
+}
+
+/// Two people's projects in one folder, of which the second lets its group read, and one run of theirs is closed.
+#[test]
+fn runs_of_everybody_below_a_folder_are_shown_with_their_owners_as_far_as_they_may_be_read() {
+    if !is_root() {
+        return;
+    }
+    let place = ran();
+    let theirs = place.path("theirs");
+    for run in ["open", "closed"] {
+        let folder = theirs.join(".oomctl/runs").join(run);
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["inputs.json", "ledger.jsonl"] {
+            let text = place.read(&format!("{}/{file}", place.run_dir("w")));
+            fs::write(
+                folder.join(file),
+                text.replace("\"w\"", &format!("\"{run}\"")),
+            )
+            .unwrap();
+        }
+        let mode = if run == "open" { 0o755 } else { 0o700 };
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+    }
+    for path in [
+        "",
+        ".oomctl",
+        ".oomctl/runs",
+        ".oomctl/runs/open",
+        ".oomctl/runs/closed",
+    ] {
+        chown(theirs.join(path), Some(THEIRS), Some(THEIRS)).unwrap();
+    }
+    let shown = |words: &[&str]| {
+        let done = place.run(&[&["status", "-o", "user,run,state"], words].concat());
+        let done = done.ends(0).out;
+        let rows = done
+            .lines()
+            .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
+        rows.collect::<Vec<_>>()
+    };
+    let ours = "root w succeeded";
+    let all = ["4242 closed succeeded", "4242 open succeeded", ours];
+    assert_eq!(shown(&["--all", "--noheader"]), all);
+    assert_eq!(shown(&["--user", "root", "--noheader"]), [ours]);
+    // Who may read neither the closed run nor ours.
+    let done = as_colleague(&place, &["status", "--all"]).ends(0);
+    done.says(&[
+        "4242  open",
+        "1 run: 1 succeeded",
+        "not read",
+        "theirs: a run of 4242 is private; there `oomctl init --group` opens",
+        "the runs of root are private",
+    ]);
+    let json = as_colleague(&place, &["status", "--user", "4242", "--json"]);
+    let json = json.ends(0).json();
+    assert_eq!(
+        (
+            json["runs"].as_array().unwrap().len(),
+            &json["runs"][0]["user"]
+        ),
+        (1, &"4242".into())
+    );
+    let unread = json["unread"].as_array().unwrap();
+    assert_eq!(unread.len(), 1, "{json:#}");
+    place
+        .run(&["status", "--user", "4343"])
+        .ends(0)
+        .says(&["no runs that you may read"]);
+    place.run(&["status", "--all", "w"]).ends(2);
 }

@@ -66,14 +66,16 @@ flock -u 9
 echo $first
 "#;
 
-/// `used` holds the TRES of each job's batch step, as accounting has them once it has heard of the step.
+/// `used` holds the TRES of each job's batch step, as accounting has them once it has heard of the step. Jobs took ten seconds then.
 const SACCT: &str = r#"
 for job in $F/jobs/*/state; do
   [ -e "$job" ] || continue
   d=${job%/state}; id=${d##*/}
   submit=$(<$d/submit)
-  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$submit|$submit|$((submit + 10))|$(<$d/node)|None|cpu=4,mem=800M,node=1|||$(<$d/name)"
-  [ ! -e $F/used ] || echo "$id.batch|$id.batch|COMPLETED|0:0||$submit|$submit|$((submit + 10))|$(<$d/node)|||$(<$F/used)||batch"
+  end=$submit
+  [ ! -e $F/used ] || end=$((submit + 10))
+  echo "$id|$id|$(<$d/state)|$(<$d/code)|$(<$d/code)|$submit|$submit|$end|$(<$d/node)|None|cpu=4,mem=800M,node=1|||$(<$d/name)"
+  [ ! -e $F/used ] || echo "$id.batch|$id.batch|COMPLETED|0:0||$submit|$submit|$end|$(<$d/node)|||$(<$F/used)||batch"
 done
 "#;
 

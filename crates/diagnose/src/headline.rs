@@ -37,6 +37,12 @@ impl Incident {
         line
     }
 
+    /// Is its kind one of the built-in ones, and no project's own?
+    #[must_use]
+    pub fn is_of_a_built_in_kind(&self) -> bool {
+        kind::known(&self.kind).is_some()
+    }
+
     /// What the program said last, where only that is known: *KeyError: 'txt' at train.py:61*.
     fn last_words(&self) -> Option<String> {
         let root = self

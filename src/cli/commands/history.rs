@@ -1,10 +1,10 @@
 //! `oomctl history`: every attempt of every run, here or below a folder, as a table to choose from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::cli::runs::attempts::AttemptChoice;
+use crate::cli::runs::attempts::{AttemptChoice, UnreadRun};
 use crate::cli::runs::{projects, sharing};
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};
@@ -44,9 +44,9 @@ pub struct HistoryArgs {
     /// Print fields with | between them, names first, nothing cut
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
-    /// Print sums by state and cause as Prometheus metrics, for node_exporter's textfile collector
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "parsable"])]
-    prometheus: bool,
+    /// Write sums by state and cause as metrics for Prometheus; `-` for standard output
+    #[arg(long, hide_short_help = true, value_name = "FILE", conflicts_with_all = ["json", "parsable"])]
+    prometheus: Option<PathBuf>,
     /// Show sums instead: failures by cause, GPU-hours lost, what helped
     #[arg(long, conflicts_with_all = ["parsable", "prometheus"])]
     summary: bool,
@@ -77,6 +77,13 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     let (rows, mut unread) = choice(args, now).of(&folders, now);
+    if let Some(path) = &args.prometheus {
+        for UnreadRun { path, failure } in &unread {
+            let (path, why) = (path.display(), failure.sentence());
+            print::talk(&format!("not read, and in no sum: {path}: {why}"));
+        }
+        return put(path, &prometheus(&rows, unread.len()));
+    }
     if args.summary || args.html.is_some() {
         let unread = unread.iter().map(|u| UnreadPath {
             path: u.path.display().to_string(),
@@ -86,13 +93,8 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         return summed(args, &summary);
     }
     let mut damaged = unread.pop().map(|unread| unread.failure);
-    let is_table = !args.json && !args.prometheus;
-    if let Some(failure) = damaged.take_if(|_| is_table && rows.is_empty()) {
+    if let Some(failure) = damaged.take_if(|_| !args.json && rows.is_empty()) {
         return Err(failure);
-    }
-    if args.prometheus {
-        print::data(&prometheus(&rows))?;
-        return damaged.map_or(Ok(Exit::Success), Err);
     }
     let view = HistoryView::new(rows);
     if args.json {
@@ -123,20 +125,25 @@ fn choice(args: &HistoryArgs, now: Timestamp) -> AttemptChoice {
 /// Sums, as text, as JSON, or as a page.
 fn summed(args: &HistoryArgs, summary: &HistorySummary) -> Result<Exit, CommandFailure> {
     if let Some(path) = &args.html {
-        let page = summary_page(summary)?;
-        if path.as_os_str() == "-" {
-            print::data(&page)?;
-            return Ok(Exit::Success);
-        }
-        let is_file = write_to(path, page.as_bytes(), Access::Shared)
-            .map_err(|e| CommandFailure::from(e).with_exit(Exit::Refused))?;
-        if is_file {
-            print::data(&path.display().to_string())?;
-        }
-    } else if args.json {
-        print::json(summary)?;
-    } else {
-        print::data(&summary.text())?;
+        return put(path, &summary_page(summary)?);
+    }
+    match args.json {
+        true => print::json(summary)?,
+        false => print::data(&summary.text())?,
+    }
+    Ok(Exit::Success)
+}
+
+/// Replaces a file as a whole, and names it; `-` is standard output.
+fn put(path: &Path, text: &str) -> Result<Exit, CommandFailure> {
+    if path.as_os_str() == "-" {
+        print::data(text)?;
+        return Ok(Exit::Success);
+    }
+    let is_file = write_to(path, text.as_bytes(), Access::Shared)
+        .map_err(|e| CommandFailure::from(e).with_exit(Exit::Refused))?;
+    if is_file {
+        print::data(&path.display().to_string())?;
     }
     Ok(Exit::Success)
 }

@@ -55,8 +55,13 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
     match place(args, format, &rows, runs) {
         None => print::data(&text)?,
         Some(path) => {
-            let is_file = write_to(&path, text.as_bytes(), Access::Shared)
-                .map_err(|e| CommandFailure::from(e).with_exit(Exit::Refused))?;
+            let is_file = write_to(&path, text.as_bytes(), Access::Shared).map_err(|e| {
+                let failure = CommandFailure::from(e).with_exit(Exit::Refused);
+                match args.to {
+                    Some(_) => failure,
+                    None => failure.hint("`--to report.html` writes it here"),
+                }
+            })?;
             if is_file {
                 print::data(&path.display().to_string())?;
             }

@@ -2,6 +2,7 @@
 
 use crate::cli::logs::unwatched;
 use crate::cli::runs::Stored;
+use crate::cli::runs::everybody::{everybody, owned};
 use crate::cli::runs::present::{ask, ask_host_use};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
@@ -17,6 +18,12 @@ pub struct StatusArgs {
     /// Runs, by name or job id, or the runs of a sweep [default: a line for each run, and the newest in full]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
+    /// Runs of everybody, in this project and those below its folder, as far as you may read them
+    #[arg(long, conflicts_with_all = ["runs", "config"])]
+    all: bool,
+    /// The same, of one user
+    #[arg(long, value_name = "USER", conflicts_with_all = ["runs", "config"])]
+    user: Option<String>,
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
@@ -42,6 +49,9 @@ pub struct StatusArgs {
 /// now, in one question a backend. No ledger is written.
 pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
+    if args.all || args.user.is_some() {
+        return of_everybody(&session, args);
+    }
     let (runs, now) = (&session.runs, session.now);
     let names = match args.runs.is_empty() {
         true => runs.names()?,
@@ -73,6 +83,18 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
+/// A line for each run that may be read, whosever it is.
+fn of_everybody(session: &Session, args: &StatusArgs) -> Result<Exit, CommandFailure> {
+    let judge = |stored: &mut [Stored]| judge(session, stored);
+    let view = everybody(&session.folder, args.user.as_deref(), session.now, &judge)?;
+    match (args.json, args.format.as_slice()) {
+        (true, _) => print::json(&view)?,
+        (_, []) => print::prose(&view.text(!args.noheader))?,
+        (_, fields) => print::data(&view.list(fields, !args.noheader))?,
+    }
+    Ok(Exit::Success)
+}
+
 /// A line a run, and the newest in full where neither runs nor fields were named.
 fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit, CommandFailure> {
     let newest = args.runs.is_empty() && args.format.is_empty();
@@ -95,7 +117,10 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         }
         (open, _) => open,
     };
-    let rows = found.rows(names, now);
+    let mut rows = found.rows(names, now);
+    if !args.format.is_empty() {
+        owned(runs, &mut rows);
+    }
     let fields = match args.format.is_empty() {
         true => &RunField::USUAL[..],
         false => &args.format,

@@ -1,22 +1,36 @@
 //! When Slurm would start what `plan` shows.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::session::Session;
+use crate::core::adopt;
 use crate::core::ladder::Policy;
-use crate::core::request::Request;
+use crate::core::request::{QueueStart, Request};
 use crate::drive::QueueQuestion;
 use crate::io::environment::variables;
-use crate::io::scheduler::slurm_is_here;
+use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::io::scratch::ScratchFolder;
-use crate::view::starts_view::StartsView;
+use crate::view::starts_view::{InTheWay, StartsView};
 
-/// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory; `None` where no answer asks
-/// for more, so that all start alike. Nothing is submitted.
+/// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory, and whether a maintenance is in
+/// the way; `None` where neither says anything. Nothing is submitted.
 pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
     if request.inputs().backend != "slurm" || !slurm_is_here() {
         return None;
     }
+    let mut scheduler = session.runs.scheduler("slurm");
+    let starts = answers(request, scheduler.as_mut());
+    let asked_at = Timestamp::now();
+    let maintenance = maintenance(request, scheduler.as_mut(), asked_at);
+    (starts.is_some() || maintenance.is_some()).then(|| StartsView {
+        asked_at,
+        starts: starts.unwrap_or_default(),
+        maintenance,
+    })
+}
+
+/// When each answer would start; `None` where no answer asks for more, so that all start alike.
+fn answers(request: &Request, scheduler: &mut dyn Scheduler) -> Option<Vec<QueueStart>> {
     let alternatives = request.first_alternatives();
     let more = alternatives.iter().any(|a| request.asks_for_more(&a.steps));
     if !more && request.inputs().policy != Policy::Soonest {
@@ -30,9 +44,38 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
         environment: variables(),
     };
     let folder = ScratchFolder::new("queue").ok()?;
-    let mut scheduler = session.runs.scheduler("slurm");
-    Some(StartsView {
-        asked_at: Timestamp::now(),
-        starts: question.ask(&folder.path().join("answers"), scheduler.as_mut()),
+    Some(question.ask(&folder.path().join("answers"), scheduler))
+}
+
+/// The first maintenance that the job reaches into if it starts now. Where its time limit is unknown, or it goes to another cluster
+/// or a reservation, nobody knows.
+fn maintenance(
+    request: &Request,
+    scheduler: &mut dyn Scheduler,
+    now: Timestamp,
+) -> Option<InTheWay> {
+    let elsewhere = |word: &String| {
+        ["--clusters", "-M", "--cluster", "--reservation"]
+            .iter()
+            .any(|o| word.starts_with(o))
+    };
+    let own = request
+        .adoption()
+        .is_some_and(|a| adopt::goes_elsewhere(&a.reading));
+    if own || request.inputs().sbatch.iter().any(elsewhere) {
+        return None;
+    }
+    let limit_s = request.resources(&[]).ok()?.time_limit_s?;
+    let limit = SignedDuration::from_secs(i64::try_from(limit_s).ok()?);
+    let end = now.checked_add(limit).ok()?;
+    let met = scheduler
+        .maintenances()
+        .into_iter()
+        .filter(|m| m.start < end && m.end > now);
+    let first = met.min_by_key(|m| m.start)?;
+    Some(InTheWay {
+        start: first.start,
+        end: first.end,
+        time_limit_s: limit_s,
     })
 }

@@ -3,6 +3,7 @@
 pub mod asked;
 pub mod attempts;
 pub mod ended;
+pub mod everybody;
 pub mod gathered;
 mod newest;
 pub mod overview;
@@ -12,6 +13,7 @@ pub mod sharing;
 pub mod sweeps;
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::core::engine::History;
@@ -151,6 +153,14 @@ impl Runs {
         Ok(Stored { folder, history })
     }
 
+    /// The same to ask about jobs of other users.
+    pub fn scheduler_of_others(&self, backend: &str) -> Box<dyn Scheduler> {
+        match backend {
+            "slurm" => Box::new(Slurm::new().of_others()),
+            other => self.scheduler(other),
+        }
+    }
+
     /// The scheduler of a backend.
     pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
@@ -170,6 +180,16 @@ impl Runs {
 }
 
 impl Stored {
+    /// Who owns its folder; none where that cannot be seen.
+    pub fn owner(&self) -> Option<u32> {
+        owner(self.folder.dir())
+    }
+
+    /// Is it the run of whoever runs this program?
+    pub fn is_ours(&self) -> bool {
+        self.owner() == Some(rustix::process::geteuid().as_raw())
+    }
+
     /// What the run was asked to do.
     pub fn request(&self) -> Result<Request, CommandFailure> {
         self.sharing(&mut Stacks::new())
@@ -188,6 +208,11 @@ impl Stored {
         }
         Ok(stacks.request(inputs)?)
     }
+}
+
+/// Who owns a file or a folder; none where that cannot be seen.
+pub fn owner(path: &Path) -> Option<u32> {
+    Some(path.symlink_metadata().ok()?.uid())
 }
 
 /// `<stem>-<n>` with the first number that is not taken.

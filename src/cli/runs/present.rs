@@ -13,18 +13,28 @@ use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus};
 
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
 pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
-    let mut by_backend: BTreeMap<String, Vec<JobRef>> = BTreeMap::new();
+    let mut by_backend: BTreeMap<(String, bool), Vec<JobRef>> = BTreeMap::new();
     for run in stored
         .iter()
         .filter(|s| s.history.phase() == RunPhase::Live)
     {
         let backend = run.request()?.inputs().backend.clone();
         let job = run.history.attempt().and_then(|a| a.job.clone());
-        by_backend.entry(backend).or_default().extend(job);
+        let asked = by_backend.entry((backend, run.is_ours()));
+        asked.or_default().extend(job);
     }
-    for (backend, jobs) in by_backend {
-        match runs.scheduler(&backend).poll(&jobs, now) {
-            Ok(poll) => poll.jobs.iter().for_each(|status| update(stored, status)),
+    for ((backend, ours), jobs) in by_backend {
+        let mut scheduler = match ours {
+            true => runs.scheduler(&backend),
+            false => runs.scheduler_of_others(&backend),
+        };
+        match scheduler.poll(&jobs, now) {
+            Ok(poll) => {
+                poll.jobs.iter().for_each(|status| update(stored, status));
+                if !ours {
+                    tell_unseen(&backend, &jobs, &poll.jobs);
+                }
+            }
             Err(e) => print::talk(&format!(
                 "no answer from {e}; showing the last known states"
             )),
@@ -32,6 +42,22 @@ pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), Com
     }
     stored.iter_mut().for_each(look);
     Ok(())
+}
+
+/// Says of which jobs of others the scheduler says nothing.
+fn tell_unseen(backend: &str, jobs: &[JobRef], seen: &[JobStatus]) {
+    let is_seen = |job: &&JobRef| seen.iter().any(|status| status.id == job.id);
+    let unseen: Vec<&str> = jobs
+        .iter()
+        .filter(|job| !is_seen(job))
+        .map(|job| job.id.0.as_str())
+        .collect();
+    if !unseen.is_empty() {
+        print::talk(&format!(
+            "{backend} does not show you job {} of another user; showing the last known states",
+            unseen.join(", ")
+        ));
+    }
 }
 
 /// Puts what ended jobs used of their nodes into the histories in memory, where the ledger does not say it: accounting hears

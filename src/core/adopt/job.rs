@@ -166,6 +166,15 @@ pub fn names_nodes(reading: &Reading) -> bool {
         .any(|option| wins(&all, option).is_some())
 }
 
+/// Does it say to which cluster, or to which reservation, it goes?
+#[must_use]
+pub fn goes_elsewhere(reading: &Reading) -> bool {
+    let all = directives(reading);
+    ["clusters", "reservation"]
+        .iter()
+        .any(|option| wins(&all, option).is_some())
+}
+
 fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPattern> {
     if pattern.contains('\\') || pattern.is_empty() {
         return None;

@@ -55,6 +55,9 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
     Some(NodeEntry {
         job: attempt.job.as_ref()?.id.to_string(),
         run: run.history.run.clone(),
+        began: status
+            .started
+            .or_else(|| (!attempt.adopted).then_some(attempt.intended_at)),
         at: attempt.over_at().unwrap_or(attempt.intended_at),
         nodes: status.nodes.clone(),
         end: node_end(attempt)?,

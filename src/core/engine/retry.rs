@@ -9,8 +9,6 @@ use oomctl_diagnose::{Class, CoursePattern, Incident};
 /// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.
 const LATE_STEPS: u64 = 20;
-/// Failures of attempts that ran on a node after which it is kept away from.
-const BAD_NODE_FAILURES: usize = 2;
 
 /// The cause that a state names, where a script that stopped its program before the time limit counts as one that reached it.
 pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<RetryCause> {
@@ -60,7 +58,7 @@ pub(super) fn met_others(run: &Run, incident: &Incident) -> bool {
     may_be_of_others(incident) && run.history.retries(RetryCause::CoTenant) < retries
 }
 
-/// Once more, away from these nodes and those that were bad before.
+/// Once more, away from these nodes and those that were excluded before.
 pub(super) fn again(run: &Run, attempt: &Attempt, cause: RetryCause, nodes: &[String]) -> Verdict {
     if nodes.is_empty() {
         return Verdict::Again {
@@ -104,11 +102,7 @@ pub(super) fn retry(
     };
     let used = run.history.retries(cause);
     if used < allowed {
-        let nodes = match cause {
-            RetryCause::NodeFailure => bad_nodes(&run.history),
-            _ => Vec::new(),
-        };
-        return again(run, attempt, cause, &nodes);
+        return again(run, attempt, cause, &[]);
     }
     Verdict::End {
         outcome: Outcome::RetriesSpent {
@@ -129,32 +123,4 @@ fn no_further(history: &History, again: RetryCause) -> bool {
     let same = matches!(&before.verdict, Some(Verdict::Again { cause, .. }) if *cause == again);
     let steps = present.progress.as_ref().zip(before.progress.as_ref());
     same && steps.is_some_and(|(now, then)| now.is_further_than(then) == Some(false))
-}
-
-/// Nodes on which attempts failed again and again with their node. The scheduler does not say which of a
-/// job's nodes it was: it must have been in all of these attempts, while others of theirs were not.
-fn bad_nodes(history: &History) -> Vec<String> {
-    let failed = |a: &&Attempt| {
-        let state = a.status.as_ref().map(|s| &s.state);
-        state.is_some_and(|state| cause(state) == Some(RetryCause::NodeFailure))
-    };
-    let failures: Vec<&[String]> = history
-        .attempts
-        .iter()
-        .filter(failed)
-        .filter_map(|a| a.status.as_ref().map(|s| &s.nodes[..]))
-        .collect();
-    let Some(last) = failures.last() else {
-        return Vec::new();
-    };
-    let times = |node: &String| failures.iter().filter(|nodes| nodes.contains(node)).count();
-    let bad: Vec<String> = last
-        .iter()
-        .filter(|n| times(n) >= BAD_NODE_FAILURES)
-        .cloned()
-        .collect();
-    if last.len() > 1 && bad.len() == last.len() {
-        return Vec::new();
-    }
-    bad
 }

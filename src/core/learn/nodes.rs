@@ -1,7 +1,7 @@
 //! Nodes that fail by themselves, by what a project's jobs met on them.
 //!
-//! Rule: two jobs prove it, or nothing is said. An out-of-memory proves nothing by itself: the same configuration must have
-//! fitted on other nodes, and on none of its failures' nodes. A hardware failure counts whatever ran.
+//! Rule: two jobs prove it, one after the other, or nothing is said. An out-of-memory proves nothing by itself: the same
+//! configuration must have fitted on other nodes, and on none of its failures' nodes. A hardware failure counts whatever ran.
 
 use std::collections::BTreeSet;
 
@@ -47,6 +47,9 @@ pub struct NodeEntry {
     pub job: String,
     /// The run.
     pub run: String,
+    /// When it started, or before that; none where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Timestamp>,
     /// When it ended.
     pub at: Timestamp,
     /// Its nodes.
@@ -71,6 +74,11 @@ impl NodeEntry {
     fn meets_only_on(&self, other: &Self, node: &str) -> bool {
         let mut common = self.nodes.iter().filter(|n| other.ran_on(n));
         common.next().is_some_and(|n| n == node) && common.next().is_none()
+    }
+
+    /// Did it fail after the other, by itself? A node that goes down ends all of its jobs at once.
+    fn is_another_failure_than(&self, earlier: &Self) -> bool {
+        self.job != earlier.job && self.began.is_some_and(|began| began >= earlier.at)
     }
 
     /// Had both GPUs of one size: as they were seen, else as both asked for one type?
@@ -118,31 +126,37 @@ pub struct NodesExcluded {
     pub layer: Layer,
 }
 
-/// Nodes that are to be excluded besides those that are, with the newest evidence first. Never more than one in four of the
-/// nodes on which the project's jobs ran (of fewer than eight, one), and none where only one is known.
+/// Nodes that a run is to exclude besides those that it does, with the newest evidence first. Never more than one in four of
+/// the nodes on which the project's jobs ran (of fewer than eight, one). Where only one is known it may be the cluster's only
+/// one: it is excluded by a run whose own jobs it failed, and by no other.
 #[must_use]
-pub fn bad_nodes(entries: &[NodeEntry], excluded: &[String], now: Timestamp) -> Vec<BadNode> {
+pub fn bad_nodes(
+    entries: &[NodeEntry],
+    run: &str,
+    excluded: &[String],
+    now: Timestamp,
+) -> Vec<BadNode> {
     let seen: BTreeSet<&String> = entries.iter().flat_map(|e| &e.nodes).collect();
-    let most = match seen.len() {
-        0 | 1 => 0,
-        n => (n / NODES_FOR_ONE).max(1),
-    };
+    let alone = seen.len() == 1;
+    let most = (seen.len() / NODES_FOR_ONE).max(1);
     let left = most.saturating_sub(excluded.iter().filter(|n| seen.contains(n)).count());
     let open = seen.into_iter().filter(|n| !excluded.contains(n));
-    let mut bad: Vec<(Timestamp, BadNode)> =
-        open.filter_map(|node| judged(entries, node, now)).collect();
+    let counted: Vec<&NodeEntry> = entries.iter().filter(|e| !alone || e.run == run).collect();
+    let mut bad: Vec<(Timestamp, BadNode)> = open
+        .filter_map(|node| judged(&counted, node, now))
+        .collect();
     bad.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     bad.into_iter().take(left).map(|(_, bad)| bad).collect()
 }
 
 /// The verdict on one node, and when its newest failure was.
-fn judged(entries: &[NodeEntry], node: &str, now: Timestamp) -> Option<(Timestamp, BadNode)> {
-    let recent = |e: &&NodeEntry| now.duration_since(e.at) <= COUNTS_FOR && e.ran_on(node);
+fn judged(entries: &[&NodeEntry], node: &str, now: Timestamp) -> Option<(Timestamp, BadNode)> {
+    let recent = |e: &&&NodeEntry| now.duration_since(e.at) <= COUNTS_FOR && e.ran_on(node);
     let mut failures: Vec<(&NodeEntry, Option<&NodeEntry>)> = entries
         .iter()
         .rev()
         .filter(recent)
-        .filter_map(|e| Some((e, proof(entries, e, node)?)))
+        .filter_map(|e| Some((*e, proof(entries, e, node)?)))
         .collect();
     failures.sort_by_key(|(e, _)| std::cmp::Reverse(e.at));
     failures.truncate(FAILURES_MAX);
@@ -151,7 +165,7 @@ fn judged(entries: &[NodeEntry], node: &str, now: Timestamp) -> Option<(Timestam
         earlier.map(move |earlier| (later, earlier))
     });
     let (later, earlier) =
-        pairs.find(|(a, b)| a.0.job != b.0.job && a.0.meets_only_on(b.0, node))?;
+        pairs.find(|(a, b)| a.0.is_another_failure_than(b.0) && a.0.meets_only_on(b.0, node))?;
     let elsewhere = earlier.1.or(later.1).map_or_else(String::new, |fitted| {
         let nodes = fitted.nodes.join(",");
         format!(
@@ -171,7 +185,7 @@ fn judged(entries: &[NodeEntry], node: &str, now: Timestamp) -> Option<(Timestam
 /// What makes a failure the node's: nothing more for the hardware, for memory a job of the same configuration that fitted
 /// elsewhere. None where it may be the configuration's.
 fn proof<'a>(
-    entries: &'a [NodeEntry],
+    entries: &[&'a NodeEntry],
     failure: &NodeEntry,
     node: &str,
 ) -> Option<Option<&'a NodeEntry>> {
@@ -180,7 +194,7 @@ fn proof<'a>(
         NodeEnd::Hardware { .. } => Some(None),
         NodeEnd::Memory { .. } => {
             let configuration = failure.configuration.as_ref()?;
-            let mut fitted = entries.iter().filter(|e| {
+            let mut fitted = entries.iter().copied().filter(|e| {
                 e.end == NodeEnd::Fitted
                     && e.configuration.as_ref() == Some(configuration)
                     && failure.has_gpus_of(e)
@@ -201,13 +215,14 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1_000 - hours_ago)
     }
 
-    /// A job on these nodes (`n1+n2`), so many hours ago: `fit`, `oom` or `xid`, of a configuration by its letter.
+    /// A job of an hour on these nodes (`n1+n2`), that ended so many hours ago: `fit`, `oom` or `xid`, of a configuration by its letter.
     fn job(id: u32, nodes: &str, end: &str, configuration: char, hours_ago: i64) -> NodeEntry {
         let same = BTreeMap::from([("model".to_owned(), configuration.to_string())]);
         let (same, sizes) = (same, BTreeMap::new());
         NodeEntry {
             job: id.to_string(),
             run: format!("r{id}"),
+            began: Some(at(hours_ago + 1)),
             at: at(hours_ago),
             nodes: nodes.split('+').map(str::to_owned).collect(),
             end: match end {
@@ -236,8 +251,18 @@ mod tests {
 
     fn bad(entries: &[NodeEntry], excluded: &[&str]) -> Vec<String> {
         let excluded: Vec<String> = excluded.iter().map(|n| (*n).to_owned()).collect();
-        let found = bad_nodes(entries, &excluded, at(0)).into_iter();
+        let found = bad_nodes(entries, "new", &excluded, at(0)).into_iter();
         found.map(|b| format!("{}: {}", b.node, b.reason)).collect()
+    }
+
+    /// What a run excludes that lost two jobs on these nodes, one after the other.
+    fn lost(first: &str, second: &str) -> Vec<String> {
+        let mine = [job(1, first, "xid", '?', 5), job(2, second, "xid", '?', 3)].map(|mut job| {
+            job.run = "mine".to_owned();
+            job
+        });
+        let found = bad_nodes(&mine, "mine", &[], at(0)).into_iter();
+        found.map(|b| b.node).collect()
     }
 
     #[test]
@@ -331,9 +356,33 @@ mod tests {
     }
 
     #[test]
+    fn a_run_keeps_away_from_a_node_that_its_own_jobs_lost_also_where_no_other_is_known() {
+        assert_eq!(lost("n1", "n1"), ["n1"]);
+        assert_eq!(lost("n1", "n2"), [""; 0]);
+        assert_eq!(lost("n1+n2", "n2+n3"), ["n2"]);
+        assert_eq!(lost("n1+n2", "n1+n2"), [""; 0], "nobody knows which");
+        let of_others = [1, 2].map(|id| job(id, "n1", "xid", '?', i64::from(9 - 2 * id)));
+        assert_eq!(bad(&of_others, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_that_ends_two_jobs_at_once_failed_once() {
+        let mut jobs = [
+            job(1, "n1", "xid", '?', 5),
+            job(2, "n1", "xid", '?', 3),
+            job(3, "n2", "fit", '?', 2),
+        ];
+        assert_eq!(bad(&jobs, &[]).len(), 1);
+        jobs[1].began = Some(at(6));
+        assert_eq!(bad(&jobs, &[]), [""; 0]);
+        jobs[1].began = None;
+        assert_eq!(bad(&jobs, &[]), [""; 0]);
+    }
+
+    #[test]
     fn no_more_than_one_in_four_nodes_is_excluded_and_none_without_another() {
         let fail = |node: &str, from: u32| {
-            [from, from + 1].map(|id| job(id, node, "xid", '?', i64::from(id)))
+            [from, from + 1].map(|id| job(id, node, "xid", '?', i64::from(2 * id)))
         };
         assert_eq!(bad(&fail("n1", 1), &[]), Vec::<String>::new());
         let mut jobs = [fail("n1", 1), fail("n2", 3), fail("n3", 5)].concat();

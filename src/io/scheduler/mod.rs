@@ -216,6 +216,20 @@ pub trait Scheduler: Send {
     fn forecast(&mut self, _submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
         Ok(None)
     }
+
+    /// Times in which no node takes a job, as far as they are announced.
+    fn maintenances(&mut self) -> Vec<Maintenance> {
+        Vec::new()
+    }
+}
+
+/// A time in which no node takes a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Its first moment.
+    pub start: Timestamp,
+    /// When it is over.
+    pub end: Timestamp,
 }
 
 /// Whether `sbatch` is found on `PATH`.

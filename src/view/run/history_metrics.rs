@@ -8,12 +8,15 @@ use super::history_view::HistoryRow;
 
 /// What a sum is of: names of labels with their values.
 type Labels = Vec<(&'static str, String)>;
+type LabelledSums = BTreeMap<Labels, f64>;
 
-/// Attempts and GPU time by how they ended, what ran out of memory cost, how much completed jobs used of what they held, and
-/// runs by where they stand. Gauges, for a run's folder may be removed.
-pub fn prometheus(rows: &[HistoryRow]) -> String {
-    let mut attempts: BTreeMap<Labels, f64> = BTreeMap::new();
-    let mut seconds: BTreeMap<Labels, f64> = BTreeMap::new();
+/// Runs by where they stand, attempts and GPU time by how they ended, what ran out of memory cost, resubmissions by what they
+/// followed, how much completed jobs used of what they held, and how many folders and ledgers are in no sum. Gauges, for a
+/// run's folder may be removed, and a sum over the last days falls.
+pub fn prometheus(rows: &[HistoryRow], unread: usize) -> String {
+    let mut attempts = LabelledSums::new();
+    let mut seconds = LabelledSums::new();
+    let mut resubmissions = LabelledSums::new();
     let mut burnt = 0.0;
     for row in rows {
         let labels = row.ended_so();
@@ -22,16 +25,20 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
         if row.is_out_of_memory() {
             burnt += row.gpu_seconds;
         }
+        if let Some(cause) = row.after.clone().filter(|_| row.is_submitted()) {
+            *resubmissions.entry(vec![("after", cause)]).or_default() += 1.0;
+        }
     }
     let labelled = |of: fn(&Efficiency) -> f64| {
         let one = |e: &Efficiency| (vec![("resource", e.resource.to_owned())], of(e));
-        efficiency(rows)
-            .iter()
-            .map(one)
-            .collect::<BTreeMap<Labels, f64>>()
+        efficiency(rows).iter().map(one).collect::<LabelledSums>()
     };
+    let alone = |sum: f64| BTreeMap::from([(Vec::new(), sum)]);
+    #[expect(clippy::cast_precision_loss, reason = "a count of folders")]
+    let unread = unread as f64;
     let mut out = String::new();
     for (name, help, sums) in [
+        ("runs", "Runs by where they stand.", states(rows)),
         (
             "attempts",
             "Attempts by state of their job and cause of their end.",
@@ -41,10 +48,15 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
         (
             "oom_gpu_seconds",
             "GPU time of attempts that ran out of memory, in seconds.",
-            BTreeMap::from([(Vec::new(), burnt)]),
+            alone(burnt),
         ),
         (
-            "efficiency",
+            "resubmissions",
+            "Attempts after the first of a run, by how the attempt before ended.",
+            resubmissions,
+        ),
+        (
+            "efficiency_ratio",
             "Mean share that completed jobs used of what they held.",
             labelled(|e| e.mean),
         ),
@@ -53,25 +65,32 @@ pub fn prometheus(rows: &[HistoryRow]) -> String {
             "Attempts behind that mean: those that were measured.",
             labelled(Efficiency::attempts),
         ),
-        ("runs", "Runs by outcome.", outcomes(rows)),
+        (
+            "unread_paths",
+            "Folders and ledgers that could not be read, and are in no sum.",
+            alone(unread),
+        ),
     ] {
         family(&mut out, name, help, &sums);
     }
     out
 }
 
-/// Runs by outcome, as their last attempt has it.
-fn outcomes(rows: &[HistoryRow]) -> BTreeMap<Labels, f64> {
-    let mut stand: BTreeMap<Labels, f64> = BTreeMap::new();
+/// Runs by where they stand.
+fn states(rows: &[HistoryRow]) -> LabelledSums {
+    let mut sums = LabelledSums::new();
     for row in by_run(rows).iter().filter_map(|run| run.last()) {
-        let outcome = row.outcome.unwrap_or("unfinished").to_owned();
-        *stand.entry(vec![("outcome", outcome)]).or_default() += 1.0;
+        let labels = vec![("state", row.run_state.clone())];
+        *sums.entry(labels).or_default() += 1.0;
     }
-    stand
+    sums
 }
 
-/// The lines of one metric.
-fn family(out: &mut String, name: &str, help: &str, sums: &BTreeMap<Labels, f64>) {
+/// The lines of one metric; none where nothing is known of it.
+fn family(out: &mut String, name: &str, help: &str, sums: &LabelledSums) {
+    if sums.is_empty() {
+        return;
+    }
     let _ = writeln!(
         out,
         "# HELP oomctl_{name} {help}\n# TYPE oomctl_{name} gauge"

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
 use super::history_column::Column;
+use super::run_view::state;
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
@@ -22,6 +23,8 @@ use oomctl_diagnose::Class;
 /// Shares of a GPU's memory below which an attempt held more than it used, and above which it was near its end.
 const LITTLE: f64 = 0.4;
 const NEARLY_FULL: f64 = 0.97;
+/// The label of causes that a project's own signatures name.
+const OWN_CAUSE: &str = "own";
 
 /// One attempt.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,8 +38,17 @@ pub struct HistoryRow {
     pub state: Option<String>,
     /// How the run ended, on its last attempt.
     pub outcome: Option<&'static str>,
+    /// Where the run stands, as `status` names it.
+    #[serde(skip)]
+    pub run_state: String,
     /// Kind of its failure.
     pub cause: Option<String>,
+    /// Is that a kind of the project's own?
+    #[serde(skip)]
+    own_cause: bool,
+    /// How the attempt before it ended, as a cause in a sum.
+    #[serde(skip)]
+    pub after: Option<String>,
     /// Its class.
     pub class: Option<&'static str>,
     headline: Option<String>,
@@ -77,16 +89,17 @@ pub struct HistoryRow {
 impl HistoryRow {
     /// The attempts of a run.
     pub fn of(history: &History, folder: &Path, now: Timestamp) -> Vec<Self> {
-        let last = history.attempts.len();
-        let attempts = history.attempts.iter().enumerate();
-        let row = |(at, attempt): (usize, &Attempt)| {
-            let outcome = history.outcome.as_ref().filter(|_| at + 1 == last);
-            Self {
-                outcome: outcome.map(Outcome::word),
-                ..Self::one(history, attempt, folder, now)
-            }
-        };
-        attempts.map(row).collect()
+        let attempts = history.attempts.iter();
+        let mut rows: Vec<Self> = attempts
+            .map(|attempt| Self::one(history, attempt, folder, now))
+            .collect();
+        for at in 1..rows.len() {
+            rows[at].after = Some(rows[at - 1].counted_cause());
+        }
+        if let Some(last) = rows.last_mut() {
+            last.outcome = history.outcome.as_ref().map(Outcome::word);
+        }
+        rows
     }
 
     fn one(history: &History, attempt: &Attempt, folder: &Path, now: Timestamp) -> Self {
@@ -101,6 +114,9 @@ impl HistoryRow {
             job: attempt.job.as_ref().map(|j| j.id.to_string()),
             state: status.map(|s| s.state.word().to_owned()),
             outcome: None,
+            run_state: state(history),
+            own_cause: incident.is_some_and(|i| !i.is_of_a_built_in_kind()),
+            after: None,
             cause: incident.map(|i| i.kind.clone()),
             class: incident.map(|i| i.class.word()),
             headline: incident.map(oomctl_diagnose::Incident::headline),
@@ -132,8 +148,28 @@ impl HistoryRow {
         vec![
             ("state", text(self.state.as_deref())),
             ("class", text(self.class)),
-            ("cause", text(self.cause.as_deref())),
+            ("cause", text(self.label())),
         ]
+    }
+
+    /// The kind of its failure as a label. Kinds of projects' own are as many as they like: all count as one.
+    fn label(&self) -> Option<&str> {
+        match self.own_cause {
+            true => Some(OWN_CAUSE),
+            false => self.cause.as_deref(),
+        }
+    }
+
+    /// The same, or how its job ended where nothing failed.
+    fn counted_cause(&self) -> String {
+        let state = || self.state.as_ref().map(|s| s.to_lowercase());
+        let cause = self.label().map(str::to_owned).or_else(state);
+        cause.unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    /// Was it handed to a scheduler?
+    pub fn is_submitted(&self) -> bool {
+        self.job.is_some()
     }
 
     /// Did its job complete?

@@ -2,6 +2,7 @@
 //!
 //! The room stands behind `view`, which names its modules as its own; `super::` finds what they share.
 
+pub mod everybody;
 pub mod heartbeat;
 pub mod history_column;
 pub mod history_metrics;

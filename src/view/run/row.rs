@@ -44,6 +44,12 @@ pub struct RunRow {
     pub reason: Option<String>,
     /// What the scheduler says of the last job.
     pub job_reason: Option<String>,
+    /// Whose run it is, where it was looked up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Folder of its project, where runs of several are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 impl RunRow {
@@ -65,6 +71,8 @@ impl RunRow {
             cause: failed.and_then(|a| Some(a.incident.as_ref()?.kind.clone())),
             reason: view.reason.clone(),
             job_reason: last.and_then(|a| job_reason(a.reason.as_deref()).map(str::to_owned)),
+            user: None,
+            folder: None,
         }
     }
 
@@ -85,6 +93,8 @@ impl RunRow {
             RunField::Failure => text(&self.failure),
             RunField::Reason => text(&self.reason),
             RunField::ExitCode => self.exit_code.map(|c| c.to_string()).unwrap_or_default(),
+            RunField::User => text(&self.user),
+            RunField::Folder => text(&self.folder),
             RunField::GpuHours => format!("{:.2}", gpu_hours(self.gpu_seconds)),
             RunField::Created => self
                 .created
@@ -128,6 +138,10 @@ pub enum RunField {
     GpuHours,
     /// When it was created
     Created,
+    /// Whose run it is
+    User,
+    /// Folder of its project
+    Folder,
 }
 
 impl RunField {
@@ -138,6 +152,17 @@ impl RunField {
         Self::Attempts,
         Self::Elapsed,
         Self::Last,
+    ];
+
+    /// The same of runs of several people.
+    pub const OF_ALL: [Self; 7] = [
+        Self::User,
+        Self::Run,
+        Self::State,
+        Self::Attempts,
+        Self::Elapsed,
+        Self::Last,
+        Self::Folder,
     ];
 
     fn name(self) -> String {

@@ -384,6 +384,7 @@ pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
         .collect();
     match all {
         0 => "no runs\n".to_owned(),
+        1 => format!("1 run: {}\n", counts.join(", ")),
         _ => format!("{all} runs: {}\n", counts.join(", ")),
     }
 }

@@ -9,6 +9,7 @@ use crate::cli::gpus::free::FreeView;
 use crate::core::config::output_schemas;
 use crate::view::doctor_view::DoctorView;
 use crate::view::estimate_view::EstimateView;
+use crate::view::everybody::EverybodyView;
 use crate::view::files_view::FilesView;
 use crate::view::fix_view::{FixDecision, LogAdvice};
 use crate::view::gpus_view::{GpusView, JobGpusView};
@@ -99,7 +100,8 @@ impl Output {
             Self::Render => one::<FilesView<'_>>(),
             Self::Report => one::<Report>(),
             Self::Run => any(&[of::<LaunchView<'_>>, of::<QueueView>]),
-            Self::Retry | Self::Status | Self::Watch => one::<RunsDocument<'_>>(),
+            Self::Status => any(&[of::<RunsDocument<'_>>, of::<EverybodyView>]),
+            Self::Retry | Self::Watch => one::<RunsDocument<'_>>(),
             Self::Submit => any(&[
                 of::<RunsDocument<'_>>,
                 of::<ScriptView>,

@@ -107,25 +107,6 @@ fn an_oom_soon_after_a_resume_is_not_late() {
 }
 
 #[test]
-fn a_node_on_which_attempts_fail_again_and_again_is_kept_away_from() {
-    let excluded = |first: &[&str], second: &[&str]| {
-        let mut bench = Bench::new(Toy::new(0));
-        attempt(&mut bench, 1, JobState::NodeFail, first, 1);
-        assert_eq!(bench.run.history.excluded_nodes(), [""; 0]);
-        attempt(&mut bench, 2, JobState::BootFail, second, 1);
-        bench.run.history.excluded_nodes()
-    };
-    assert_eq!(excluded(&["node1"], &["node1"]), ["node1"]);
-    assert_eq!(excluded(&["node1"], &["node2"]), [""; 0]);
-    assert_eq!(
-        excluded(&["node1", "node2"], &["node2", "node3"]),
-        ["node2"]
-    );
-    // Which of them it was, nobody knows.
-    assert_eq!(excluded(&["node1", "node2"], &["node1", "node2"]), [""; 0]);
-}
-
-#[test]
 fn a_time_limit_is_not_tried_again_when_nothing_came_of_it() {
     let mut toy = Toy::new(0);
     toy.supervision.time_limit_retries = 5;

@@ -19,6 +19,7 @@ pub mod parse;
 mod queue;
 mod record;
 pub mod refusal;
+mod reservations;
 mod shared;
 pub mod states;
 mod step;
@@ -33,7 +34,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::command::SearchPath;
-use super::{Dependent, FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
+use super::{
+    Dependent, FoundJob, JobSubmission, Maintenance, NoAnswer, Poll, Scheduler, SubmitAnswer,
+};
 use crate::core::request::StartForecast;
 use crate::io::files::runtime_dir;
 use oomctl_base::job::{HostUse, JobId, JobRef, Token};
@@ -83,6 +86,8 @@ pub struct Slurm {
     accounting_rests_until: Option<Timestamp>,
     memory: BTreeMap<String, PollState>,
     shared: Option<SharedAnswers>,
+    /// Are the jobs another user's, whatever their tokens say?
+    of_others: bool,
 }
 
 /// Set to `off`, it keeps this process from sharing answers with others of its user.
@@ -115,6 +120,7 @@ impl Slurm {
             accounting_rests_until: None,
             memory: BTreeMap::new(),
             shared: None,
+            of_others: false,
         }
     }
 
@@ -131,6 +137,13 @@ impl Slurm {
             true => self,
             false => self.sharing_answers_in(&runtime_dir()),
         }
+    }
+
+    /// The same for who looks at the jobs of other users.
+    #[must_use]
+    pub fn of_others(mut self) -> Self {
+        self.of_others = true;
+        self
     }
 
     /// The same, in a folder that is made if it is missing.
@@ -233,6 +246,10 @@ impl Scheduler for Slurm {
 
     fn forecast(&mut self, submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
         submit::forecast(&self.clients, submission)
+    }
+
+    fn maintenances(&mut self) -> Vec<Maintenance> {
+        reservations::maintenances(&self.clients)
     }
 }
 

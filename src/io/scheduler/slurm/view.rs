@@ -114,8 +114,9 @@ impl Slurm {
         cluster: Option<&str>,
         jobs: &[&JobRef],
     ) -> Result<(RecordIndex, Duration), NoAnswer> {
-        let (ours, foreign): (Vec<&JobRef>, Vec<&JobRef>) =
-            jobs.iter().partition(|job| job.token.is_some());
+        let (ours, foreign): (Vec<&JobRef>, Vec<&JobRef>) = jobs
+            .iter()
+            .partition(|job| job.token.is_some() && !self.of_others);
         let (mut index, mut age) = (RecordIndex::default(), Duration::ZERO);
         if !ours.is_empty() {
             let mut heard = self.my_queue(cluster, Age::Recent)?;
