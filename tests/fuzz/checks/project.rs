@@ -217,6 +217,7 @@ fn project(framework: &Framework, document: &ConfigDocument) {
         signatures: Vec::new(),
         bugs: Bugs::default(),
         installed: oomctl_diagnose::Versions::default(),
+        environment: None,
         command: Vec::new(),
         notices: None,
         probe: None,
