@@ -14,40 +14,73 @@ const CONFIG: &str = "pyvenv.cfg";
 /// Its key for whether packages of the system, and of the user, can be imported too. Source: Python's documentation of `site`.
 const SYSTEM: &str = "include-system-site-packages";
 
-/// The folders of an environment in which packages lie, with the names of what is in them; none where it is none, or
-/// cannot be read.
-#[must_use]
-pub fn packages(environment: &Path) -> Vec<(PathBuf, Vec<String>)> {
-    let pythons = names(&environment.join("lib")).into_iter();
-    let pythons = pythons.filter(|name| name.starts_with("python3"));
-    let folders = pythons.map(|name| environment.join("lib").join(name).join("site-packages"));
-    folders
-        .map(|folder| (folder.clone(), names(&folder)))
-        .collect()
+/// An environment with what is installed in it.
+pub struct PythonEnvironment {
+    folder: PathBuf,
+    /// The folders in which packages lie, with the names of what is in them; none where it is no environment, or cannot be
+    /// read.
+    pub packages: Vec<(PathBuf, Vec<String>)>,
 }
 
-/// The versions that the names of its packages tell.
+impl PythonEnvironment {
+    /// What lies in this folder now.
+    #[must_use]
+    pub fn read(folder: PathBuf) -> Self {
+        let pythons = names(&folder.join("lib")).into_iter();
+        let pythons = pythons.filter(|name| name.starts_with("python3"));
+        let packages = pythons.map(|name| folder.join("lib").join(name).join("site-packages"));
+        let packages = packages.map(|folder| (folder.clone(), names(&folder)));
+        Self {
+            packages: packages.collect(),
+            folder,
+        }
+    }
+
+    /// The names of all that can be imported in it; `None` where they are not all known.
+    fn importable(&self) -> Option<Vec<String>> {
+        let config = std::fs::read_to_string(self.folder.join(CONFIG)).unwrap_or_default();
+        let set = |line: &str, value: &str| {
+            let (key, given) = line.split_once('=').unwrap_or_default();
+            key.trim() == SYSTEM && given.trim().eq_ignore_ascii_case(value)
+        };
+        if config.lines().any(|line| set(line, "true")) {
+            return None;
+        }
+        // Without that word Python also looks into the user's own folder.
+        let own = match config.lines().any(|line| set(line, "false")) {
+            true => Vec::new(),
+            false => Self::read(Path::new(&variable("HOME")?).join(".local")).packages,
+        };
+        let names = self
+            .packages
+            .iter()
+            .chain(&own)
+            .flat_map(|(_, names)| names);
+        let names: Vec<String> = names.map(|name| distribution(name).to_owned()).collect();
+        (names.len() < MOST && names.iter().any(|name| name == "torch")).then_some(names)
+    }
+}
+
+/// The versions that the names of their packages tell.
 #[must_use]
-pub fn versions(environment: &Path) -> Versions {
+pub fn versions(environments: &[PythonEnvironment]) -> Versions {
     let mut versions = Versions::default();
-    for (_, names) in packages(environment) {
-        versions.or(&Versions::installed(&names));
+    for (_, names) in environments.iter().flat_map(|e| &e.packages) {
+        versions.or(&Versions::installed(names));
     }
     versions
-}
-
-/// Those of several environments.
-#[must_use]
-pub fn versions_in(environments: &[PathBuf]) -> Versions {
-    let mut all = Versions::default();
-    environments.iter().for_each(|e| all.or(&versions(e)));
-    all
 }
 
 /// Those of the environment that is active here; none where none is.
 #[must_use]
 pub fn active_here() -> Versions {
-    active(variable).map_or_else(Versions::default, |folder| versions(Path::new(&folder)))
+    let folder = active(variable).map(PathBuf::from);
+    versions(
+        &folder
+            .map(PythonEnvironment::read)
+            .into_iter()
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// A variable of this process.
@@ -59,11 +92,11 @@ pub fn variable(name: &str) -> Option<String> {
 /// What the rungs need and the environments lack. `None` where that cannot be told: an environment without PyTorch is not the
 /// one that trains, and one that sees packages of the system may find them there.
 #[must_use]
-pub fn lacking(environments: &[PathBuf], ladder: &[RungSpec]) -> Option<JobEnvironment> {
+pub fn lacking(environments: &[PythonEnvironment], ladder: &[RungSpec]) -> Option<JobEnvironment> {
     let (mut names, mut folders) = (Vec::new(), Vec::new());
     for environment in environments {
-        names.extend(all_of(environment)?);
-        folders.push(environment.display().to_string());
+        names.extend(environment.importable()?);
+        folders.push(environment.folder.display().to_string());
     }
     if folders.is_empty() {
         return None;
@@ -74,26 +107,6 @@ pub fn lacking(environments: &[PathBuf], ladder: &[RungSpec]) -> Option<JobEnvir
         folder: folders.join(", "),
         lacking: needed.filter(|package| !has(package)).cloned().collect(),
     })
-}
-
-/// The names of all that can be imported in an environment; `None` where they are not all known.
-fn all_of(environment: &Path) -> Option<Vec<String>> {
-    let mut folders = packages(environment);
-    let config = std::fs::read_to_string(environment.join(CONFIG)).unwrap_or_default();
-    let set = |line: &str, value: &str| {
-        let (key, given) = line.split_once('=').unwrap_or_default();
-        key.trim() == SYSTEM && given.trim().eq_ignore_ascii_case(value)
-    };
-    if config.lines().any(|line| set(line, "true")) {
-        return None;
-    }
-    // Without that word Python also looks into the user's own folder.
-    if !config.lines().any(|line| set(line, "false")) {
-        folders.extend(variable("HOME").map(|home| packages(&Path::new(&home).join(".local")))?);
-    }
-    let names = folders.into_iter().flat_map(|(_, names)| names);
-    let names: Vec<String> = names.map(|name| distribution(&name).to_owned()).collect();
-    (names.len() < MOST && names.iter().any(|name| name == "torch")).then_some(names)
 }
 
 /// The name of a package from that of its folder (`liger_kernel-0.6.2.dist-info`).

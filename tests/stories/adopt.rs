@@ -66,7 +66,7 @@ fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {
 
 fn stacks() -> Vec<Stack> {
     let presets = presets();
-    let stacks = presets.iter().map(|p| p.stack(&sets_of(p)));
+    let stacks = presets.iter().map(|p| p.clone().with(sets_of(p)).stack());
     stacks.collect()
 }
 

@@ -125,5 +125,5 @@ fn advised(
 /// What a preset, its sets in it, has against an incident.
 fn advices(file: &PresetFile, incident: &Incident) -> Result<Advices, CommandFailure> {
     let preset = assemble(file.clone(), Vec::new(), None)?;
-    Ok(advise(&preset, &file.stack(&[]), incident))
+    Ok(advise(&preset, &file.stack(), incident))
 }

@@ -7,7 +7,7 @@ use crate::cli::session::Session;
 use crate::core::measure::PhantomSummary;
 use crate::drive::sha256;
 use crate::io::files::{Access, make_private_dir, read_text, write_atomic};
-use crate::io::installed::packages;
+use crate::io::installed::PythonEnvironment;
 use crate::io::phantom::{PhantomProgram, PhantomRun, program};
 use crate::view::CommandFailure;
 
@@ -47,7 +47,8 @@ pub fn place(session: &Session, asked: &PhantomRun) -> PathBuf {
         .as_deref()
         .and_then(Path::parent)
         .and_then(Path::parent);
-    for (folder, mut names) in environment.map(packages).unwrap_or_default() {
+    let environment = environment.map(|folder| PythonEnvironment::read(folder.to_owned()));
+    for (folder, mut names) in environment.map(|e| e.packages).unwrap_or_default() {
         names.retain(|name| name.ends_with(".dist-info"));
         names.sort();
         text.push_str(&format!("{} {names:?}\n", folder.display()));

@@ -13,7 +13,7 @@ use crate::core::config::{
 use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{INPUTS_VERSION, Inputs, NamedText, Request};
 use crate::io::environment::variables;
-use crate::io::installed::{lacking, versions_in};
+use crate::io::installed::{lacking, versions};
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;
@@ -122,7 +122,7 @@ pub fn request(
     known::complete(places, preset, &cluster_facts, backend, &mut layers);
     let environments = packages::environments_of_jobs(&layers, &session.folder);
     let inputs = Inputs {
-        installed: versions_in(&environments),
+        installed: versions(&environments),
         environment: lacking(&environments, &ladder),
         ladder: ladder.into(),
         templates: session.library.templates()?.into(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::core::adopt::version::{activated, active};
 use crate::core::recipe::Layer;
-use crate::io::installed::variable;
+use crate::io::installed::{PythonEnvironment, variable};
 use oomctl_base::Value;
 
 /// Knobs by which a job gets packages that cannot be seen here.
@@ -14,7 +14,7 @@ const SETUP: &str = "setup";
 
 /// The environment that the job's setup activates, or else the one in which it is submitted, whose variables it gets. None
 /// where a container or a module brings the packages.
-pub fn environments_of_jobs(layers: &[Layer], folder: &Path) -> Vec<PathBuf> {
+pub fn environments_of_jobs(layers: &[Layer], folder: &Path) -> Vec<PythonEnvironment> {
     let given = |knob: &str| {
         let mut settings = layers.iter().rev().filter_map(|l| l.settings.get(knob));
         settings.next().map(|setting| &setting.value)
@@ -26,11 +26,10 @@ pub fn environments_of_jobs(layers: &[Layer], folder: &Path) -> Vec<PathBuf> {
     }
     let setup = given(SETUP).map(ToString::to_string).unwrap_or_default();
     if !setup.contains("activate") {
-        return active(variable).map(PathBuf::from).into_iter().collect();
+        let active = active(variable).map(PathBuf::from);
+        return active.map(PythonEnvironment::read).into_iter().collect();
     }
     let words = setup.split(|c: char| c.is_whitespace() || "[],;'\"".contains(c));
-    words
-        .filter_map(activated)
-        .map(|f| folder.join(f))
-        .collect()
+    let folders = words.filter_map(activated).map(|f| folder.join(f));
+    folders.map(PythonEnvironment::read).collect()
 }

@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::session::Session;
-use crate::core::adopt;
 use crate::core::ladder::Policy;
 use crate::core::request::{QueueStart, Request};
 use crate::drive::QueueQuestion;
@@ -54,15 +53,8 @@ fn maintenance(
     scheduler: &mut dyn Scheduler,
     now: Timestamp,
 ) -> Option<InTheWay> {
-    let elsewhere = |word: &String| {
-        ["--clusters", "-M", "--cluster", "--reservation"]
-            .iter()
-            .any(|o| word.starts_with(o))
-    };
-    let own = request
-        .adoption()
-        .is_some_and(|a| adopt::goes_elsewhere(&a.reading));
-    if own || request.inputs().sbatch.iter().any(elsewhere) {
+    let words = ["--cluster", "-M", "--reservation"];
+    if request.gives_sbatch(&["clusters", "reservation"], &words) {
         return None;
     }
     let limit_s = request.resources(&[]).ok()?.time_limit_s?;

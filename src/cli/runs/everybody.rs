@@ -82,17 +82,13 @@ impl Found {
             self.unread(project, &path, whose(&name), &failure);
         }
         // Of a run whose request cannot be read nobody knows where its job is.
-        let (open, blind) = overview
-            .open
-            .into_iter()
-            .partition(|run| run.request().is_ok());
-        overview.open = open;
-        let blind: Vec<Stored> = blind;
-        for run in &blind {
-            if let Err(failure) = run.request() {
-                self.unread(project, run.folder.dir(), run.owner(), &failure);
+        overview.open.retain(|run| {
+            let request = run.request();
+            if let Err(failure) = &request {
+                self.unread(project, run.folder.dir(), run.owner(), failure);
             }
-        }
+            request.is_ok()
+        });
         if let Err(failure) = ask(&runs, &mut overview.open, now) {
             self.unread(project, &runs.dir(), None, &failure);
         }

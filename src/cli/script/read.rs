@@ -37,7 +37,7 @@ impl Shelves {
         let presets = presets(library, only)?.into_iter().map(with_sets);
         let presets: Vec<PresetFile> = presets.collect::<Result<_, CommandFailure>>()?;
         Ok(Self {
-            stacks: presets.iter().map(|file| file.stack(&[])).collect(),
+            stacks: presets.iter().map(PresetFile::stack).collect(),
             presets,
             launchers: launchers(library)?,
         })

@@ -46,12 +46,13 @@ pub fn over(
     let (texts, file, parsed) = load::texts(session, source)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
-    let told = version::known(&file, &adoption, read);
+    let environments = version::environments_of(&adoption, read);
+    let told = version::known(&file, &adoption, read, &environments);
     let described = told.describe(&file).filter(|_| given.is_none());
     let version = given.map(|g| g.text).or_else(|| told.version(&file));
     let of_project = load::named(session, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
-    let installed = version::packages_of(&file, &told, &adoption, read);
+    let installed = version::packages_of(&file, &told, &environments);
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(
@@ -83,7 +84,7 @@ pub fn over(
         version,
     };
     let inputs = Inputs {
-        environment: version::environment(&ladder, &adoption, read),
+        environment: version::environment(&ladder, &adoption, &environments),
         installed,
         ladder: ladder.into(),
         templates,

@@ -1,7 +1,5 @@
 //! The version of the framework that a script of the user's own starts.
 
-use std::path::PathBuf;
-
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
     KnownVersion, Tree, VersionStatement, environments, files, in_log, in_scripts, in_tree,
@@ -9,7 +7,7 @@ use crate::core::adopt::version::{
 };
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::{Framework, PresetFile, RungSpec};
-use crate::io::installed::{lacking, packages, versions as installed_in};
+use crate::io::installed::{PythonEnvironment, lacking, versions};
 use oomctl_diagnose::Versions;
 use oomctl_scripts::{Adoption, SCRIPT};
 
@@ -32,7 +30,12 @@ const ELSEWHERE: [&str; 12] = [
 ];
 
 /// What the source tree that the job imports, the script, its environment and the log of a job say.
-pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVersion {
+pub fn known(
+    file: &PresetFile,
+    adoption: &Adoption<'_>,
+    read: &Read,
+    environments: &[PythonEnvironment],
+) -> KnownVersion {
     let Some(framework) = &file.framework else {
         return KnownVersion::Nothing;
     };
@@ -48,11 +51,9 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVe
         .into_iter()
         .collect();
     told.extend(in_scripts(framework, reading));
-    for environment in environments(reading, &read.submission) {
-        for (folder, names) in packages(&read.workdir.join(environment)) {
-            let folder = folder.strip_prefix(&read.workdir).unwrap_or(&folder);
-            told.extend(installed(framework, &names, &folder.display().to_string()));
-        }
+    for (folder, names) in environments.iter().flat_map(|e| &e.packages) {
+        let folder = folder.strip_prefix(&read.workdir).unwrap_or(folder);
+        told.extend(installed(framework, names, &folder.display().to_string()));
     }
     for log in &read.logs {
         told.extend(in_log(framework, log));
@@ -64,27 +65,31 @@ pub fn known(file: &PresetFile, adoption: &Adoption<'_>, read: &Read) -> KnownVe
 pub fn packages_of(
     file: &PresetFile,
     known: &KnownVersion,
-    adoption: &Adoption<'_>,
-    read: &Read,
+    environments: &[PythonEnvironment],
 ) -> Versions {
-    let mut versions = Versions::default();
+    let mut all = Versions::default();
     let framework = file.framework.as_ref().and_then(|f| f.packages.first());
     if let (KnownVersion::One(told, _) | KnownVersion::Foreign(told, _), Some(package)) =
         (known, framework)
     {
-        versions.tell(package, &told.number.to_string());
+        all.tell(package, &told.number.to_string());
     }
-    for environment in environments(&adoption.reading, &read.submission) {
-        versions.or(&installed_in(&read.workdir.join(environment)));
-    }
-    versions
+    all.or(&versions(environments));
+    all
+}
+
+/// The environments that the script takes over.
+pub fn environments_of(adoption: &Adoption<'_>, read: &Read) -> Vec<PythonEnvironment> {
+    let folders = environments(&adoption.reading, &read.submission).into_iter();
+    let folders = folders.map(|folder| read.workdir.join(folder));
+    folders.map(PythonEnvironment::read).collect()
 }
 
 /// The environment of the script, where all that its job can import is there.
 pub fn environment(
     ladder: &[RungSpec],
     adoption: &Adoption<'_>,
-    read: &Read,
+    environments: &[PythonEnvironment],
 ) -> Option<JobEnvironment> {
     let scripts = adoption.reading.sources.iter().skip(SCRIPT);
     let mut lines = scripts.flat_map(|source| source.text.lines());
@@ -95,9 +100,7 @@ pub fn environment(
     if lines.any(brings) {
         return None;
     }
-    let folders = environments(&adoption.reading, &read.submission).into_iter();
-    let folders: Vec<PathBuf> = folders.map(|folder| read.workdir.join(folder)).collect();
-    lacking(&folders, ladder)
+    lacking(environments, ladder)
 }
 
 /// What a source tree says, where one of the framework's packages lies in it.

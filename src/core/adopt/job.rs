@@ -157,22 +157,11 @@ pub fn logs(
     (filled(out), pattern("error").and_then(filled))
 }
 
-/// Does it say on which nodes it runs?
+/// Does it give sbatch any of these options, named without dashes?
 #[must_use]
-pub fn names_nodes(reading: &Reading) -> bool {
+pub fn gives(reading: &Reading, options: &[&str]) -> bool {
     let all = directives(reading);
-    ["nodelist", "nodefile"]
-        .iter()
-        .any(|option| wins(&all, option).is_some())
-}
-
-/// Does it say to which cluster, or to which reservation, it goes?
-#[must_use]
-pub fn goes_elsewhere(reading: &Reading) -> bool {
-    let all = directives(reading);
-    ["clusters", "reservation"]
-        .iter()
-        .any(|option| wins(&all, option).is_some())
+    options.iter().any(|option| wins(&all, option).is_some())
 }
 
 fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPattern> {

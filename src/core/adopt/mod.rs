@@ -32,8 +32,8 @@ pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use job::{
-    Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, goes_elsewhere,
-    has_error_log, job_name, logs, names_nodes, resources, workdir,
+    Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
+    job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};

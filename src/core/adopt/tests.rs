@@ -21,7 +21,8 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
         .collect();
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [file.stack(&sets)];
+    let file = file.with(sets);
+    let stacks = [file.stack()];
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()
@@ -34,7 +35,7 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
         stacks: &stacks,
     });
     look(
-        &ScriptJob::new(file, sets, None, &adoption).unwrap(),
+        &ScriptJob::new(file, Vec::new(), None, &adoption).unwrap(),
         &adoption,
     );
 }

@@ -88,6 +88,16 @@ pub struct Withdrawn {
     pub because: String,
 }
 
+impl Withdrawn {
+    /// As reasons to pass the rungs over, which this attempt's program refused.
+    pub fn skipped(&self, attempt: u32) -> impl Iterator<Item = Skipped> {
+        self.rungs.iter().map(move |rung| Skipped {
+            rung: rung.clone(),
+            reason: format!("attempt {attempt} failed with it: {}", self.because),
+        })
+    }
+}
+
 /// What follows from an attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,20 +1,25 @@
 //! What follows from when the scheduler would start the answers to a failure.
 
-use super::state::{Attempt, Run};
-use crate::core::ladder::{Decision, OnMachine, Past, Peak, Work};
+use super::state::{Attempt, History, Run};
+use crate::core::ladder::{Decision, OnMachine, Past, Peak, Skipped, Work};
 use crate::core::request::{Alternative, QueueChoice, work_left};
 use oomctl_diagnose::Incident;
 
-/// Hands over what is known beside the incident of an attempt.
-pub(super) fn with_past<T>(run: &Run, attempt: &Attempt, ask: impl FnOnce(Past<'_>) -> T) -> T {
+/// Hands over what is known beside the incident of an attempt, the last of a history, past rungs that are left out.
+pub(super) fn with_past<T>(
+    history: &History,
+    attempt: &Attempt,
+    left_out: &[Skipped],
+    ask: impl FnOnce(Past<'_>) -> T,
+) -> T {
     let machine = attempt.status.as_ref().and_then(|s| s.machine.as_ref());
     ask(Past {
-        earlier: &run.history.tried(),
+        earlier: &history.tried(),
         peaks: &Peak::of(&attempt.measured),
-        left_out: &run.history.left_out(),
+        left_out,
         machine: machine.map(|machine| OnMachine {
             machine,
-            needed: run.history.needed(),
+            needed: history.needed(),
         }),
     })
 }
@@ -27,7 +32,8 @@ pub(super) fn alternatives(
     first: &Decision,
 ) -> Vec<Alternative> {
     let rungs = run.history.rungs();
-    with_past(run, attempt, |past| {
+    let left_out = run.history.left_out();
+    with_past(&run.history, attempt, &left_out, |past| {
         run.request
             .alternatives(first, &rungs, past, Some(incident), attempt.number)
     })

@@ -144,7 +144,8 @@ pub(super) fn climb(
     incident: &Incident,
 ) -> Result<Decision, Refusal> {
     let rungs = run.history.rungs();
-    with_past(run, attempt, |past| {
+    let left_out = run.history.left_out();
+    with_past(&run.history, attempt, &left_out, |past| {
         run.request
             .ascend(&rungs, past, Some(incident), attempt.number)
     })

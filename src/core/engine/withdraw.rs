@@ -4,8 +4,9 @@
 
 use super::ending::answered_incident;
 use super::outcome::{Verdict, Withdrawn};
-use super::state::{Attempt, Run, refused};
-use crate::core::ladder::{Change, Decision, OnMachine, Past, Peak, Step, moves_knob};
+use super::queue_choice::with_past;
+use super::state::{Attempt, Run};
+use crate::core::ladder::{Change, Decision, Step, moves_knob};
 use crate::core::recipe::RungSpec;
 use oomctl_base::Value;
 use oomctl_base::job::JobState;
@@ -39,23 +40,13 @@ pub(super) fn withdraw(run: &Run, attempt: &Attempt) -> Option<Verdict> {
         because,
     };
     let mut left_out = run.history.left_out();
-    left_out.extend(refused(attempt.number, &withdrawn));
-    let past = run.history.at_the_end_of(to.number);
-    let machine = to.status.as_ref().and_then(|s| s.machine.as_ref());
-    let past_of = Past {
-        earlier: &past.tried(),
-        peaks: &Peak::of(&to.measured),
-        left_out: &left_out,
-        machine: machine.map(|machine| OnMachine {
-            machine,
-            needed: past.needed(),
-        }),
-    };
-    let failure = answered_incident(to)?;
-    let rungs = past.rungs();
-    let decided = run
-        .request
-        .ascend(&rungs, past_of, Some(&failure), attempt.number);
+    left_out.extend(withdrawn.skipped(attempt.number));
+    let then = run.history.at_the_end_of(to.number);
+    let (rungs, failure) = (then.rungs(), answered_incident(to)?);
+    let decided = with_past(&then, to, &left_out, |past| {
+        run.request
+            .ascend(&rungs, past, Some(&failure), attempt.number)
+    });
     match decided.ok()? {
         Decision::Climb {
             steps,

@@ -92,14 +92,13 @@ impl PresetFile {
         self
     }
 
-    /// The stack that it describes, with the knobs of its sets: by what scripts are recognised and read.
+    /// The stack that it describes once its sets are in it: by what scripts are recognised and read.
     #[must_use]
-    pub fn stack(&self, sets: &[KnobSetFile]) -> Stack {
-        let file = self.clone().with(sets.to_vec());
-        let knobs = file.knobs.iter().map(|knob| {
+    pub fn stack(&self) -> Stack {
+        let knobs = self.knobs.iter().map(|knob| {
             let own = knob.spelling.iter().cloned();
             let versions = knob.by_version.iter().filter_map(|v| v.spelling.clone());
-            let styled = file
+            let styled = self
                 .spellings
                 .iter()
                 .zip(1..)
@@ -125,9 +124,9 @@ impl PresetFile {
             }
         });
         Stack {
-            name: file.preset.clone(),
+            name: self.preset.clone(),
             knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
-            recognise: file.recognise,
+            recognise: self.recognise.clone(),
         }
     }
 }

@@ -73,11 +73,12 @@ impl RequestScripts {
         sets: Vec<KnobSetFile>,
     ) -> Result<(Preset, Self), Refusal> {
         let version = inputs.framework_version.as_deref();
+        let file = file.with(sets);
         let stacks = match scripts.recognised {
-            true => vec![file.stack(&sets)],
+            true => vec![file.stack()],
             false => Vec::new(),
         };
-        let mut preset = adopt::assemble(file, sets, version)?;
+        let mut preset = adopt::assemble(file, Vec::new(), version)?;
         let mut doubts = adopt::loosen(&mut preset, &inputs.layers, &inputs.cluster_facts);
         let text = scripts.files.get(&scripts.script);
         if text.is_some_and(|text| !text.starts_with("#!")) {

@@ -106,7 +106,7 @@ pub fn is_news(incident: &Incident) -> bool {
     }
 }
 
-/// Rungs that are taken back, and what is known of why.
+/// Rungs that are taken back, and why.
 pub fn taken_back(withdrawn: &Withdrawn) -> String {
     format!(
         "withdraw   {}: the program failed with it, back to the settings of attempt {}",

@@ -26,7 +26,7 @@ static STACKS: LazyLock<Vec<Stack>> = LazyLock::new(|| {
         include_str!("../../../presets/verl-grpo.yaml"),
         include_str!("../../../presets/torchrun.yaml"),
     ];
-    let read = |text: &str| serde_yaml::from_str::<PresetFile>(text).unwrap().stack(&[]);
+    let read = |text: &str| serde_yaml::from_str::<PresetFile>(text).unwrap().stack();
     texts.into_iter().map(read).collect()
 });
 

@@ -8,7 +8,7 @@ use super::entry::{HistoryEntry, layers, standing, tried};
 use super::phase::RunPhase;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
-use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict, Withdrawn};
+use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
 use crate::core::engine::phantom::PhantomCheck;
 use crate::core::ladder::{PastAttempt, Skipped, Step};
 use crate::core::launch;
@@ -159,7 +159,7 @@ impl History {
         });
         let refused = self.attempts.iter().flat_map(|attempt| {
             let withdrawn = attempt.withdrawn().into_iter();
-            withdrawn.flat_map(|w| refused(attempt.number, w))
+            withdrawn.flat_map(|w| w.skipped(attempt.number))
         });
         asked.chain(refused).collect()
     }
@@ -336,17 +336,6 @@ impl History {
             _ => {}
         }
     }
-}
-
-/// Rungs that an attempt's program refused, as reasons to pass them over.
-pub(in crate::core::engine) fn refused(
-    attempt: u32,
-    withdrawn: &Withdrawn,
-) -> impl Iterator<Item = Skipped> {
-    withdrawn.rungs.iter().map(move |rung| Skipped {
-        rung: rung.clone(),
-        reason: format!("attempt {attempt} failed with it: {}", withdrawn.because),
-    })
 }
 
 /// Does a run go on with this, also one that was over?

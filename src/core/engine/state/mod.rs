@@ -13,7 +13,6 @@ mod watch;
 pub use attempt::{Attempt, Steered};
 pub(super) use attempt::{part, uncounted};
 pub use history::History;
-pub(super) use history::refused;
 pub use phase::RunPhase;
 pub use refusal::SchedulerRefusal;
 pub use run::Run;
