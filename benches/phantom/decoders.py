@@ -13,3 +13,18 @@ GEMMA2 = decoder("gemma2", 2304, 26, 8, 4, 9216, 256000, head_dim=256, sliding_w
 QWEN2 = decoder("qwen2", 3584, 28, 28, 4, 18944, 152064, tie_word_embeddings=False)
 # Qwen-7B's own code is not in transformers: Qwen2's with its sizes.
 QWEN = decoder("qwen2", 4096, 32, 32, 32, 11008, 151936, tie_word_embeddings=False)
+MODELS = {
+    "qwen2.5-0.5b": decoder("qwen2", 896, 24, 14, 2, 4864, 151936, tie_word_embeddings=True),
+    "qwen2.5-1.5b": decoder("qwen2", 1536, 28, 12, 2, 8960, 151936, tie_word_embeddings=True),
+    "qwen2.5-7b": QWEN2,
+    "llama-3.2-1b": decoder("llama", 2048, 16, 32, 8, 8192, 128256, tie_word_embeddings=True, head_dim=64),
+    "llama-3.2-3b": decoder("llama", 3072, 28, 24, 8, 8192, 128256, tie_word_embeddings=True, head_dim=128),
+    "llama-3-8b": LLAMA,
+    "mistral-7b": MISTRAL,
+    "gemma-2b": decoder("gemma", 2048, 18, 8, 1, 16384, 256000, head_dim=256),
+    "gemma-7b": GEMMA,
+    "qwen2.5-14b": decoder("qwen2", 5120, 48, 40, 8, 13824, 152064, tie_word_embeddings=False),
+    "qwen2.5-32b": decoder("qwen2", 5120, 64, 40, 8, 27648, 152064, tie_word_embeddings=False),
+    "llama-3-70b": decoder("llama", 8192, 80, 64, 8, 28672, 128256, tie_word_embeddings=False),
+    "qwen2.5-72b": decoder("qwen2", 8192, 80, 64, 8, 29568, 152064, tie_word_embeddings=False),
+}

@@ -82,6 +82,9 @@ pub struct Profile {
     pub buckets: f64,
     /// Gathered gradients before they are reduced are in fp32 (else in the computation's format).
     pub reduces_in_fp32: bool,
+    /// Bytes per number of gradients that wait whole on each GPU, where FSDP shards and micro batches but the last of a step
+    /// run under its `no_sync`; 0 where none do.
+    pub no_sync_bytes: f64,
     /// Embedding and output projection are one flat parameter, whose gradient is whole before it is reduced, at the end of
     /// the backward pass.
     pub reduces_embeddings: bool,
@@ -158,6 +161,7 @@ impl Default for Profile {
             gathered_embeddings: 2.0,
             buckets: 0.0,
             reduces_in_fp32: true,
+            no_sync_bytes: 0.0,
             reduces_embeddings: false,
             load_copies: 0.0,
             save_copies: 0.0,

@@ -77,6 +77,9 @@ pub struct MeasurementRow {
     pub seq_len: Option<f64>,
     /// Forward passes per step; 1 by default.
     pub grad_accum: Option<f64>,
+    /// Bytes per number of gradients that micro batches but the last of a step keep whole on each GPU (PyTorch FSDP
+    /// `no_sync`), 0 where each of them reduces its own; the profile's by default.
+    pub no_sync_bytes: Option<f64>,
     /// Rank of an adapter; 0 (the default) trains everything.
     pub lora_r: Option<f64>,
     /// Adapted matrices: `q,k,v,o,mlp,head,c_attn`, `all`, with `+emb` where embeddings are trained too.

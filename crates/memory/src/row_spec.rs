@@ -3,7 +3,7 @@
 use super::profile::Profile;
 use super::row::MeasurementRow;
 use super::sizes::{Parallelism, heads_agree, or, or_none, params_agree, size};
-use super::spec::{Lora, Model, Rollout, Spec, Task};
+use super::spec::{Lora, Model, Quantised, Rollout, Sharding, Spec, Task};
 use super::unknown::Unknown;
 use super::words;
 use oomctl_base::units::GIB;
@@ -22,11 +22,7 @@ impl MeasurementRow {
         let (offloads_params, offloads_optimizer, stays) = words::offload(self.offload.as_deref())?;
         let sharding = words::sharding(self.sharding.as_deref())?;
         let task = words::task(self.task.as_deref())?;
-        let quantised = words::quantised(self.quant.as_deref())?;
-        if quantised.is_some() && lora.is_none() && task == Task::Train {
-            let why = "a quantised base cannot be trained; lora_r says what is";
-            return Err(Unknown::new("quant", why));
-        }
+        let quantised = self.quantised(lora.is_none() && task == Task::Train)?;
         let split = Parallelism::of(self, &model)?;
         let rollout = self.rollout(split.gpus, profile)?;
         // Weights are sharded over context parallel GPUs and, in a hybrid job, over all of them.
@@ -41,6 +37,8 @@ impl MeasurementRow {
             return Err(Unknown::new("shard_group", why));
         }
         let micro_batch = size("micro_batch", self.micro_batch)?;
+        let by_fsdp = matches!(sharding, Sharding::Fsdp | Sharding::FsdpGradOp);
+        let usual = by_fsdp.then_some(profile.no_sync_bytes);
         let marks = [
             own.unwrap_or(""),
             if split.tensor > 1.0 { "tp" } else { "" },
@@ -65,6 +63,7 @@ impl MeasurementRow {
             micro_batch,
             sequence: size("seq_len", self.seq_len)?,
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
+            no_sync_bytes: or_none("no_sync_bytes", self.no_sync_bytes.or(usual))?,
             lora,
             quantised,
             reference: self.reference.unwrap_or(false),
@@ -83,6 +82,18 @@ impl MeasurementRow {
             fill: self.fill.map(|f| size("fill", Some(f))).transpose()?,
             model,
         })
+    }
+
+    /// The format of the base, which is frozen unless all of it is trained.
+    fn quantised(&self, trains_all: bool) -> Result<Option<Quantised>, Unknown> {
+        let quantised = words::quantised(self.quant.as_deref())?;
+        match quantised.is_some() && trains_all {
+            true => {
+                let why = "a quantised base cannot be trained; lora_r says what is";
+                Err(Unknown::new("quant", why))
+            }
+            false => Ok(quantised),
+        }
     }
 
     fn model(&self, profile: &Profile) -> Result<Model, Unknown> {

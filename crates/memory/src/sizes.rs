@@ -66,6 +66,7 @@ const BOUNDS: &[FieldBounds] = &[
     // Tokens and passes may be means.
     amount("seq_len", MOST_TOKENS),
     amount("grad_accum", MOST_SEQUENCES),
+    amount("no_sync_bytes", 8.0),
     count("lora_r", MOST_WIDTH),
     amount("engine_share", 1.0),
     count("rollout_tp", MOST_GPUS),

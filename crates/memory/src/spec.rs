@@ -270,6 +270,9 @@ pub struct Spec {
     pub sequence: f64,
     /// Forward passes per optimizer step.
     pub accumulation: f64,
+    /// Bytes per number of gradients that micro batches but the last of a step keep whole on each GPU; 0 where each of
+    /// them reduces its own.
+    pub no_sync_bytes: f64,
     /// The adapter, where the base is frozen.
     pub lora: Option<Lora>,
     /// The format of the frozen base.

@@ -17,6 +17,8 @@ pub(super) struct States {
     pub reference: f64,
     /// Gradients when all of them exist.
     pub gradients: f64,
+    /// Gradients that wait for those of the next micro batch.
+    pub waiting: f64,
     /// Moments and master copies.
     pub optimizer: f64,
     /// Everything of the adapter.
@@ -112,8 +114,14 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         p.moments * spec.optimizer.moments
     };
     let weights = base_bytes(spec, profile) / weight_shards;
+    // In the format of the computation (FSDP), or of the reduction (FSDP2, `to_accumulated_grad_if_needed`).
+    let waiting = match spec.accumulation > 1.0 {
+        true => gradients.max(all * spec.no_sync_bytes),
+        false => 0.0,
+    };
     States {
         weights,
+        waiting,
         reference: if spec.reference { weights } else { 0.0 },
         gradients,
         optimizer: all * (moments + p.master) / optimizer_shards,

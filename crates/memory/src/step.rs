@@ -114,7 +114,7 @@ impl TrainingStep {
     }
 
     /// States that are on the GPU while it computes.
-    fn resident(&self, spec: &Spec, with_gradients: bool) -> List {
+    fn resident(&self, spec: &Spec, gradients: f64) -> List {
         let away = spec.offloads_params && !spec.offload_returns;
         let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
         let optimizer = on(self.states.optimizer, optimizer_away);
@@ -124,25 +124,15 @@ impl TrainingStep {
             .add("optimizer", TermKind::States, optimizer)
             .add("adapter", TermKind::States, self.states.adapter)
             .add("cast copy", TermKind::States, self.states.cast_copy)
-            .add(
-                "gradients",
-                TermKind::States,
-                if with_gradients {
-                    on(self.states.gradients, away)
-                } else {
-                    0.0
-                },
-            )
+            .add("gradients", TermKind::States, on(gradients, away))
             .add("communication buffers", TermKind::States, self.buckets)
     }
 
     fn forward(&self, spec: &Spec, profile: &Profile) -> List {
-        // Gradients of earlier micro batches wait while the next one is computed.
-        let accumulated = spec.accumulation > 1.0;
         let a = &self.activations;
         let all = logits(spec, spec.tokens(), spec.loss.bytes);
         let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
-        self.resident(spec, accumulated)
+        self.resident(spec, self.states.waiting)
             .add(
                 "gathered layers",
                 TermKind::Activations,
@@ -199,15 +189,17 @@ impl TrainingStep {
             self.gathered.embedding_gradients,
         );
         let last = last.add(PIECES, TermKind::Activations, self.gathered.pinned(a));
-        let (with, without) = (
-            self.states.gradients,
-            if late { self.states.gradients } else { 0.0 },
-        );
-        let (parts, late) = match last.bytes() + with > own.bytes() + without {
-            true => (last, true),
-            false => (own, late),
+        let reduced = self.states.gradients;
+        let there = if late {
+            reduced.max(self.states.waiting)
+        } else {
+            0.0
         };
-        self.resident(spec, late)
+        let (parts, gradients) = match last.bytes() + reduced > own.bytes() + there {
+            true => (last, reduced),
+            false => (own, there),
+        };
+        self.resident(spec, gradients)
             .add(
                 "gathered embeddings",
                 TermKind::Activations,
@@ -224,8 +216,11 @@ impl TrainingStep {
         } else {
             temporary
         };
-        self.resident(spec, true)
-            .add("optimizer temporaries", TermKind::States, temporary)
+        self.resident(spec, self.states.gradients).add(
+            "optimizer temporaries",
+            TermKind::States,
+            temporary,
+        )
     }
 
     /// Memory of the host per GPU: what is offloaded, pinned once.
@@ -305,7 +300,7 @@ pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
         0.0
     };
     let whole = spec.model.params * spec.precision.weight * copies;
-    step.resident(spec, false)
+    step.resident(spec, 0.0)
         .add("whole copies", TermKind::States, whole)
         .phase(Phase::Checkpoint, spec, profile)
 }

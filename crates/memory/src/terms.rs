@@ -71,8 +71,8 @@ pub const TERMS: &[About] = &[
     ),
     about(
         "gradients",
-        "trainable parameters x bytes / shards",
-        "Rajbhandari 2019 (ZeRO), section 3",
+        "trainable parameters x bytes / shards; whole while micro batches accumulate under no_sync",
+        "Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP no_sync",
     ),
     about(
         "optimizer",

@@ -264,6 +264,24 @@ fn gradients_of_one_micro_batch_come_as_its_checkpoints_go() {
 }
 
 #[test]
+fn gradients_wait_whole_where_micro_batches_do_not_reduce_them() {
+    let job = |accumulation: u32, bytes: u32| {
+        let row = serde_json::json!({ "precision": "fsdp_mp", "sharding": "fsdp", "dp": 8, "gpus": 8,
+            "grad_accum": accumulation, "no_sync_bytes": bytes });
+        let job = of(row);
+        let gradients = |phase| term(&job, phase, "gradients") / GIB;
+        [Phase::Forward, Phase::Backward, Phase::OptimizerStep].map(gradients)
+    };
+    let whole = 8.0 * job(4, 0)[2] / 2.0;
+    assert_eq!(job(1, 2), job(1, 0));
+    let [forward, backward, step] = job(4, 2);
+    assert!((forward / whole - 1.0).abs() < 1e-6, "{forward} {whole}");
+    assert!((backward / whole - 1.0).abs() < 1e-6, "{backward} {whole}");
+    assert_eq!(step, job(4, 0)[2]);
+    assert!((job(4, 4)[0] / whole - 2.0).abs() < 1e-6);
+}
+
+#[test]
 fn only_the_low_memory_recipe_of_one_gpu_steps_inside_the_backward_pass() {
     let gradients = |optimizer: &str, gpus: u32| {
         let row =

@@ -11,7 +11,7 @@ use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::stack::{Stack, StackKnob, recognise};
-use super::submits::look_at;
+use super::submits::{look_at, package};
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, UnreadFile, follow};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::Value;
@@ -64,9 +64,12 @@ impl<'a> Adoption<'a> {
             let name = |name: &'a String| name.as_str();
             classes.classes.extend(known.configured_by.iter().map(name));
             classes.parsers.extend(known.parsed_by.iter().map(name));
+            classes.arguments.extend(&known.arguments);
         }
+        let shipped = given.stacks.iter().flat_map(|s| &s.recognise.modules);
+        let shipped = shipped.map(|module| package(module)).collect();
         for at in 0..reading.calls.len() {
-            look_at(&mut reading, at, given.files, (&wanted, &classes));
+            look_at(&mut reading, at, given.files, (&wanted, &classes, &shipped));
             for name in reading.calls[at].variables_of_code() {
                 inherit(&mut reading, &name, given.submission);
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::python::{PythonToken, TokenKind, place};
+use super::python::{PythonToken, TokenKind};
 
 /// A value that names in the program's text stand for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -20,21 +20,23 @@ pub struct CodeRule {
     pub value: String,
 }
 
-/// A name in the text of a program, at its first place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CodePlace {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
+/// An argument of a call in the program's text that says what a flag of the framework says elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodeArgument {
+    /// Name of the class or function.
+    pub call: String,
+    /// The argument's keyword.
+    pub argument: String,
+    /// The flag, without dashes.
+    pub flag: String,
 }
 
-/// Those of the wanted names that a text with these tokens uses.
+/// Those of the wanted names that a text with these tokens uses, each with the bytes of its first place.
 pub(super) fn names_in(
-    text: &str,
     tokens: &[PythonToken<'_>],
     wanted: &BTreeSet<&str>,
-) -> BTreeMap<String, CodePlace> {
+) -> BTreeMap<String, (usize, usize)> {
     let mut found = BTreeMap::new();
     for at in 0..tokens.len() {
         let token = tokens[at];
@@ -44,8 +46,7 @@ pub(super) fn names_in(
         let given = argument(&tokens[at..]).map(|value| format!("{}={value}", token.text));
         for name in [Some(token.text.to_owned()), given].into_iter().flatten() {
             if wanted.contains(name.as_str()) && !found.contains_key(&name) {
-                let (line, column) = place(text, token.from);
-                found.insert(name, CodePlace { line, column });
+                found.insert(name, (token.from, token.to));
             }
         }
     }
@@ -86,8 +87,10 @@ mod tests {
             "dtype=float32",
             "dtype=bfloat16",
         ];
-        let found = names_in(text, &tokens(text), &wanted.into());
-        let names: Vec<(&str, usize)> = found.iter().map(|(n, p)| (n.as_str(), p.line)).collect();
+        let found = names_in(&tokens(text), &wanted.into());
+        let line = |from: usize| text[..from].matches('\n').count() + 1;
+        let names = found.iter().map(|(n, (from, _))| (n.as_str(), line(*from)));
+        let names: Vec<(&str, usize)> = names.collect();
         assert_eq!(
             names,
             [
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn a_text_that_ends_early_has_no_value() {
         for text in ["dtype=", "dtype=torch.", "dtype"] {
-            let _ = names_in(text, &tokens(text), &["dtype=bfloat16"].into());
+            let _ = names_in(&tokens(text), &["dtype=bfloat16"].into());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::code::CodeArgument;
 use super::python::PythonToken;
 use super::traced::Traced;
 use crate::Spelling;
@@ -19,11 +20,12 @@ pub(super) const MODEL_NAMES: [&str; 9] = [
     "MODEL",
 ];
 
-/// The classes that are looked for, and the parsers that fill them from the framework's options.
+/// The classes that are looked for, the parsers that fill them from the framework's options, and arguments of other calls.
 #[derive(Debug, Default)]
 pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
+    pub arguments: Vec<&'a CodeArgument>,
 }
 
 /// A value in code.
@@ -67,8 +69,14 @@ impl PythonFile<'_> {
             "from_pretrained",
             "environ",
         ];
-        let known = words.iter().chain(&wanted.classes).chain(&wanted.parsers);
-        let named = known.into_iter().any(|word| text.contains(word));
+        let calls = wanted
+            .arguments
+            .iter()
+            .map(|argument| argument.call.as_str());
+        let known = words.into_iter().chain(calls);
+        let known = known.chain(wanted.classes.iter().copied());
+        let known = known.chain(wanted.parsers.iter().copied());
+        let named = { known }.any(|word| text.contains(word));
         named || MODEL_NAMES.iter().any(|name| text.contains(name))
     }
 }

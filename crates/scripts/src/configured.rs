@@ -17,6 +17,8 @@ pub struct ProgramCode {
     pub class: Option<(String, String)>,
     /// What it hands to this class.
     values: BTreeMap<String, CodeValue>,
+    /// What it hands to other calls, by the flag that says the same.
+    arguments: BTreeMap<String, CodeValue>,
     /// The options that it declares.
     options: Vec<(String, CodeValue)>,
     /// The model that it loads.
@@ -43,6 +45,7 @@ impl ProgramCode {
         Self {
             class,
             values,
+            arguments: text.arguments(&wanted.arguments),
             options: options.collect(),
             model: text.model(),
         }
@@ -53,17 +56,18 @@ impl ProgramCode {
         let (Spelling::Flag(flag) | Spelling::Switch(flag)) = spelling else {
             return None;
         };
+        let name = flag.trim_matches(['-', '=']).replace('-', "_");
         match &self.class {
-            Some(_) => self
-                .values
-                .get(&flag.trim_matches(['-', '=']).replace('-', "_")),
+            _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
+            Some(_) => self.values.get(&name),
             None => self.declared(flag),
         }
     }
 
     /// All values that it gives.
     pub(super) fn all(&self) -> impl Iterator<Item = &CodeValue> {
-        self.values.values().chain(&self.model)
+        let given = self.values.values().chain(self.arguments.values());
+        given.chain(&self.model)
     }
 
     /// The one option of this name that it declares.
@@ -80,13 +84,20 @@ impl ProgramCode {
 
 #[cfg(test)]
 mod tests {
+    use super::super::code::CodeArgument;
     use super::super::python::tokens;
     use super::*;
 
     fn code(texts: &[&str]) -> ProgramCode {
+        let rank = CodeArgument {
+            call: "Adapter".to_owned(),
+            argument: "r".to_owned(),
+            flag: "lora_r".to_owned(),
+        };
         let wanted = ConfigClasses {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
+            arguments: vec![&rank],
         };
         let files = texts.iter().enumerate();
         let files: Vec<_> = files
@@ -216,5 +227,31 @@ mod tests {
         let found = own.value(&Spelling::Flag("--batch_size".to_owned()));
         assert_eq!(found.map(shown).unwrap(), "64 --batch-size");
         assert_eq!(own.value(&Spelling::Flag("--lr".to_owned())), None);
+    }
+
+    #[test]
+    fn an_argument_of_a_call_says_what_a_flag_says() {
+        let cases = [
+            ("Adapter(r=16)", Some("16")),
+            (
+                "p.add_argument('--rank', default=8)\nAdapter(alpha=1, r=args.rank)",
+                Some("8 --rank"),
+            ),
+            ("Config(a=1)\nAdapter(r=4)", Some("4")),
+            ("Adapter(r=8); Adapter(r=8)", Some("8")),
+            ("Adapter(r=8); Adapter(r=16)", None),
+            ("Adapter(r=8); Adapter(r=f(x))", None),
+            ("Adapter(r=args.unknown)", None),
+            ("Adapter()", None),
+            ("r = 8", None),
+        ];
+        for (text, expected) in cases {
+            let own = code(&[text]);
+            let found = own.value(&Spelling::Flag("--lora_r".to_owned()));
+            assert_eq!(found.map(shown).as_deref(), expected, "{text}");
+        }
+        let flag = code(&["p.add_argument('--lora_r', default=2)\nAdapter(r=f(a.lora_r))"]);
+        let found = flag.value(&Spelling::Flag("--lora_r".to_owned()));
+        assert_eq!(found.map(shown).unwrap(), "2 --lora_r");
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::python::{PythonToken, TokenKind, tokens};
-use super::walk::{folder_of_file, joined};
+use super::traced::Traced;
+use super::walk::{Call, folder_of_file, joined};
 
 /// Most files of a program that are read.
 const FILES: usize = 24;
@@ -27,12 +28,60 @@ impl<'f> ModuleFile<'f> {
     }
 }
 
-/// The files of a program, itself first, and the paths that would be modules of it and were not given.
+/// The user's own module that `python -m NAME` starts.
+pub(super) struct StartedModule {
+    /// Its file.
+    pub path: String,
+    /// The folder from which its package is imported.
+    pub root: String,
+}
+
+/// The file of a module that a call starts, from the folder in which it runs or one of its `PYTHONPATH`; else the paths that it
+/// may have and that were not given.
+pub(super) fn started(
+    name: &str,
+    call: &Call,
+    files: &BTreeMap<String, String>,
+) -> Result<StartedModule, Vec<String>> {
+    let here = call.folder.clone().into_iter();
+    let path = name.replace('.', "/");
+    let below = |root: String| {
+        let forms = [format!("{path}.py"), format!("{path}/__main__.py")];
+        forms.map(|form| (joined(&root, &form), root.clone()))
+    };
+    let possible: Vec<_> = here.chain(python_path(call)).flat_map(below).collect();
+    match possible.iter().find(|(path, _)| files.contains_key(path)) {
+        Some((path, root)) => Ok(StartedModule {
+            path: path.clone(),
+            root: root.clone(),
+        }),
+        None => Err(possible.into_iter().map(|(path, _)| path).collect()),
+    }
+}
+
+/// The folders of a call's `PYTHONPATH` that are plain, or below the folder in which it runs.
+fn python_path(call: &Call) -> Vec<String> {
+    let Some(folder) = &call.folder else {
+        return Vec::new();
+    };
+    let value = call.variables.get("PYTHONPATH").map(Traced::text);
+    let value = value.unwrap_or_default();
+    let here = ["$PWD", "${PWD}", "$(pwd)"];
+    let known = value.split(':').filter_map(|entry| {
+        let plain = here.iter().find_map(|code| entry.strip_prefix(code));
+        let plain = plain.map_or(entry, |rest| rest.trim_start_matches('/'));
+        (!entry.is_empty() && !plain.contains('$')).then(|| joined(folder, plain))
+    });
+    known.collect()
+}
+
+/// The files of a program, itself first, and the paths that would be modules of it and were not given. Its imports begin at
+/// `root`.
 pub(super) fn modules<'f>(
     program: (&'f String, &'f String),
+    root: &str,
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
-    let root = folder_of_file(program.0);
     let mut all = vec![ModuleFile::read(program)];
     let mut sought = Vec::new();
     let mut at = 0;
@@ -122,7 +171,7 @@ mod tests {
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
             .into();
         let program = files.get_key_value("job/train.py").unwrap();
-        let (all, sought) = modules(program, &files);
+        let (all, sought) = modules(program, "job", &files);
         let paths: Vec<&str> = all.iter().map(|file| file.path).collect();
         let expected = [
             "job/train.py",

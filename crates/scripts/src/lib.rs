@@ -51,7 +51,7 @@ pub mod yaml;
 pub use adopt::{Adoption, SubmissionContext};
 pub use ask::Ask;
 pub use change::{Means, PatchError, TextEdit};
-pub use code::{CodePlace, CodeRule};
+pub use code::{CodeArgument, CodeRule};
 pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use host_memory::host_memory;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, keyword};
@@ -52,6 +53,33 @@ impl CodeFiles<'_, '_> {
         }
         let class = (file.tokens[start].text.to_owned(), file.path.to_owned());
         Some((Some(class), values))
+    }
+
+    /// What the program hands to these calls, by flag: where all calls mean the same.
+    pub(super) fn arguments(&self, wanted: &[&CodeArgument]) -> BTreeMap<String, CodeValue> {
+        let mut found: BTreeMap<&str, Vec<CodeValue>> = BTreeMap::new();
+        for (wanted, file) in wanted
+            .iter()
+            .flat_map(|w| self.files.iter().map(move |f| (w, f)))
+        {
+            for at in calls(&file.tokens, |t| t.is(&wanted.call)) {
+                let all = arguments(&file.tokens[at + 2..]);
+                let given = keyword(&all, &wanted.argument);
+                let value = given.and_then(|given| self.value(file, given, 0));
+                found.entry(&wanted.flag).or_default().extend(value);
+            }
+        }
+        let same = |all: Vec<CodeValue>| {
+            let (first, others) = all.split_first()?;
+            let means = |v: &CodeValue| (v.value.text(), v.option.clone());
+            let same = others.iter().all(|other| means(other) == means(first));
+            // A value that code computes may still come from a flag of the same name, which a parser reads.
+            let told = first.option.is_some() || first.value.known().is_some();
+            (same && told).then(|| first.clone())
+        };
+        let alone = found.into_iter();
+        let alone = alone.filter_map(|(flag, all)| Some((flag.to_owned(), same(all)?)));
+        alone.collect()
     }
 
     /// The model that the program loads, where all that load one mean the same.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::code::CodeRule;
+use super::code::{CodeArgument, CodeRule};
 
 /// By what a program of a framework is known. A name that ends in `*` stands for all that begin so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -48,6 +48,9 @@ pub struct Recognise {
     /// Values of knobs that the program's Python text shows by the names that it uses, where nothing else gives them.
     #[serde(default)]
     pub code: BTreeMap<String, Vec<CodeRule>>,
+    /// Arguments of calls in the program's Python text that say what one of its flags says elsewhere.
+    #[serde(default)]
+    pub arguments: Vec<CodeArgument>,
     /// Keys of its files of settings that name a further one, as from the folder in which it runs.
     #[serde(default)]
     pub file_keys: Vec<String>,

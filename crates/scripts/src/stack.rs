@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::code::{CodePlace, CodeRule};
+use super::code::CodeRule;
 use super::configs::stem;
 use super::hydra;
 use super::spelling::setting_names;
+use super::traced::Span;
 use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
 use oomctl_base::{Effect, Role, ValueKind};
@@ -150,7 +151,7 @@ impl Stack {
 
     /// The value of a knob that the program's own text shows, with the place of the name.
     #[must_use]
-    pub fn of_code(&self, call: &Call, knob: &str) -> Option<(&str, Option<CodePlace>)> {
+    pub fn of_code(&self, call: &Call, knob: &str) -> Option<(&str, Option<Span>)> {
         let rules = self.recognise.code.get(knob)?;
         let mut found = rules.iter().filter_map(|rule| shown(rule, call));
         match found.next() {
@@ -246,7 +247,7 @@ fn uses(classes: &[String], call: &Call) -> bool {
 }
 
 /// The value of a rule that holds for a call.
-fn shown<'r>(rule: &'r CodeRule, call: &Call) -> Option<(&'r str, Option<CodePlace>)> {
+fn shown<'r>(rule: &'r CodeRule, call: &Call) -> Option<(&'r str, Option<Span>)> {
     let names = call.names.as_ref();
     let place = names.and_then(|all| rule.names.iter().find_map(|n| all.get(n)).copied());
     let launches = |l: &String| rule.names.iter().any(|n| l.rsplit('/').next() == Some(n));

@@ -6,8 +6,9 @@ use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
-use super::imports::modules;
-use super::walk::Reading;
+use super::imports::{ModuleFile, modules, started};
+use super::traced::Span;
+use super::walk::{CallTarget, Reading, folder_of_file};
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
 const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
@@ -17,23 +18,60 @@ fn submits(text: &str) -> bool {
     text.contains("submitit") && text.contains("Executor(") && text.contains(".submit(")
 }
 
-/// Looks at the program of a call, which is among the files where it is there.
+/// The wanted names that the files of a program use, each where it first stands.
+fn names_of(
+    reading: &mut Reading,
+    own: &[ModuleFile<'_>],
+    wanted: &BTreeSet<&str>,
+) -> BTreeMap<String, Span> {
+    let mut names = BTreeMap::new();
+    for module in own {
+        for (name, (start, end)) in names_in(&module.tokens, wanted) {
+            let file = reading.add_source(module.path, module.text);
+            names.entry(name).or_insert(Span { file, start, end });
+        }
+    }
+    names
+}
+
+/// The package of a module, or of a pattern for modules.
+pub(super) fn package(module: &str) -> &str {
+    module.split('.').next().unwrap_or(module)
+}
+
+/// Looks at the program of a call, which is among the files where it is there. Packages that are `shipped` with a stack are not the user's.
 pub(super) fn look_at(
     reading: &mut Reading,
     at: usize,
     files: &BTreeMap<String, String>,
-    (wanted, classes): (&BTreeSet<&str>, &ConfigClasses<'_>),
+    (wanted, classes, shipped): (&BTreeSet<&str>, &ConfigClasses<'_>, &BTreeSet<&str>),
 ) {
+    let call = &reading.calls[at];
+    let mut root = call
+        .program
+        .as_deref()
+        .map(folder_of_file)
+        .map(str::to_owned);
+    if let CallTarget::Module(name) = &call.target
+        && !shipped.contains(package(name))
+    {
+        match started(name, call, files) {
+            Ok(module) => {
+                reading.calls[at].program = Some(module.path);
+                root = Some(module.root);
+            }
+            Err(sought) => reading.sought.extend(sought),
+        }
+    }
     let program = reading.calls[at].program.as_ref();
     if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
-        let (own, sought) = modules((path, text), files);
-        let names = own.first().map(|own| names_in(text, &own.tokens, wanted));
-        let names = names.unwrap_or_default();
+        let (own, sought) = modules((path, text), &root.unwrap_or_default(), files);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
-        if one_process || submits || !names.is_empty() {
+        if one_process || submits {
             reading.add_source(path, text);
         }
+        let names = names_of(reading, &own, wanted);
         let own = own.into_iter();
         let own = own.filter(|file| PythonFile::matters(file.text, classes));
         let own = own.map(|file| PythonFile {

@@ -302,11 +302,7 @@ fn of_code(preset: &Preset, adoption: &Adoption<'_>, layer: &mut Layer) {
             continue;
         };
         let origin = match place {
-            Some(place) => Origin::File {
-                path: program.to_owned(),
-                line: u32::try_from(place.line).unwrap_or(u32::MAX),
-                column: u32::try_from(place.column).unwrap_or(u32::MAX),
-            },
+            Some(place) => origin(&adoption.reading.sources, Some(place)),
             None => Origin::Flag {
                 text: program.to_owned(),
             },

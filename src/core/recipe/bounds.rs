@@ -25,16 +25,15 @@ pub(super) fn bounds_by(
             .then(|| format!("{} must have a value", knob.name));
     }
     if let Some(x) = value.number(knob.kind) {
+        let end = |end: f64| Value::from_number(knob.kind, end);
         if let Some(min) = knob.min.filter(|min| x < *min) {
-            return Some(format!(
-                "{} = {value} is below its least value {min}",
-                knob.name
-            ));
+            let (name, min) = (&knob.name, end(min));
+            return Some(format!("{name} = {value} is below its least value {min}"));
         }
         if let Some(max) = knob.max.filter(|max| x > *max) {
+            let (name, max) = (&knob.name, end(max));
             return Some(format!(
-                "{} = {value} is above its greatest value {max}",
-                knob.name
+                "{name} = {value} is above its greatest value {max}"
             ));
         }
     }

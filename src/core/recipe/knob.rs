@@ -119,7 +119,8 @@ impl Knob {
     /// What it takes, for somebody who gave it something else.
     #[must_use]
     pub fn takes(&self) -> String {
-        let range = match (self.min, self.max) {
+        let end = |end: f64| Value::from_number(self.kind, end);
+        let range = match (self.min.map(end), self.max.map(end)) {
             (Some(min), Some(max)) => format!(" from {min} to {max}"),
             (Some(min), None) => format!(" from {min} up"),
             (None, Some(max)) => format!(" up to {max}"),

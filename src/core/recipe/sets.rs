@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oomctl_scripts::{CodeRule, Spelling, Stack, StackKnob};
+use oomctl_scripts::{CodeArgument, CodeRule, Spelling, Stack, StackKnob};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -43,6 +43,9 @@ pub struct KnobSetFile {
     /// Added to what the preset has of it under `recognise`.
     #[serde(default)]
     pub code: BTreeMap<String, Vec<CodeRule>>,
+    /// Added to what the preset has of it under `recognise`.
+    #[serde(default)]
+    pub arguments: Vec<CodeArgument>,
 }
 
 /// A part of a bridge to the memory model.
@@ -80,6 +83,7 @@ impl PresetFile {
             }
             self.recognise.indifferent.extend(set.indifferent);
             add(&mut self.recognise.code, set.code);
+            self.recognise.arguments.extend(set.arguments);
         }
         behind(knobs, &mut self.knobs, |k| &k.name);
         behind(derived, &mut self.derived, |d| &d.name);

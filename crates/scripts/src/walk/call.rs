@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
-use crate::code::CodePlace;
 use crate::configured::ProgramCode;
 use crate::traced::{Quote, Span, Traced};
 
@@ -31,8 +30,8 @@ pub struct Call {
     pub program: Option<String>,
     /// It drives several GPUs from one process, as its text shows.
     pub one_process: bool,
-    /// The names in its Python text that a stack asks for; absent where the text was not read.
-    pub names: Option<BTreeMap<String, CodePlace>>,
+    /// The names in its Python text and that of its own modules that a stack asks for; absent where the text was not read.
+    pub names: Option<BTreeMap<String, Span>>,
     /// What its Python text says of its options; absent where it says nothing.
     pub code: Option<ProgramCode>,
     /// What its words say of a configuration that it composes itself.
