@@ -92,8 +92,9 @@ pub struct Profile {
     pub load_copies: f64,
     /// A full state dict is gathered on one GPU for a checkpoint: copies of all weights.
     pub save_copies: f64,
-    /// Bytes per parameter of DDP's buckets.
-    pub ddp_bucket: f64,
+    /// Copies of the gradients in DDP's buckets, from the start on: 1 in PyTorch, whose gradients are no views of them
+    /// unless `gradient_as_bucket_view` says so.
+    pub ddp_copies: f64,
     /// Memory reserved by the allocator over memory allocated, of what moves during a step.
     pub reserved: f64,
     /// Most that it wastes so, in GiB.
@@ -165,7 +166,7 @@ impl Default for Profile {
             reduces_embeddings: false,
             load_copies: 0.0,
             save_copies: 0.0,
-            ddp_bucket: 0.0,
+            ddp_copies: 1.0,
             reserved: 1.08,
             reserved_most_gib: 1000.0,
             context_gib: 0.6,

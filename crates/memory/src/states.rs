@@ -97,16 +97,12 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         };
     }
     let gradient_shards = shards(spec, &[Zero2, Zero3, Fsdp, FsdpGradOp]);
-    let copies = match spec.sharding {
-        Sharding::Ddp => 1.0 + profile.ddp_bucket / p.gradient.max(1.0),
-        _ => 1.0,
-    };
     let low_memory = profile.steps_in_backward && spec.optimizer.paged && spec.gpus <= 1.0;
     let in_backward = spec.optimizer.in_backward || low_memory;
     let gradients = if in_backward {
         spec.model.layer_params() * p.gradient
     } else {
-        all * p.gradient * copies / gradient_shards
+        all * p.gradient / gradient_shards
     };
     let moments = if spec.optimizer.paged {
         0.0

@@ -101,15 +101,19 @@ pub(super) struct TrainingStep {
 
 impl TrainingStep {
     pub(super) fn new(spec: &Spec, profile: &Profile) -> Self {
+        let states = states(spec, profile);
+        let copies = match spec.sharding {
+            Sharding::Ddp => profile.ddp_copies * states.gradients,
+            _ => 0.0,
+        };
         Self {
-            states: states(spec, profile),
             gathered: gathered(spec, profile),
             activations: activations(spec, profile),
-            buckets: if spec.gpus > 1.0 {
-                profile.buckets
-            } else {
-                0.0
+            buckets: match spec.gpus > 1.0 {
+                true => profile.buckets + copies,
+                false => 0.0,
             },
+            states,
         }
     }
 

@@ -282,6 +282,34 @@ fn gradients_wait_whole_where_micro_batches_do_not_reduce_them() {
 }
 
 #[test]
+fn buckets_of_ddp_hold_the_gradients_once_more_from_the_start_on() {
+    let buckets = |profile: &str, more: serde_json::Value| {
+        let mut row =
+            serde_json::json!({ "precision": "amp", "sharding": "ddp", "gpus": 2, "dp": 2 });
+        row.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let job = with(profile, row);
+        let term = |phase, name| term(&job, phase, name) / GIB;
+        let (forward, gradients) = (
+            term(Phase::Forward, "communication buffers"),
+            term(Phase::OptimizerStep, "gradients"),
+        );
+        (forward, gradients)
+    };
+    let (forward, gradients) = buckets("{}", serde_json::json!({}));
+    assert!(
+        (forward / gradients - 1.0).abs() < 1e-6,
+        "{forward} {gradients}"
+    );
+    assert_eq!(
+        buckets(r#"{ "ddp_copies": 0 }"#, serde_json::json!({})).0,
+        0.0
+    );
+    assert_eq!(buckets("{}", serde_json::json!({ "lora_r": 8 })).0, 0.0);
+}
+
+#[test]
 fn only_the_low_memory_recipe_of_one_gpu_steps_inside_the_backward_pass() {
     let gradients = |optimizer: &str, gpus: u32| {
         let row =
