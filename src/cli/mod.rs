@@ -49,7 +49,8 @@ use crate::view::{CommandFailure, print};
     version,
     arg_required_else_help = true,
     subcommand_required = true,
-    after_help = AFTER_HELP
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}")
 )]
 struct Cli {
     /// Print only results, warnings, errors and questions
@@ -59,13 +60,14 @@ struct Cli {
     command: CliCommand,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   oomctl submit -w my_job.slurm                your own script: submit, follow, resubmit smaller
   oomctl watch 4711                            the same for a job that already runs
   oomctl diagnose slurm-4711.err               why did it die?
-  oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)
+  oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)";
 
+const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
 3 still out of GPU memory, 4 refused by the scheduler, 5 configuration,
 6 time limit, preemption or node failure, 7 ledger, 8 budget, 9 cancelled,

@@ -51,7 +51,8 @@ pub struct MeasurementRow {
     /// `adamw` (the default), `adamw_fused`, `adamw8bit`, `paged_adamw8bit`, `adamw_in_bwd`, `adafactor`, `muon`,
     /// `none`.
     pub optimizer: Option<String>,
-    /// `none` (the default), `ddp`, `dp`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp_grad_op`.
+    /// `none` (the default), `ddp`, `dp`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp2`,
+    /// `fsdp_grad_op`.
     pub sharding: Option<String>,
     /// Data parallel size; by default the GPUs, divided by the other parallel sizes.
     pub dp: Option<f64>,

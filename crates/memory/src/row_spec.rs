@@ -3,7 +3,7 @@
 use super::profile::Profile;
 use super::row::MeasurementRow;
 use super::sizes::{Parallelism, heads_agree, or, or_none, params_agree, size};
-use super::spec::{Lora, Model, Quantised, Rollout, Sharding, Spec, Task};
+use super::spec::{Lora, Model, Quantised, Rollout, Spec, Task};
 use super::unknown::Unknown;
 use super::words;
 use oomctl_base::units::GIB;
@@ -37,8 +37,7 @@ impl MeasurementRow {
             return Err(Unknown::new("shard_group", why));
         }
         let micro_batch = size("micro_batch", self.micro_batch)?;
-        let by_fsdp = matches!(sharding, Sharding::Fsdp | Sharding::FsdpGradOp);
-        let usual = by_fsdp.then_some(profile.no_sync_bytes);
+        let usual = sharding.is_fsdp().then_some(profile.no_sync_bytes);
         let marks = [
             own.unwrap_or(""),
             if split.tensor > 1.0 { "tp" } else { "" },

@@ -95,15 +95,23 @@ pub enum Sharding {
     Zero3,
     /// Everything, gathered layer by layer (`FSDP`).
     Fsdp,
+    /// The same parameter by parameter (`fully_shard`, FSDP2).
+    Fsdp2,
     /// Weights stay whole between forward and backward (`SHARD_GRAD_OP`).
     FsdpGradOp,
 }
 
 impl Sharding {
+    /// PyTorch's FSDP, of any kind.
+    #[must_use]
+    pub fn is_fsdp(self) -> bool {
+        matches!(self, Self::Fsdp | Self::Fsdp2 | Self::FsdpGradOp)
+    }
+
     /// Weights are gathered for the computation.
     #[must_use]
     pub fn gathers(self) -> bool {
-        matches!(self, Self::Zero3 | Self::Fsdp | Self::FsdpGradOp)
+        self == Self::Zero3 || self.is_fsdp()
     }
 }
 

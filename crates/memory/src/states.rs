@@ -43,8 +43,9 @@ pub(super) fn local_params(spec: &Spec) -> (f64, f64) {
     (layers, embeddings / spec.tensor_parallel)
 }
 
-fn shards(spec: &Spec, from: &[Sharding]) -> f64 {
-    if from.contains(&spec.sharding) {
+/// Over how many GPUs something is spread: where weights are, and in these stages of `ZeRO`.
+fn shards(spec: &Spec, stages: &[Sharding]) -> f64 {
+    if spec.sharding.gathers() || stages.contains(&spec.sharding) {
         spec.data_parallel.max(1.0)
     } else {
         1.0
@@ -73,12 +74,12 @@ fn base_bytes(spec: &Spec, profile: &Profile) -> f64 {
 
 /// The states of one GPU as if nothing were offloaded.
 pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
-    use Sharding::{Fsdp, FsdpGradOp, Zero1, Zero2, Zero3};
+    use Sharding::{Zero1, Zero2};
     let (layers, embeddings) = local_params(spec);
     let all = layers + embeddings;
     let p = &spec.precision;
-    let weight_shards = shards(spec, &[Zero3, Fsdp, FsdpGradOp]);
-    let optimizer_shards = shards(spec, &[Zero1, Zero2, Zero3, Fsdp, FsdpGradOp]);
+    let weight_shards = shards(spec, &[]);
+    let optimizer_shards = shards(spec, &[Zero1, Zero2]);
     let cast_copy = if p.cast_copy { all * 2.0 } else { 0.0 };
     if let Some(lora) = &spec.lora {
         let trained = adapter_params(spec) / optimizer_shards;
@@ -96,7 +97,7 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
             ..States::default()
         };
     }
-    let gradient_shards = shards(spec, &[Zero2, Zero3, Fsdp, FsdpGradOp]);
+    let gradient_shards = shards(spec, &[Zero2]);
     let low_memory = profile.steps_in_backward && spec.optimizer.paged && spec.gpus <= 1.0;
     let in_backward = spec.optimizer.in_backward || low_memory;
     let gradients = if in_backward {
@@ -158,6 +159,10 @@ impl Gathered {
     }
 }
 
+/// Layers, and matrices of embedding and output projection, that FSDP2 gathers at once where memory is fullest: it frees a
+/// weight by itself (phantom rows of `benches/phantom/rows`, transformers 5.23).
+const FSDP2_GATHERED: f64 = 1.0;
+
 /// Gathering, for stacks that shard weights.
 pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
     if !spec.sharding.gathers() || spec.data_parallel <= 1.0 {
@@ -169,6 +174,7 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
     let stored = spec.quantised.map_or(p.compute, |q| q.bytes);
     let alive = match spec.sharding {
         Sharding::FsdpGradOp => spec.model.layers / spec.pipeline_parallel,
+        Sharding::Fsdp2 => FSDP2_GATHERED.min(profile.gathered_layers),
         _ => profile.gathered_layers,
     };
     let reduced = if profile.reduces_in_fp32 {
@@ -177,10 +183,10 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
         p.compute
     };
     let full = spec.lora.is_none();
-    let copies = if spec.model.tied {
-        1.0
-    } else {
-        profile.gathered_embeddings
+    let copies = match spec.sharding {
+        _ if spec.model.tied => 1.0,
+        Sharding::Fsdp2 => FSDP2_GATHERED.min(profile.gathered_embeddings),
+        _ => profile.gathered_embeddings,
     };
     let embeddings = copies * vocab * hidden / spec.tensor_parallel;
     let whole = |params: f64, yes: bool| match yes {

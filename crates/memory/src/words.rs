@@ -112,6 +112,7 @@ pub(super) fn sharding(given: Option<&str>) -> Result<Sharding, Unknown> {
             ("zero2", Sharding::Zero2),
             ("zero3", Sharding::Zero3),
             ("fsdp", Sharding::Fsdp),
+            ("fsdp2", Sharding::Fsdp2),
             ("fsdp_grad_op", Sharding::FsdpGradOp),
         ],
     )
