@@ -344,8 +344,18 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
         )
     );
     insta::assert_snapshot!("tune_80", shown(&place, 80, &["plan", "tune.slurm"]));
-    // LoRA in the code has a rank that nobody reads.
-    place.write("tune.py", "from trl import SFTTrainer\nSFTTrainer(m, peft_config=LoraConfig(r=8), dtype=\"bfloat16\")\n");
+    // The rank of an adapter is read where the code says it, and asked for where the code computes it.
+    let adapter = |rank: &str| {
+        format!(
+            "from trl import SFTTrainer\nSFTTrainer(m, peft_config=LoraConfig(r={rank}), dtype=\"bfloat16\")\n"
+        )
+    };
+    place.write("tune.py", &adapter("8"));
+    place
+        .run(&["plan", "tune.slurm"])
+        .ends(0)
+        .says(&["now: 59 GiB in forward"]);
+    place.write("tune.py", &adapter("rank_of(m)"));
     let open = place.run(&["plan", "tune.slurm"]).ends(0);
     open.says(&["memory unknown", "--set lora_r=RANK (0 without LoRA)"]);
 }

@@ -90,8 +90,6 @@ fn a_program_with_options_of_its_own_is_changed_by_them_and_by_no_others() {
         "--set",
         "precision=pure_bf16",
         "--set",
-        "lora_r=64",
-        "--set",
         "sharding=ddp",
         "--set",
         "gpu_memory=79.15GiB",

@@ -126,6 +126,13 @@ extern "C" fn cuCtxGetDevice(to: *mut c_int) -> c_int {
     SUCCESS
 }
 
+/// The heap of kernels that allocate, 8 MiB where nobody set it (CUDA programming guide, dynamic global memory allocation).
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxGetLimit(to: *mut usize, _limit: c_int) -> c_int {
+    give(to, 8 << 20);
+    SUCCESS
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamGetCtx(_stream: usize, to: *mut usize) -> c_int {
     cuCtxGetCurrent(to)
