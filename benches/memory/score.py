@@ -93,9 +93,10 @@ def main():
             continue
         if row["measured_peak_gib"]:
             measured.append(judged(row, answer))
-        calls.append((row, answer["predicted_peak_gib"] <= row["gpu_total_gib"]))
+        if row.get("gpu_total_gib"):
+            calls.append((row, answer["predicted_peak_gib"] <= row["gpu_total_gib"]))
     print("all           ", figures(measured))
-    sharded = [m for m in measured if m[0]["gpus"] > 1 and m[0]["sharding"] in ("fsdp", "zero1", "zero2", "zero3")]
+    sharded = [m for m in measured if m[0]["gpus"] > 1 and m[0]["sharding"] in ("fsdp", "fsdp2", "zero1", "zero2", "zero3")]
     if sharded:
         print("FSDP and ZeRO ", figures(sharded))
     fits = [call for row, call in calls if row["fits"]]

@@ -1,6 +1,6 @@
 """verl's own FSDP engine (0.9) with the policy loss of GRPO: one mini batch in micro batches, as its worker trains it, after their log-probabilities.
 
-flash-attn is an extension for CUDA that a phantom does not run: its attention and its cross entropy are told here with the tensors that they keep
+flash-attn is an extension for CUDA that a phantom does not run: stand-ins keep the tensors that its attention and its cross entropy keep
 (flash_attn/flash_attn_interface.py, ops/triton/cross_entropy.py).
 """
 import argparse

@@ -296,8 +296,7 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
          model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
          enable_gradient_checkpointing: false }\n",
     );
-    let folded =
-        "frees nothing where memory is fullest (--all): offload, smaller-rollout-share-again";
+    let folded = "frees nothing where memory is fullest (--all): smaller-rollout-share-again";
     place.run(&["plan"]).ends(0).says(&[folded]);
     let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[
@@ -315,5 +314,5 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
     assert_eq!(frees("smaller-rollout-share-again")["fullest"], false);
     let rollout = serde_json::json!(["rollout"]);
     assert_eq!(frees("smaller-rollout-share-again")["phases"], rollout);
-    assert_eq!(frees("offload-activations")["fullest"], true);
+    assert_eq!(frees("no-padding")["fullest"], true);
 }
