@@ -69,14 +69,10 @@ impl PythonFile<'_> {
             "from_pretrained",
             "environ",
         ];
-        let calls = wanted
-            .arguments
-            .iter()
-            .map(|argument| argument.call.as_str());
-        let known = words.into_iter().chain(calls);
-        let known = known.chain(wanted.classes.iter().copied());
-        let known = known.chain(wanted.parsers.iter().copied());
-        let named = { known }.any(|word| text.contains(word));
+        let calls = wanted.arguments.iter().map(|a| a.call.as_str());
+        let sets = wanted.classes.iter().chain(&wanted.parsers).copied();
+        let mut known = words.into_iter().chain(calls).chain(sets);
+        let named = known.any(|word| text.contains(word));
         named || MODEL_NAMES.iter().any(|name| text.contains(name))
     }
 }
