@@ -1,4 +1,5 @@
-"""verl's own FSDP engine (0.9) with the policy loss of GRPO: one mini batch in micro batches, as its worker trains it, after their log-probabilities.
+"""verl's own FSDP engine (0.9) with the policy loss of GRPO: one mini batch in micro batches, as its worker trains it; with --log-prob 1 after their
+log-probabilities.
 
 flash-attn is an extension for CUDA that a phantom does not run: stand-ins keep the tensors that its attention and its cross entropy keep
 (flash_attn/flash_attn_interface.py, ops/triton/cross_entropy.py).
@@ -69,8 +70,6 @@ parser.add_argument("--strategy", default="fsdp")
 parser.add_argument("--entropy", type=int, default=0)
 parser.add_argument("--checkpointing", type=int, default=1)
 parser.add_argument("--lora", type=int, default=0)
-parser.add_argument("--param-offload", type=int, default=0)
-parser.add_argument("--optimizer-offload", type=int, default=0)
 parser.add_argument("--no-sync", type=int, default=0)
 parser.add_argument("--compile", type=int, default=1)
 parser.add_argument("--log-prob", type=int, default=0)
@@ -80,8 +79,8 @@ torch.distributed.init_process_group("nccl")
 torch.cuda.set_device(0)
 model = HFModelConfig(path="model", load_tokenizer=False, override_config={"attn_implementation": "packed"}, lora_rank=args.lora,
                       enable_gradient_checkpointing=bool(args.checkpointing))
-engine = FSDPEngineConfig(strategy=args.strategy, param_offload=bool(args.param_offload), optimizer_offload=bool(args.optimizer_offload),
-                          use_torch_compile=bool(args.compile), use_no_sync_for_gradient_accumulation=bool(args.no_sync))
+engine = FSDPEngineConfig(strategy=args.strategy, use_torch_compile=bool(args.compile),
+                          use_no_sync_for_gradient_accumulation=bool(args.no_sync))
 trainer = implementation.FSDPEngineWithLMHead(model, engine, FSDPOptimizerConfig(lr=1e-6), CheckpointConfig())
 trainer.initialize()
 

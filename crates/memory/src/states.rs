@@ -172,10 +172,13 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
     let Model { vocab, hidden, .. } = spec.model;
     let layer = spec.model.layer_params() / spec.tensor_parallel;
     let stored = spec.quantised.map_or(p.compute, |q| q.bytes);
+    let at_once = |usual: f64| match spec.sharding {
+        Sharding::Fsdp2 => usual.min(FSDP2_GATHERED),
+        _ => usual,
+    };
     let alive = match spec.sharding {
         Sharding::FsdpGradOp => spec.model.layers / spec.pipeline_parallel,
-        Sharding::Fsdp2 => FSDP2_GATHERED.min(profile.gathered_layers),
-        _ => profile.gathered_layers,
+        _ => at_once(profile.gathered_layers),
     };
     let reduced = if profile.reduces_in_fp32 {
         4.0
@@ -183,10 +186,10 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
         p.compute
     };
     let full = spec.lora.is_none();
-    let copies = match spec.sharding {
-        _ if spec.model.tied => 1.0,
-        Sharding::Fsdp2 => FSDP2_GATHERED.min(profile.gathered_embeddings),
-        _ => profile.gathered_embeddings,
+    let copies = if spec.model.tied {
+        1.0
+    } else {
+        at_once(profile.gathered_embeddings)
     };
     let embeddings = copies * vocab * hidden / spec.tensor_parallel;
     let whole = |params: f64, yes: bool| match yes {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::python::{PythonToken, TokenKind, tokens};
 use super::traced::Traced;
-use super::walk::{Call, folder_of_file, joined};
+use super::walk::{Call, HERE, folder_of_file, joined};
 
 /// Most files of a program that are read.
 const FILES: usize = 24;
@@ -66,10 +66,11 @@ fn python_path(call: &Call) -> Vec<String> {
     };
     let value = call.variables.get("PYTHONPATH").map(Traced::text);
     let value = value.unwrap_or_default();
-    let here = ["$PWD", "${PWD}", "$(pwd)"];
     let known = value.split(':').filter_map(|entry| {
-        let plain = here.iter().find_map(|code| entry.strip_prefix(code));
-        let plain = plain.map_or(entry, |rest| rest.trim_start_matches('/'));
+        let below = HERE.iter().find_map(|code| entry.strip_prefix(code));
+        // `$PWD_OF_MINE` is another variable.
+        let below = below.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let plain = below.map_or(entry, |rest| rest.trim_start_matches('/'));
         (!entry.is_empty() && !plain.contains('$')).then(|| joined(folder, plain))
     });
     known.collect()

@@ -31,6 +31,7 @@ use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
 pub use call::{Arg, ArgumentsEnd, Call, CallTarget, UnreadFile};
+pub(crate) use paths::HERE;
 pub use paths::{folder_of_file, joined};
 pub use reading::Passed;
 pub(crate) use reading::SELF;
