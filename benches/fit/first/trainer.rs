@@ -159,7 +159,8 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// The logits and the copies of them that the loss keeps.
+    /// The logits and the copies of them that the loss keeps. A compiled entropy keeps none; with padding it is not compiled, and
+    /// autocast takes it to fp32.
     fn logits(&mut self, tokens: u64, entropy: bool) -> Step<Vec<Handle>> {
         let (setup, hidden) = (self.job.setup, self.job.hidden);
         let row = self.job.model.vocab;
@@ -187,14 +188,10 @@ impl<'a> Trainer<'a> {
         if !hidden.in_place_loss {
             copies.push(self.memory.take(all * width)?);
         }
-        if entropy {
-            let rows = if setup.chunked_entropy {
-                tokens.min(CHUNK)
-            } else {
-                tokens
-            };
-            copies.push(self.memory.take(rows * row * width)?);
-            copies.push(self.memory.take(rows * row * width)?);
+        if entropy && !setup.remove_padding {
+            for _ in 0..3 {
+                copies.push(self.memory.take(all * SINGLE)?);
+            }
         }
         Ok(copies)
     }
@@ -288,6 +285,15 @@ impl<'a> Trainer<'a> {
             }
             if script || !hidden.in_place_loss || hidden.entropy {
                 gradients.push(self.memory.take(all * HALF)?);
+            }
+            if !script && hidden.entropy && !setup.remove_padding {
+                for _ in 0..3 {
+                    gradients.push(self.memory.take(all * SINGLE)?);
+                }
+            } else if !script && hidden.entropy {
+                let width = if hidden.upcast { SINGLE } else { HALF };
+                let pieces = if setup.chunked_entropy { SINGLE } else { 0 };
+                gradients.push(self.memory.take(all * (width + pieces))?);
             }
         }
         self.drop_all(logits);

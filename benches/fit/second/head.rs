@@ -133,7 +133,7 @@ impl<M: Memory> Head<'_, M> {
             }
         }
         if policy.entropy && !policy.compiled {
-            self.entropy(policy, width, &mut copies)?;
+            self.entropy(policy, &mut copies)?;
         }
         Ok(Kept {
             copies,
@@ -141,12 +141,14 @@ impl<M: Memory> Head<'_, M> {
         })
     }
 
-    fn entropy(&mut self, policy: Policy, width: u64, copies: &mut Vec<Piece>) -> Step<()> {
+    fn entropy(&mut self, policy: Policy, copies: &mut Vec<Piece>) -> Step<()> {
         if !policy.chunked {
-            let soft = self.copy(width)?;
-            let product = self.copy(width)?;
+            // Autocast takes the softmax to fp32.
+            let wide = self.copy(FULL)?;
+            let soft = self.copy(FULL)?;
+            let product = self.copy(FULL)?;
             self.memory.give(product);
-            copies.push(soft);
+            copies.extend([wide, soft]);
             return Ok(());
         }
         for start in (0..self.tokens).step_by(PIECE as usize) {
@@ -231,8 +233,12 @@ impl<M: Memory> Head<'_, M> {
         }
         if policy.entropy && policy.compiled {
             parts.push(self.copy(width)?);
+            if policy.chunked {
+                parts.push(self.copy(FULL)?);
+            }
         } else if policy.entropy {
             // Of the product both factors, of the softmax, and of the log-sum.
+            let width = if policy.chunked { width } else { FULL };
             let soft = self.copy(width)?;
             let logits = self.copy(width)?;
             let through = self.copy(width)?;

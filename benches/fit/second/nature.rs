@@ -120,7 +120,7 @@ impl Nature {
             fused: rng.chance(0.2),
             upcast: rng.chance(0.15),
             flash_loss: rng.chance(0.75),
-            compiled_entropy: rng.chance(0.5),
+            compiled_entropy: rng.chance(0.9),
             causal: Causal {
                 kept: rng.chance(0.4),
                 shifted: rng.chance(0.4),

@@ -255,8 +255,9 @@ impl Plan<'_> {
                 Pass::Old => true,
                 Pass::Reference => false,
             },
-            compiled: n.compiled_entropy,
-            chunked: s.chunked_entropy,
+            // With padding verl neither compiles it nor takes it in pieces.
+            compiled: n.compiled_entropy && s.remove_padding,
+            chunked: s.chunked_entropy && s.remove_padding,
         })
     }
 }
