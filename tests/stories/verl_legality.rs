@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::harness;
@@ -165,19 +165,29 @@ fn no_rung_leads_to_a_configuration_that_verl_refuses() {
     );
 }
 
-#[test]
-fn the_checkers_refuse_what_verl_refuses() {
-    let Some(folder) = environment() else { return };
-    let tests = harness::root().join("tests/verl/test_legal.py");
+/// Runs a Python test of `tests/verl`.
+fn passes(folder: &Path, test: &str) {
     let out = Command::new(folder.join("venv/bin/python"))
         .args(["-W", "ignore"])
-        .arg(tests)
-        .env("OOMCTL_VERL", &folder)
+        .arg(harness::root().join("tests/verl").join(test))
+        .env("OOMCTL_VERL", folder)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     assert!(said.contains("OK"), "{said}");
+}
+
+#[test]
+fn what_a_command_leaves_out_is_what_verl_takes() {
+    let Some(folder) = environment() else { return };
+    passes(&folder, "test_defaults.py");
+}
+
+#[test]
+fn the_checkers_refuse_what_verl_refuses() {
+    let Some(folder) = environment() else { return };
+    passes(&folder, "test_legal.py");
 
     // The driver's validator is really run, and halving all batch keys blindly is refused.
     let blind = json!({"version": "0.9.1", "overrides": [

@@ -137,7 +137,7 @@ pub fn assemble(
     sets: Vec<KnobSetFile>,
     version: Option<&str>,
 ) -> Result<Preset, Refusal> {
-    let mut file = file.with(sets);
+    let mut file = file.with(sets).with_framework_defaults(version)?;
     let asked: Vec<&String> = file.memory.iter().flat_map(|m| m.asks.values()).collect();
     for knob in &mut file.knobs {
         knob.required = false;

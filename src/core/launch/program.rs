@@ -31,7 +31,7 @@ impl RunProgram {
         sets: Vec<KnobSetFile>,
     ) -> Result<Preset, Refusal> {
         uses_set(&mut file);
-        file = file.with(sets);
+        file = file.with(sets).with_framework_defaults(None)?;
         spell(&mut file, self)?;
         // What a scheduler's job must be told may be missing here.
         file.knobs.iter_mut().for_each(|k| k.required = false);

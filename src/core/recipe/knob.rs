@@ -49,6 +49,22 @@ pub struct VersionedKnob {
     pub note: Option<String>,
 }
 
+/// What the framework takes where a command leaves a knob out; unset without `default` and `default_expr`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrameworkDefault {
+    /// Range of versions; absent: all.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub versions: Option<VersionReq>,
+    /// The value.
+    #[serde(default)]
+    pub default: Option<Scalar>,
+    /// Expression for the value; wins over `default`.
+    #[serde(default)]
+    pub default_expr: Option<String>,
+}
+
 /// A knob, as declared in a preset or knob set.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +108,10 @@ pub struct Knob {
     /// Expression for the value when no layer sets one; wins over `default`.
     #[serde(default)]
     pub default_expr: Option<String>,
+    /// What the framework takes in a script or command that leaves the knob out, where the templates hand over another
+    /// value. The first entry whose range holds counts.
+    #[serde(default)]
+    pub framework_default: Vec<FrameworkDefault>,
     /// What moving it does to the experiment.
     #[serde(default)]
     pub effect: Effect,
@@ -152,6 +172,24 @@ pub fn default_value(kind: ValueKind, scalar: &Scalar) -> Result<Value, String> 
         (_, Scalar::Float(x)) => kind.parse(&x.to_string()),
         (_, Scalar::Text(t)) => kind.parse(t),
     }
+}
+
+/// The knob as the framework takes it where a command leaves it out.
+pub(super) fn left_out(mut knob: Knob, version: Option<&Version>) -> Knob {
+    let holds = |range: &VersionReq| version.is_none_or(|v| range.matches(v));
+    let mut entries = knob.framework_default.drain(..);
+    let entry = entries.find(|d| d.versions.as_ref().is_none_or(holds));
+    drop(entries);
+    if let Some(FrameworkDefault {
+        default,
+        default_expr,
+        ..
+    }) = entry
+    {
+        (knob.default, knob.default_expr) = (default, default_expr);
+        knob.by_version.iter_mut().for_each(|v| v.default = None);
+    }
+    knob
 }
 
 /// The knob as it is in `version`, or its name and remark when it does not exist there.

@@ -9,7 +9,7 @@ use semver::Version;
 use super::checkpoint::Checkpoint;
 use super::expr;
 use super::formulas::Formulas;
-use super::knob::{Knob, at_version};
+use super::knob::{Knob, at_version, left_out};
 use super::preset::{Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule};
 use super::rung::{RungSpec, Tuning};
 use super::sets::KnobSetFile;
@@ -72,6 +72,19 @@ fn patterns(figures: &[FigureSpec]) -> (Vec<FigurePattern>, Vec<String>) {
 
 /// Names that expressions know besides knobs and derived values.
 pub(super) const AMBIENT: [&str; 4] = ["version", "cluster", "incident", "attempt"];
+
+impl PresetFile {
+    /// The preset for scripts and commands that nobody renders: what they leave out, the framework decides.
+    ///
+    /// # Errors
+    /// A version that the preset does not know.
+    pub fn with_framework_defaults(mut self, version: Option<&str>) -> Result<Self, Refusal> {
+        let version = pick_version(&self, version)?;
+        let knobs = self.knobs.into_iter();
+        self.knobs = knobs.map(|k| left_out(k, version.as_ref())).collect();
+        Ok(self)
+    }
+}
 
 impl Preset {
     /// Merges knob sets into a preset file and picks a version.
