@@ -90,6 +90,7 @@ pub struct ScriptView {
 impl ScriptView {
     /// The view of a script.
     pub fn new(told: AdoptedScript<'_>) -> Self {
+        let unchanged = unchanged(&told);
         let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
         let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
@@ -120,7 +121,7 @@ impl ScriptView {
             attempts: attempts(plan.attempts),
             not_used: plan.not_used,
             problem: plan.problem,
-            unchanged: unchanged(inputs, told.resumes),
+            unchanged,
             most_attempts: inputs.limits.attempts,
             queue: None,
             of_checkpoints: of_checkpoints.cloned().collect(),

@@ -26,6 +26,8 @@ pub struct AdoptedScript<'a> {
     pub doubts: &'a [String],
     /// Whether an attempt goes on from a checkpoint.
     pub resumes: bool,
+    /// Whether it meets other lengths then, because responses are sampled.
+    pub samples_responses: bool,
     /// What an estimate needs and nobody says.
     pub unread: Vec<UnreadKnob>,
     /// What is understood of it.
@@ -86,8 +88,9 @@ pub fn attempts(plan: Vec<ScriptAttempt>) -> Vec<ScriptAttemptView> {
 }
 
 /// What is submitted again unchanged; from a checkpoint only what writes one.
-pub fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
-    let s = &inputs.supervision;
+pub fn unchanged(told: &AdoptedScript<'_>) -> Vec<UnchangedRetry> {
+    let s = &told.inputs.supervision;
+    let where_resumed = |times: u32, also: bool| if told.resumes && also { times } else { 0 };
     let all = [
         (RetryCause::NodeFailure, s.node_failure_retries),
         (RetryCause::Preemption, s.preemption_retries),
@@ -95,9 +98,9 @@ pub fn unchanged(inputs: &Inputs, resumes: bool) -> Vec<UnchangedRetry> {
         (RetryCause::CoTenant, s.co_tenant_retries),
         (
             RetryCause::LateOom,
-            if resumes { s.late_oom_retries } else { 0 },
+            where_resumed(s.late_oom_retries, told.samples_responses),
         ),
-        (RetryCause::Leak, if resumes { s.leak_retries } else { 0 }),
+        (RetryCause::Leak, where_resumed(s.leak_retries, true)),
     ];
     let done = all
         .into_iter()

@@ -4,7 +4,7 @@ use super::ending::{cause, may_be_of_others, of_others};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::state::{Attempt, History, Run};
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
-use oomctl_diagnose::{Class, CoursePattern, Incident};
+use oomctl_diagnose::{Class, CoursePattern, Incident, Progress};
 
 /// Steps of an attempt after which an out-of-memory is late: whatever a configuration needs in every step it has needed by
 /// then, and what was too much is a rare batch or memory in pieces.
@@ -21,7 +21,7 @@ pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<RetryCause> {
 }
 
 /// The reason to try once more before a rung is climbed, where there is one: the memory was held by others, or it
-/// leaks or ran out only late, and there is a checkpoint to go on from.
+/// leaks, or ran out only late and the responses will be others; and there is a checkpoint to go on from.
 pub(super) fn before_a_rung(
     run: &Run,
     attempt: &Attempt,
@@ -32,7 +32,9 @@ pub(super) fn before_a_rung(
     if of_others(incident) && left(RetryCause::CoTenant, supervision.co_tenant_retries) {
         return Some(RetryCause::CoTenant);
     }
-    let resumes = || run.request.resumes(&run.history.rungs());
+    let rungs = run.history.rungs();
+    let steps = attempt.progress.as_ref().map_or(0, Progress::done);
+    let resumes = || run.request.has_checkpoint(&rungs, steps);
     match incident.course.as_ref().map(|course| course.pattern) {
         Some(CoursePattern::Leak) => {
             let further = !no_further(&run.history, RetryCause::Leak);
@@ -44,11 +46,9 @@ pub(super) fn before_a_rung(
         Some(CoursePattern::Lack) | None => {}
     }
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
-    let done = attempt
-        .progress
-        .as_ref()
-        .is_some_and(|p| p.done() >= LATE_STEPS);
-    let late = gpu && done && resumes();
+    // What is not sampled, and what is evaluated, comes again as it was.
+    let varies = run.request.samples_responses(&rungs) && incident.phase != "eval";
+    let late = gpu && varies && steps >= LATE_STEPS && resumes();
     (late && left(RetryCause::LateOom, supervision.late_oom_retries)).then_some(RetryCause::LateOom)
 }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::request::Request;
 use crate::core::recipe::{CHOSEN, Layer, LayerKind, OnDisk, Scalar, Shape, default_value, expr};
-use oomctl_base::{Origin, Problem, Value};
+use oomctl_base::{Origin, Problem, Role, Value};
 
 /// Exit code of a script that stopped its program before the time limit, as timeout(1) has it.
 const STOPPED_EARLY: i32 = 124;
@@ -190,6 +190,29 @@ impl Request {
             expr::holds(env, &checkpoint.written_when, shape.scope()).unwrap_or(false)
         };
         self.shape(rungs).is_ok_and(written)
+    }
+
+    /// Has an attempt with these rungs written a checkpoint by then, as far as its interval is known?
+    #[must_use]
+    pub fn has_checkpoint(&self, rungs: &[Layer], steps: u64) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "steps of a job")]
+        let reached = |interval: f64| interval >= 1.0 && interval <= steps as f64;
+        let interval = self.number_with_role(rungs, Role::CheckpointInterval);
+        self.resumes(rungs) && interval.is_none_or(reached)
+    }
+
+    /// Are responses sampled, so that an attempt which goes on from a checkpoint meets other lengths? A fixed set of data
+    /// comes in the same order again.
+    #[must_use]
+    pub fn samples_responses(&self, rungs: &[Layer]) -> bool {
+        self.number_with_role(rungs, Role::ResponseLength).is_some()
+    }
+
+    fn number_with_role(&self, rungs: &[Layer], role: Role) -> Option<f64> {
+        let shape = self.shape(rungs).ok()?;
+        let knobs = self.preset().with_role(role);
+        let mut numbers = knobs.filter_map(|k| shape.recipe().value(&k.name).number(k.kind));
+        numbers.next()
     }
 
     fn on_disk(&self) -> Option<&OnDisk> {

@@ -9,7 +9,7 @@ use crate::core::engine::{
 };
 use crate::core::measure::Measured;
 use oomctl_base::job::{JobId, JobState};
-use oomctl_diagnose::{Class, Progress};
+use oomctl_diagnose::{Class, Incident, Progress};
 
 fn progress(step: u64) -> Option<Progress> {
     Some(Progress {
@@ -50,7 +50,10 @@ fn came_to(
 }
 
 fn drained(bench: &mut Bench, number: u32, second: i64, progress: Option<Progress>) -> Verdict {
-    let oom = bench.oom.then(|| incident("cuda_oom", Class::GpuOom));
+    let oom = bench.oom.then(|| Incident {
+        phase: bench.phase.to_owned(),
+        ..incident("cuda_oom", Class::GpuOom)
+    });
     let event = Event::Attempt(
         number,
         AttemptEvent::Drained {
@@ -77,21 +80,35 @@ fn cause(verdict: &Verdict) -> Option<RetryCause> {
 
 #[test]
 fn an_oom_after_many_steps_is_tried_once_from_the_checkpoint_before_a_rung() {
-    for (resumes, steps, expected) in [
-        (true, 500, Some(RetryCause::LateOom)),
-        (true, 3, None),
-        (false, 500, None),
+    for (resumes, fixed_data, steps, expected) in [
+        (true, false, 500, Some(RetryCause::LateOom)),
+        (true, false, 3, None),
+        (false, false, 500, None),
+        // The same batch would come again.
+        (true, true, 500, None),
     ] {
         let mut bench = Bench::new(Toy {
             resumes,
+            fixed_data,
             ..Toy::new(3)
         });
         bench.oom = true;
         let verdict = attempt(&mut bench, 1, JobState::Failed, &["node1"], steps);
-        assert_eq!(cause(&verdict), expected, "{resumes} {steps}");
+        assert_eq!(cause(&verdict), expected, "{resumes} {fixed_data} {steps}");
         let verdict = attempt(&mut bench, 2, JobState::Failed, &["node1"], steps);
         assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
     }
+}
+
+#[test]
+fn an_evaluation_that_ran_out_meets_the_same_data_again() {
+    let mut bench = Bench::new(Toy {
+        resumes: true,
+        ..Toy::new(3)
+    });
+    (bench.oom, bench.phase) = (true, "eval");
+    let verdict = attempt(&mut bench, 1, JobState::Failed, &["node1"], 500);
+    assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
 }
 
 #[test]

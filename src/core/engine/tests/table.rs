@@ -20,6 +20,8 @@ pub(super) struct Bench {
     epoch: u64,
     /// Its attempts die of GPU memory.
     pub(super) oom: bool,
+    /// In this phase; empty where the log does not say.
+    pub(super) phase: &'static str,
 }
 
 impl Bench {
@@ -29,6 +31,7 @@ impl Bench {
             records: Vec::new(),
             epoch: 1,
             oom: false,
+            phase: "",
         };
         bench.write(
             Fact::Created {

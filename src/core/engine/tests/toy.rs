@@ -25,6 +25,8 @@ pub(crate) struct Toy {
     pub illegal: bool,
     /// A later attempt goes on from a checkpoint.
     pub resumes: bool,
+    /// It trains on fixed data instead of responses that it samples.
+    pub fixed_data: bool,
     pub time_limit_s: Option<u64>,
     /// What a node has of memory.
     pub memory: Option<Bytes>,
@@ -39,6 +41,7 @@ files: [{ name: job.sbatch, template: job.sbatch.j2, entry: true }]
 knobs:
   - { name: micro, role: micro_batch, type: int, default: 32, min: 1, doc: d }
   - { name: workers, type: int, default: 64, min: 1, doc: d }
+  - { name: response, role: response_length, type: int, default: 512, doc: d }
   - { name: gpus, role: gpus_per_node, type: int, default: 4, effect: resources, doc: d }
   - { name: time, role: time_limit, type: duration, effect: resources, doc: d }
   - { name: mem, role: host_memory, type: size, effect: resources, doc: d }
@@ -65,6 +68,7 @@ impl Toy {
             workdir: "/work".into(),
             illegal: false,
             resumes: false,
+            fixed_data: false,
             time_limit_s: None,
             memory: None,
             micro: None,
@@ -78,7 +82,10 @@ impl Toy {
                 "  - {{ rung: {name}, title: t, answers: [{answers}], moves: [{{ knob: {knob}, times: 0.5 }}] }}\n"
             )
         };
-        let mut text = KNOBS.to_owned();
+        let mut text = match self.fixed_data {
+            true => KNOBS.replace("role: response_length, ", ""),
+            false => KNOBS.to_owned(),
+        };
         for n in 1..=self.rungs {
             text += &rung(&format!("rung-{n}"), "gpu_oom, engine_memory", "micro");
         }

@@ -223,3 +223,12 @@ from: { resume_from_checkpoint: '{path}' }
     let missing = "trainer_state.json is missing or empty";
     assert_eq!(told, [(1000, Some(missing)), (500, None)]);
 }
+
+#[test]
+fn a_checkpoint_is_there_once_its_interval_is_over() {
+    let request = asked(&[]);
+    assert!(!request.has_checkpoint(&[], 9));
+    assert!(request.has_checkpoint(&[], 10));
+    let never = asked(&[("default: 10", "default: -1")]);
+    assert!(!never.has_checkpoint(&[], 500));
+}
