@@ -7,6 +7,7 @@
 
 mod adopt;
 mod adopting;
+mod after_log;
 mod afterwards;
 mod bad_configuration;
 mod browser;
@@ -40,6 +41,7 @@ mod learning;
 mod levers;
 mod links;
 mod live;
+mod loaded_settings;
 mod local_backend;
 mod local_jobs;
 #[path = "../repository/documents/messages.rs"]

@@ -10,6 +10,7 @@ use super::edit::edits;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
+use super::program_text::FilledClass;
 use super::stack::{Stack, StackKnob, recognise};
 use super::submits::{look_at, package};
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, UnreadFile, follow};
@@ -215,10 +216,10 @@ impl<'a> Adoption<'a> {
             return Some(format!("{path} may set it, but was not read"));
         }
         let class = call.code.as_ref().and_then(|code| code.class.as_ref());
-        if let Some((class, path)) = class
+        if let Some(FilledClass { name, path, .. }) = class
             && call.as_read(knob).spellings.is_empty()
         {
-            return Some(format!("{path} fills {class} without it"));
+            return Some(format!("{path} fills {name} without it"));
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())

@@ -42,6 +42,16 @@ pub struct CodeValue {
 }
 
 impl CodeValue {
+    /// Whether it is known, or an option or a variable gives it.
+    pub(super) fn is_told(&self) -> bool {
+        self.option.is_some() || self.value.known().is_some()
+    }
+
+    /// Whether another one means the same.
+    pub(super) fn means(&self, other: &Self) -> bool {
+        self.value.text() == other.value.text() && self.option == other.option
+    }
+
     pub(super) fn plain(value: Traced) -> Self {
         Self {
             value,
@@ -68,6 +78,9 @@ impl PythonFile<'_> {
             "typer",
             "from_pretrained",
             "environ",
+            "safe_load",
+            "OmegaConf",
+            ".load(",
         ];
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();

@@ -7,16 +7,14 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::declared::declared;
-use super::program_text::{CodeFiles, of_option};
+use super::program_text::{CodeFiles, FilledClass, of_option};
 use crate::Spelling;
 
 /// What the code of a program says of its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramCode {
-    /// The framework's class that it fills itself, and the file that does.
-    pub class: Option<(String, String)>,
-    /// What it hands to this class.
-    values: BTreeMap<String, CodeValue>,
+    /// The framework's class that it fills itself.
+    pub class: Option<FilledClass>,
     /// What it hands to other calls, by the flag that says the same.
     arguments: BTreeMap<String, CodeValue>,
     /// The options that it declares.
@@ -35,7 +33,7 @@ impl ProgramCode {
                 .map(|f| (f.number, declared(&f.tokens)))
                 .collect(),
         };
-        let (class, values) = text.configured(wanted).unwrap_or_default();
+        let class = text.configured(wanted);
         let options = text.options.iter().flat_map(|(file, options)| {
             let coded = options
                 .iter()
@@ -44,7 +42,6 @@ impl ProgramCode {
         });
         Self {
             class,
-            values,
             arguments: text.arguments(&wanted.arguments),
             options: options.collect(),
             model: text.model(),
@@ -59,14 +56,15 @@ impl ProgramCode {
         let name = flag.trim_matches(['-', '=']).replace('-', "_");
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
-            Some(_) => self.values.get(&name),
+            Some(class) => class.values.get(&name),
             None => self.declared(flag),
         }
     }
 
     /// All values that it gives.
     pub(super) fn all(&self) -> impl Iterator<Item = &CodeValue> {
-        let given = self.values.values().chain(self.arguments.values());
+        let class = self.class.iter().flat_map(|class| class.values.values());
+        let given = class.chain(self.arguments.values());
         given.chain(&self.model)
     }
 
@@ -122,7 +120,7 @@ mod tests {
 
     /// What texts give the class.
     fn read(texts: &[&str]) -> Vec<String> {
-        let values = code(texts).values;
+        let values = code(texts).class.map(|c| c.values).unwrap_or_default();
         let all = values
             .iter()
             .map(|(name, coded)| format!("{name}={}", shown(coded)));
@@ -175,10 +173,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_file_of_settings_gives_is_known_by_its_keys() {
+        let load = "import yaml\ncfg = yaml.safe_load(open(p))\n";
+        let text = format!(
+            "{load}Config(batch=cfg['train'][\"batch\"], lr=cfg['lr'] * 2, **cfg['hf']['args'])"
+        );
+        assert_eq!(read(&[&text]), ["batch=? train.batch", "lr=?"]);
+        let class = code(&[&text]).class.unwrap();
+        let section = class.unpacked.and_then(|s| s.section);
+        assert_eq!(section.as_deref(), Some("hf.args"));
+        let unread = code(&["Config(a=1, **cfg['hf'])"])
+            .class
+            .and_then(|c| c.unpacked);
+        assert!(unread.is_some_and(|s| s.section.is_none()));
+    }
+
+    #[test]
     fn a_class_that_a_parser_or_a_map_fills_says_nothing() {
         for text in [
             "Parser((Config,)); Config(a=1)",
-            "Config(a=1, **more)",
+            "Config(a=1, *more)",
+            "Config(a=1, **vars(p.parse_args()))",
             "class Config(Base): a: int = 1",
             "Config(a=1); Config(a=2)",
             "Config",

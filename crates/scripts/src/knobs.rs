@@ -104,6 +104,10 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let mut variables = read.spellings.iter().filter(is_variable);
     let given =
         given.or_else(|| variables.find_map(|s| in_environment(reading, call, s, knob.kind)));
+    // What the code looks up in a file of settings stands there.
+    let looked_up = |s: &&Spelling| matches!(s, Spelling::Key(_));
+    let mut keys = read.spellings.iter().filter(looked_up);
+    let given = given.or_else(|| keys.find_map(|s| in_settings(call, knob, s)));
     let coded = || call.coded(knob).cloned();
     let given = given.or_else(|| Some(self::given(coded()?, KnobForm::Code, false, knob.kind)));
     given.or_else(|| {

@@ -21,6 +21,7 @@ pub mod hydra;
 mod imports;
 mod knobs;
 mod launchers;
+mod loaded;
 mod own_options;
 mod patched;
 mod placed;

@@ -6,9 +6,10 @@ use super::adopt::Adoption;
 use super::code_value::CodeValue;
 use super::configured::ProgramCode;
 use super::knobs::{FoundKnob, KnobForm, given};
+use super::program_text::FilledClass;
 use super::stack::{StackKnob, is_key};
 use super::traced::Traced;
-use super::walk::Call;
+use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, ValueKind};
 
@@ -80,6 +81,34 @@ impl Call {
             _ => None,
         };
         values.filter_map(name).collect()
+    }
+}
+
+impl Call {
+    /// Takes in the map that fills a class: a section of a file of settings, or values that are not read.
+    pub(super) fn take_unpacked(&mut self, class: &FilledClass) {
+        let Some(unpacked) = &class.unpacked else {
+            return;
+        };
+        let within = |section: &String| {
+            let within = format!("{section}.");
+            move |file: &SettingsFile| {
+                let mut keys = file.says.leaves().into_iter();
+                keys.any(|(key, _)| within == "." || key.starts_with(&within))
+            }
+        };
+        let named = unpacked.section.as_ref().filter(|section| {
+            let mut files = self.settings.iter();
+            files.any(within(section)) || !self.unread.is_empty()
+        });
+        let Some(section) = named else {
+            let place = format!("`**{}` in {}", unpacked.text, class.path);
+            let unread = UnreadFile::of(SettingsReader::Program, place);
+            return self.unread.push(unread);
+        };
+        let has = within(section);
+        let files = self.settings.iter_mut().filter(|file| has(file));
+        files.for_each(|file| file.section.clone_from(section));
     }
 }
 

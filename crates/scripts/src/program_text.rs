@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
+use super::loaded::{Unpacked, settings_key, unpacked};
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, keyword};
 use super::traced::{Quote, Span, Traced, Why};
 use crate::Spelling;
@@ -18,8 +19,18 @@ pub(super) struct CodeFiles<'a, 't> {
     pub options: Vec<(usize, Vec<DeclaredOption<'a, 't>>)>,
 }
 
-/// The class with its file, and its values.
-pub(super) type FilledClass = (Option<(String, String)>, BTreeMap<String, CodeValue>);
+/// The class that configures a framework, as a program fills it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilledClass {
+    /// Its name.
+    pub name: String,
+    /// The file that fills it.
+    pub path: String,
+    /// Its named arguments.
+    pub values: BTreeMap<String, CodeValue>,
+    /// What else it is filled with.
+    pub unpacked: Option<Unpacked>,
+}
 
 impl CodeFiles<'_, '_> {
     /// The class that the program fills, and what it hands it.
@@ -40,9 +51,12 @@ impl CodeFiles<'_, '_> {
         let [(file, start)] = starts[..] else {
             return None;
         };
-        let mut values = BTreeMap::new();
+        let (mut values, mut more) = (BTreeMap::new(), None);
         for argument in arguments(&file.tokens[start + 2..]) {
             match argument {
+                [star, double, rest @ ..] if star.is("*") && double.is("*") => {
+                    more = Some(unpacked(self.files, rest)?);
+                }
                 [star, ..] if star.is("*") => return None,
                 [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
                     let coded = self.value(file, value, 0);
@@ -51,8 +65,12 @@ impl CodeFiles<'_, '_> {
                 _ => {}
             }
         }
-        let class = (file.tokens[start].text.to_owned(), file.path.to_owned());
-        Some((Some(class), values))
+        Some(FilledClass {
+            name: file.tokens[start].text.to_owned(),
+            path: file.path.to_owned(),
+            values,
+            unpacked: more,
+        })
     }
 
     /// What the program hands to these calls, by flag: where all calls mean the same.
@@ -69,13 +87,10 @@ impl CodeFiles<'_, '_> {
                 found.entry(&wanted.flag).or_default().extend(value);
             }
         }
+        // A value that code computes may still come from a flag of the same name, which a parser reads.
         let same = |all: Vec<CodeValue>| {
-            let (first, others) = all.split_first()?;
-            let means = |v: &CodeValue| (v.value.text(), v.option.clone());
-            let same = others.iter().all(|other| means(other) == means(first));
-            // A value that code computes may still come from a flag of the same name, which a parser reads.
-            let told = first.option.is_some() || first.value.known().is_some();
-            (same && told).then(|| first.clone())
+            let first = all.first().filter(|first| first.is_told())?;
+            all.iter().all(|v| v.means(first)).then(|| first.clone())
         };
         let alone = found.into_iter();
         let alone = alone.filter_map(|(flag, all)| Some((flag.to_owned(), same(all)?)));
@@ -103,17 +118,15 @@ impl CodeFiles<'_, '_> {
                 (value.value.known().is_some()).then_some(value)
             })
         });
-        let mut known = loaded.filter(|v| v.value.unknown().is_none() || v.option.is_some());
+        let mut known = loaded.filter(CodeValue::is_told);
         if let Some(first) = known.next() {
-            let same =
-                |v: CodeValue| v.value.text() == first.value.text() && v.option == first.option;
-            return known.all(same).then_some(first);
+            return known.all(|v| v.means(&first)).then_some(first);
         }
         let file = self.files.first()?;
         let constants = MODEL_NAMES
             .iter()
             .filter_map(|name| self.constant(file, name, 0));
-        let mut constants = constants.filter(|v| v.option.is_some() || v.value.known().is_some());
+        let mut constants = constants.filter(CodeValue::is_told);
         let first = constants.next()?;
         constants.next().is_none().then_some(first)
     }
@@ -149,7 +162,18 @@ impl CodeFiles<'_, '_> {
                 let known = known.or_else(|| self.constant(file, name.text, depth));
                 Some(known.unwrap_or_else(computed))
             }
-            _ => Some(self.variable(file, value, depth).unwrap_or_else(computed)),
+            _ => {
+                let loaded = || {
+                    let key = settings_key(self.files, value)?;
+                    let option = Some(Spelling::Key(key));
+                    Some(CodeValue {
+                        option,
+                        ..computed()
+                    })
+                };
+                let known = self.variable(file, value, depth).or_else(loaded);
+                Some(known.unwrap_or_else(computed))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::code::CodeRule;
@@ -322,9 +323,10 @@ fn any(names: &[String], name: &str) -> bool {
 /// several calls are as likely, all of them.
 #[must_use]
 pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
+    let likeness = |stack: &Stack, call: &Call| stack.likeness(&seen_by(stack, stacks, call));
     let best = stacks.iter().enumerate().flat_map(|(at, stack)| {
         let calls = reading.calls.iter();
-        calls.map(move |call| (stack.likeness(call), at))
+        calls.map(move |call| (likeness(stack, call), at))
     });
     // Of stacks that are as likely the first one counts.
     let (most, stack) = best
@@ -332,6 +334,29 @@ pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usiz
         .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))?;
     let calls = reading.calls.iter().enumerate();
     let sure = |likeness: Likeness| likeness.weight() * 2 >= most.weight();
-    let calls = calls.filter(|(_, call)| sure(stacks[stack].likeness(call)));
+    let calls = calls.filter(|(_, call)| sure(likeness(&stacks[stack], call)));
     Some((stack, calls.map(|(at, _)| at).collect()))
+}
+
+/// A call without the files that speak for other stacks alone: what the Trainer hands to DeepSpeed (`--deepspeed FILE`)
+/// makes no script of DeepSpeed's own of it.
+fn seen_by<'c>(stack: &Stack, stacks: &[Stack], call: &'c Call) -> Cow<'c, Call> {
+    let names = |s: &Stack, file: &SettingsFile| {
+        let mut keys = s.recognise.file_keys.iter();
+        keys.any(|key| key.rsplit('.').next() == Some(&file.option))
+    };
+    let without = |files: &[&SettingsFile]| {
+        let mut rest = call.clone();
+        rest.settings.retain(|file| !files.contains(&file));
+        rest
+    };
+    let foreign = |file: &&SettingsFile| {
+        let mut others = stacks.iter().filter(|s| names(s, file));
+        !names(stack, file) && others.any(|s| s.likeness(&without(&[*file])).words > 0)
+    };
+    let foreign: Vec<&SettingsFile> = call.settings.iter().filter(foreign).collect();
+    match foreign[..] {
+        [] => Cow::Borrowed(call),
+        _ => Cow::Owned(without(&foreign)),
+    }
 }

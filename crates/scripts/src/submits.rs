@@ -26,8 +26,12 @@ fn names_of(
 ) -> BTreeMap<String, Span> {
     let mut names = BTreeMap::new();
     for module in own {
-        for (name, (start, end)) in names_in(&module.tokens, wanted) {
-            let file = reading.add_source(module.path, module.text);
+        let found = names_in(&module.tokens, wanted);
+        if found.is_empty() {
+            continue;
+        }
+        let file = reading.add_source(module.path, module.text);
+        for (name, (start, end)) in found {
             names.entry(name).or_insert(Span { file, start, end });
         }
     }
@@ -39,33 +43,41 @@ pub(super) fn package(module: &str) -> &str {
     module.split('.').next().unwrap_or(module)
 }
 
-/// Looks at the program of a call, which is among the files where it is there. Packages that are `shipped` with a stack are not the user's.
-pub(super) fn look_at(
+/// The folder from which the program of a call imports its modules. A module that `python -m` starts becomes the program, unless
+/// its package is `shipped` with a stack.
+fn imports_from(
     reading: &mut Reading,
     at: usize,
     files: &BTreeMap<String, String>,
-    (wanted, classes, shipped): (&BTreeSet<&str>, &ConfigClasses<'_>, &BTreeSet<&str>),
-) {
+    shipped: &BTreeSet<&str>,
+) -> String {
     let call = &reading.calls[at];
-    let mut root = call
-        .program
-        .as_deref()
-        .map(folder_of_file)
-        .map(str::to_owned);
     if let CallTarget::Module(name) = &call.target
         && !shipped.contains(package(name))
     {
         match started(name, call, files) {
             Ok(module) => {
                 reading.calls[at].program = Some(module.path);
-                root = Some(module.root);
+                return module.root;
             }
             Err(sought) => reading.sought.extend(sought),
         }
     }
+    let program = reading.calls[at].program.as_deref();
+    program.map_or_else(String::new, |path| folder_of_file(path).to_owned())
+}
+
+/// Looks at the program of a call, which is among the files where it is there.
+pub(super) fn look_at(
+    reading: &mut Reading,
+    at: usize,
+    files: &BTreeMap<String, String>,
+    (wanted, classes, shipped): (&BTreeSet<&str>, &ConfigClasses<'_>, &BTreeSet<&str>),
+) {
+    let root = imports_from(reading, at, files, shipped);
     let program = reading.calls[at].program.as_ref();
     if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
-        let (own, sought) = modules((path, text), &root.unwrap_or_default(), files);
+        let (own, sought) = modules((path, text), &root, files);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits {
@@ -80,7 +92,11 @@ pub(super) fn look_at(
             tokens: file.tokens,
         });
         let own: Vec<_> = own.collect();
-        reading.calls[at].code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
+        let code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
+        if let Some(class) = code.as_ref().and_then(|code| code.class.as_ref()) {
+            reading.calls[at].take_unpacked(class);
+        }
+        reading.calls[at].code = code;
         reading.sought.extend(sought);
         reading.calls[at].one_process = one_process;
         reading.calls[at].names = Some(names);

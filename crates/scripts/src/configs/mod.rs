@@ -84,6 +84,7 @@ impl<'a> ConfigFiles<'a> {
             content,
             says: Rc::new(says),
             under: String::new(),
+            section: String::new(),
             reached: Reached::Place,
             reader: SettingsReader::Program,
             option: String::new(),

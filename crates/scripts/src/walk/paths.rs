@@ -14,6 +14,9 @@ const JOB_IDS: [&str; 4] = [
     "$SLURM_JOBID",
 ];
 
+/// The code by which scripts name the folder in which a command runs.
+pub(crate) const HERE: [&str; 4] = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"];
+
 impl Walker<'_> {
     /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
     pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
@@ -27,6 +30,10 @@ impl Walker<'_> {
                     text.push_str(&self.folder_of(&part.text, doc)?);
                 }
             }
+        }
+        // The home folder of who runs the job.
+        if text.starts_with("~/") {
+            return None;
         }
         let folder = self.scope.folder.as_deref()?;
         // What code names is told from the job's folder already.
@@ -51,7 +58,7 @@ impl Walker<'_> {
         }
         let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
         let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
-        let here = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"].contains(&code);
+        let here = HERE.contains(&code);
         let folder = match (own, submitted, here) {
             (true, ..) => Some(doc.folder.clone()),
             (_, true, _) => Some(String::new()),

@@ -118,6 +118,7 @@ impl Walker<'_> {
             content,
             says: Rc::new(says),
             under: String::new(),
+            section: String::new(),
             reached: Reached::Word,
             reader: SettingsReader::Program,
             option: String::new(),

@@ -17,6 +17,8 @@ pub struct SettingsFile {
     pub says: Rc<Settings>,
     /// The keys under which all of it stands, with dots between them; none for most.
     pub under: String,
+    /// The keys of a section whose keys the program takes for options of its framework; none for most.
+    pub section: String,
     /// How it is found.
     pub reached: Reached,
     /// Who reads it.
@@ -35,7 +37,9 @@ impl SettingsFile {
             "" => key,
             under => key.strip_prefix(under)?.strip_prefix('.')?,
         };
-        self.says.find(key)
+        let of_section = || self.says.find(&format!("{}.{key}", self.section));
+        let of_section = (!self.section.is_empty()).then(of_section).flatten();
+        of_section.or_else(|| self.says.find(key))
     }
 
     /// Every single value and every list that it says, by its whole key.

@@ -1,0 +1,57 @@
+//! What the code of a program takes from a file of settings that it loads itself: `cfg["training"]["batch"]`, `**cfg["training"]`.
+
+use super::code_value::PythonFile;
+use super::python::{PythonToken, TokenKind};
+
+/// Calls by which a program loads YAML, JSON or TOML, with what stands before the dot.
+const LOADERS: [(&str, &str); 7] = [
+    ("yaml", "safe_load"),
+    ("yaml", "load"),
+    ("json", "load"),
+    ("OmegaConf", "load"),
+    ("tomllib", "load"),
+    ("tomli", "load"),
+    ("toml", "load"),
+];
+
+/// A map that a class is filled with beside its named arguments (`**…`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpacked {
+    /// As it is written.
+    pub text: String,
+    /// The keys of a file of settings below which it stands, with dots between them; empty for all of the file, None for
+    /// values that are not read.
+    pub section: Option<String>,
+}
+
+/// The keys of a file of settings, where an expression looks them up in what the program loaded.
+pub(super) fn settings_key(files: &[PythonFile<'_>], value: &[PythonToken<'_>]) -> Option<String> {
+    let (root, rest) = value.split_first()?;
+    let keys = rest.chunks(3).map(|part| match part {
+        [open, key, close] if open.is("[") && close.is("]") && key.kind == TokenKind::Text => {
+            Some(key.text)
+        }
+        _ => None,
+    });
+    let keys: Option<Vec<&str>> = keys.collect();
+    let keys = keys.filter(|_| root.kind == TokenKind::Name && load(files))?;
+    Some(keys.join("."))
+}
+
+/// What `**rest` hands on; None for the options of the program's own parser.
+pub(super) fn unpacked(files: &[PythonFile<'_>], rest: &[PythonToken<'_>]) -> Option<Unpacked> {
+    let parsed = rest.iter().any(|t| t.is("vars") || t.is("__dict__"));
+    (!parsed).then(|| Unpacked {
+        text: rest.iter().map(|t| t.text).collect(),
+        section: settings_key(files, rest),
+    })
+}
+
+/// Whether a program loads a file of settings.
+fn load(files: &[PythonFile<'_>]) -> bool {
+    let mut all = files.iter().flat_map(|f| f.tokens.windows(3));
+    all.any(|w| {
+        let mut known = LOADERS.iter();
+        w[1].is(".") && known.any(|(module, call)| w[0].is(module) && w[2].is(call))
+    })
+}

@@ -1,0 +1,61 @@
+//! Programs that load their settings themselves, and hand them to the class that configures their framework.
+
+use super::place::Place;
+
+const SETTINGS: &str = "model:\n  name: Qwen/Qwen2.5-7B\ntraining:\n  per_device_train_batch_size: 4  # 2 was fine\n  gradient_accumulation_steps: 8\n  bf16: true\nmore:\n  length: 8192\n";
+
+/// A program that fills the class with this.
+fn program(filled: &str) -> String {
+    format!(
+        "import argparse\nimport yaml\nfrom transformers import Trainer, TrainingArguments\n\
+        p = argparse.ArgumentParser()\np.add_argument('--config')\np.add_argument('--out')\nargs = p.parse_args()\n\
+        with open(args.config) as f:\n    cfg = yaml.safe_load(f)\n\
+        Trainer(args=TrainingArguments(output_dir=args.out, {filled})).train()\n"
+    )
+}
+
+fn place(filled: &str) -> Place {
+    let place = Place::bare();
+    place.write("conf/a.yaml", SETTINGS);
+    place.write("train.py", &program(filled));
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\nCFG=conf/a.yaml\ntorchrun --nproc_per_node 4 train.py --config \"$CFG\" --out o\n",
+    );
+    place
+}
+
+#[test]
+fn a_section_that_fills_the_class_is_changed_where_it_stands() {
+    let place = place("**cfg[\"training\"]");
+    place.run(&["plan", "--all", "job.sh"]).ends(0).says(&[
+        "recognised as hf-trainer",
+        "per_device_train_batch_size  4 -> 2  (same math, slower)",
+        "-  per_device_train_batch_size: 4  # 2 was fine\n-  gradient_accumulation_steps: 8\n\
+        +  per_device_train_batch_size: 2  # 2 was fine\n+  gradient_accumulation_steps: 16\n",
+    ]);
+}
+
+#[test]
+fn a_key_that_the_code_looks_up_is_changed_where_it_stands() {
+    let filled = "per_device_train_batch_size=cfg['training']['per_device_train_batch_size'], gradient_accumulation_steps=8";
+    let done = place(filled).run(&["plan", "--all", "job.sh"]).ends(0);
+    done.says(&[
+        "recognised as hf-trainer",
+        "-  per_device_train_batch_size: 4  # 2 was fine\n+  per_device_train_batch_size: 2  # 2 was fine\n",
+        // The accumulation is a constant of the program.
+        "(changes training)",
+    ]);
+}
+
+#[test]
+fn a_program_that_fills_the_class_from_elsewhere_gets_no_option_and_no_default() {
+    let place = place("**HfArgs.of(cfg)");
+    let done = place
+        .run(&["plan", "--all", "--preset", "hf-trainer", "job.sh"])
+        .ends(0);
+    done.says(&["`**HfArgs.of(cfg)` in train.py"]);
+    for never in ["--per_device_train_batch_size", "8 -> 4"] {
+        assert!(!done.out.contains(never), "{never}: {}", done.out);
+    }
+}
