@@ -8,6 +8,7 @@
 )]
 
 mod bars;
+mod change_row;
 pub mod doctor_view;
 pub mod estimate_view;
 pub mod explanation;

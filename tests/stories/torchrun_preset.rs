@@ -157,9 +157,9 @@ fn without_accumulation_other_remedies_come_first() {
         ]),
         [
             "checkpoint-activations (same math, slower): gradient_checkpointing true",
-            "shorter-sequences (changes training): max_seq_len 1024",
             "halve-batch (changes training): batch_size 2",
             "halve-batch (changes training): batch_size 1",
+            "shorter-sequences (changes training): max_seq_len 1024",
         ]
     );
 }

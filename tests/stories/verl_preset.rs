@@ -491,10 +491,9 @@ fn the_ladder_of_the_design_card_is_the_default() {
 
 /// The rungs without the levers that keep the mathematics, which stand before shorter responses.
 fn of_the_card(mut rungs: Vec<String>) -> Vec<String> {
-    const LEVERS: [&str; 9] = [
+    const LEVERS: [&str; 8] = [
         "smaller-rollout-share-again",
         "entropy-in-pieces",
-        "recompute-entropy",
         "checkpoint-activations",
         "offload-activations",
         "no-padding",

@@ -22,8 +22,8 @@ pub struct CancelArgs {
     /// Runs, by name or job id, or the runs of a sweep [default: asks for the newest run]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
-    /// Cancel the newest run without a question
-    #[arg(short, long, conflicts_with = "runs")]
+    /// Ask no question
+    #[arg(short, long)]
     yes: bool,
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]

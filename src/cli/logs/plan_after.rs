@@ -48,7 +48,8 @@ pub fn decide(
                 words => of_script(session, flags, words, &mut group)?,
             };
             group.installed = request.inputs().installed.clone();
-            Died::at_first(request, group.diagnose(&session.own_failures()?)?)
+            let incident = group.diagnose(&session.own_failures()?)?;
+            Died::at_first(request.on_gpu_of(&incident)?, incident)
         }
     };
     died.decided()

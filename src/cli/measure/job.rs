@@ -122,7 +122,7 @@ pub fn measured(
     request: &Request,
     rungs: &[Layer],
 ) -> Result<JobMeasure, CommandFailure> {
-    let shelves = Shelves::of(&session.library, None)?;
+    let shelves = Shelves::for_script(session, None)?;
     let (read, rendered, changed) = match (request.adoption(), request.patch(rungs)?) {
         (Some(adoption), Some(patch)) => {
             let (submission, files) = adoption.resubmitted(&patch);

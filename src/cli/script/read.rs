@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::cli::request::load;
+use crate::cli::session::Session;
 use crate::core::adopt::version::LogHead;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
@@ -41,6 +43,22 @@ impl Shelves {
             presets,
             launchers: launchers(library)?,
         })
+    }
+
+    /// The same for a script of the user's own: the preset that a flag names, or the project file, where it is one that renders
+    /// nothing and so is meant for scripts.
+    pub fn for_script(session: &Session, flag: Option<&str>) -> Result<Self, CommandFailure> {
+        let library = &session.library;
+        let of_project = load::named(session, "preset", None)?.filter(|_| flag.is_none());
+        let only = match &of_project {
+            Some(name) => {
+                let source = library.get(LibraryFolder::Presets, name)?;
+                let renders = !parse_preset(&source.path, &source.text)?.files.is_empty();
+                (!renders).then_some(name.as_str())
+            }
+            None => flag,
+        };
+        Self::of(library, only)
     }
 
     /// Knob sets that a preset uses.

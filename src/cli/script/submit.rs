@@ -84,7 +84,7 @@ pub fn submit(
     let here = std::env::current_dir().map_err(|e| {
         CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
     })?;
-    let shelves = Shelves::of(&session.library, asked.flags.preset.as_deref())?;
+    let shelves = Shelves::for_script(session, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
     options.extend(asked.sbatch.iter().cloned());
     let submission = Submission {
@@ -323,6 +323,7 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
         doubts: request.doubts(),
         resumes: request.resumes(&[]),
+        samples_responses: request.samples_responses(&[]),
         unread: unread(&session.library, request),
         measure: measure_command(request),
         job,

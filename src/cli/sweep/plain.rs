@@ -200,7 +200,7 @@ fn doubt(
             .any(|a| preset.knob(&a.name).is_some_and(|k| k.name == knob.name));
         swept || layers.iter().any(|l| l.settings.contains_key(&knob.name))
     };
-    let of_machine = [Role::Nodes, Role::GradAccumulation].map(Some);
+    let of_machine = [Role::Nodes, Role::GradAccumulation, Role::TrainBatch].map(Some);
     let open = preset.knobs.iter().filter(|k| {
         let of_model = k.name.starts_with("model.") && k.role.is_none();
         asked.contains(&k.name) && !of_model && !of_machine.contains(&k.role) && !said(k)

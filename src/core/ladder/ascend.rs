@@ -65,14 +65,18 @@ impl Ascent<'_> {
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
         let whole = of_host && !self.context.whole_rungs;
         let alone = whole || self.remedy(failure, &steps[0], failed) == RemedyMatch::Ample;
+        let mut wanted = Some(self.outlook.risk);
         // What answers the failure is no answer alone where the model is sure that the GPU runs out next.
         if !alone || !self.has_chance(&steps, posterior) {
             let enough = self.enough(steps, posterior, failure, failed)?;
             steps = enough.steps;
-            if let Some(p) = enough.probability {
-                let wanted = p.min(self.outlook.risk);
+            wanted = enough.probability.map(|p| p.min(self.outlook.risk));
+            if let Some(wanted) = wanted {
                 steps = self.fewest(steps, wanted, posterior, failure, &mut skipped)?;
             }
+        }
+        if let Some(wanted) = wanted {
+            steps = self.sparing_training(steps, wanted, posterior);
         }
         let expects = self.expectation(&steps, posterior);
         Ok(Decision::Climb {

@@ -9,6 +9,7 @@ use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext};
+use super::moves::TakenMoves;
 use super::packages;
 use super::remedies;
 use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
@@ -97,10 +98,10 @@ pub(super) fn lap(
     if let Some(why) = seen.refusal() {
         return Err(why);
     }
-    let (layer, notes) = seen.take()?;
-    let next = evaluations.shape(&seen.with(&layer));
+    let taken = seen.take()?;
+    let next = evaluations.shape(&seen.with(&taken.layer));
     let next = next.map_err(|e| e.to_string())?;
-    Ok((seen.step(layer, notes, &next)?, next))
+    Ok((seen.step(taken, &next)?, next))
 }
 
 /// Names for the expressions of a ladder.
@@ -147,18 +148,23 @@ impl RungView<'_, '_> {
 
     /// Takes the rung, where it renders to other files than what it is climbed from.
     fn climb(&self, from: &Evaluation) -> Result<Step, String> {
-        let (layer, notes) = self.take()?;
-        let next = self.evaluations.look(&self.with(&layer));
+        let taken = self.take()?;
+        let next = self.evaluations.look(&self.with(&taken.layer));
         let next = next.map_err(|e| e.to_string())?;
         let files = |look| self.evaluations.files(look).map_err(|e| e.to_string());
         if files(&next)? == files(from)? {
             return Err("would not change the rendered files".to_owned());
         }
-        self.step(layer, notes, &next.shape)
+        self.step(taken, &next.shape)
     }
 
     /// What the rung does, with the configuration that it leads to.
-    fn step(&self, layer: Layer, mut notes: Vec<String>, next: &Shape) -> Result<Step, String> {
+    fn step(&self, taken: TakenMoves, next: &Shape) -> Result<Step, String> {
+        let TakenMoves {
+            layer,
+            mut notes,
+            along,
+        } = taken;
         // What a rung says of itself as a whole holds where all of it is taken.
         let whole = notes.is_empty() || self.rung.effect.is_none();
         let declared = self.rung.effect.filter(|_| whole);
@@ -174,6 +180,7 @@ impl RungView<'_, '_> {
         if delays && effect == Effect::ChangesTraining {
             return Err("changes training, and against a leak it only delays the end".to_owned());
         }
+        notes.extend(along);
         let env = self.context.preset.env();
         // A remark about something that is not known is none.
         let known = |note: &&String| {

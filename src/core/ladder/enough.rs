@@ -341,7 +341,7 @@ impl Ascent<'_> {
     }
 
     /// The steps with what each changes after those before it, which need not be legal by themselves.
-    fn rebased(&self, mut steps: Vec<Step>) -> Vec<Step> {
+    pub(super) fn rebased(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for at in 0..steps.len() {
             let Ok(before) = self.look(&self.with(&steps[..at])) else {
                 continue;

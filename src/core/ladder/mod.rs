@@ -50,6 +50,7 @@ mod search;
 mod search_node;
 mod shortfall;
 mod soonest;
+mod sparing;
 mod successors;
 mod take;
 #[cfg(test)]

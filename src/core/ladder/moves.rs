@@ -1,7 +1,7 @@
 //! The moves of a rung as targets for single knobs.
 
 use crate::core::recipe::{
-    Knob, Move, NumberOrExpr, Preset, Recipe, Shaper, bounds, default_value,
+    Knob, Layer, Move, NumberOrExpr, Preset, Recipe, Shaper, bounds, default_value,
     expr::{self, Scope},
 };
 use oomctl_base::units::in_unit_of;
@@ -58,6 +58,16 @@ pub(super) fn knobs<'a>(preset: &'a Preset, step: &Move) -> Vec<&'a Knob> {
 #[must_use]
 pub fn moves_knob(preset: &Preset, step: &Move, name: &str) -> bool {
     knobs(preset, step).iter().any(|knob| knob.name == name)
+}
+
+/// What taking a rung sets.
+pub(super) struct TakenMoves {
+    /// Their values.
+    pub layer: Layer,
+    /// Which of its moves are not taken, or not to their targets, and why.
+    pub notes: Vec<String>,
+    /// The same of moves that only go along with others and change nothing of the training.
+    pub along: Vec<String>,
 }
 
 /// The aims of one move.

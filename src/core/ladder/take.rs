@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::climb::RungView;
-use super::moves::{Aim, aims};
+use super::moves::{Aim, TakenMoves, aims, knobs};
 use super::search::{self, KnobCandidates};
-use crate::core::recipe::{Checker, Layer, LayerKind, Move, UnderTrial};
-use oomctl_base::{Origin, Role, Value};
+use crate::core::recipe::{Checker, Knob, Layer, LayerKind, Move, UnderTrial};
+use oomctl_base::{Effect, Origin, Role, Value};
 
 impl RungView<'_, '_> {
     /// What taking the rung sets, with remarks.
-    pub fn take(&self) -> Result<(Layer, Vec<String>), String> {
-        let mut notes = Vec::new();
-        let mut aims = self.aims(&mut notes)?;
+    pub fn take(&self) -> Result<TakenMoves, String> {
+        let (mut notes, mut along) = (Vec::new(), Vec::new());
+        let mut aims = self.aims(&mut notes, &mut along)?;
         self.keep_what_has_laps_left(&mut aims)?;
         if !self.context.whole_rungs {
             self.keep_what_acts(&mut aims, &mut notes)?;
@@ -29,6 +29,7 @@ impl RungView<'_, '_> {
         };
         if !moved(false) {
             notes.extend(checker_notes);
+            notes.extend(along);
             return Err(if notes.is_empty() {
                 "nothing left to change".to_owned()
             } else {
@@ -36,7 +37,11 @@ impl RungView<'_, '_> {
             });
         }
         notes.extend(checker_notes);
-        Ok((layer, notes))
+        Ok(TakenMoves {
+            layer,
+            notes,
+            along,
+        })
     }
 
     /// Leaves out what the rung moved as often as it may; in earlier attempts not all of its moves need have been taken.
@@ -120,9 +125,12 @@ impl RungView<'_, '_> {
         declared == Some(true) || model().or(declared).unwrap_or(true)
     }
 
-    fn aims(&self, notes: &mut Vec<String>) -> Result<Vec<Aim>, String> {
+    fn aims(&self, notes: &mut Vec<String>, along: &mut Vec<String>) -> Result<Vec<Aim>, String> {
         let mut all = Vec::new();
         for step in &self.rung.moves {
+            let trains = |k: &&Knob| k.effect == Effect::ChangesTraining;
+            let beside = step.along && !knobs(self.context.preset, step).iter().any(trains);
+            let notes = if beside { &mut *along } else { &mut *notes };
             let recipe = self.shape.recipe();
             for mut aim in aims(&self.evaluations.shaper, recipe, self.scope, step)? {
                 self.by_figures(&mut aim);

@@ -4,9 +4,10 @@ use super::request::Request;
 use crate::core::ladder::{
     ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, predict, settle,
 };
-use crate::core::recipe::{Layer, RungSpec};
-use oomctl_base::Refusal;
+use crate::core::recipe::{Layer, LayerKind, RungSpec};
+use oomctl_base::{Origin, Refusal, ValueKind};
 use oomctl_diagnose::Incident;
+use oomctl_memory::GPU_MEMORY;
 
 impl Request {
     /// The next rung after an incident of attempt number `attempt`.
@@ -90,19 +91,44 @@ impl Request {
             Some(machine) => Some(self.on_machine(rungs, machine, incident)?),
             None => None,
         };
+        let said = incident.and_then(|incident| self.gpu_of(incident));
         self.decided(rungs, attempt, |context| {
             let context = ClimbContext { ladder, ..*context };
-            let Some((facts, chosen)) = &here else {
-                return self.answer(&context, past, incident);
+            let (cluster, more) = match &here {
+                Some((facts, chosen)) => (facts, chosen),
+                None => (context.cluster, &said),
             };
-            let layers: Vec<Layer> = context.layers.iter().chain(chosen).cloned().collect();
+            let layers: Vec<Layer> = context.layers.iter().chain(more).cloned().collect();
             let context = ClimbContext {
-                cluster: facts,
+                cluster,
                 layers: &layers,
                 ..context
             };
             self.answer(&context, past, incident)
         })
+    }
+
+    /// The same request, which knows the memory of the GPU that ran out, by its message.
+    ///
+    /// # Errors
+    /// As [`Request::new`].
+    pub fn on_gpu_of(self, incident: &Incident) -> Result<Self, Refusal> {
+        let Some(said) = self.gpu_of(incident) else {
+            return Ok(self);
+        };
+        let mut inputs = self.inputs().clone();
+        inputs.layers.push(said);
+        Self::new(inputs)
+    }
+
+    fn gpu_of(&self, incident: &Incident) -> Option<Layer> {
+        let total = incident.total_bytes?;
+        let unknown = self.preset().knob(GPU_MEMORY).is_some() && self.gpu_memory().is_none();
+        let mut layer = Layer::new(LayerKind::Cluster);
+        let value = ValueKind::Size.parse(&format!("{}K", total.0 >> 10)).ok()?;
+        let text = "the message of the failure".to_owned();
+        layer.set(GPU_MEMORY, value, Origin::Flag { text });
+        unknown.then_some(layer)
     }
 
     fn answer(
