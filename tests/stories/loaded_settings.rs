@@ -59,3 +59,54 @@ fn a_program_that_fills_the_class_from_elsewhere_gets_no_option_and_no_default()
         assert!(!done.out.contains(never), "{never}: {}", done.out);
     }
 }
+
+#[test]
+fn options_of_ones_own_and_a_file_for_deepspeed_do_not_hide_the_framework() {
+    let place = Place::bare();
+    let zero = r#"{"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 3}, "gradient_accumulation_steps": "auto"}"#;
+    place.write("ds.json", zero);
+    let batches =
+        "--per_device_train_batch_size 4 --per_device_eval_batch_size 4 --save_strategy no";
+    for (words, preset) in [
+        (
+            "src/train_bash.py --stage dpo --finetuning_type lora --template x",
+            "llama-factory",
+        ),
+        (
+            "src/train.py --stage sft --finetuning_type full --cutoff_len 1024",
+            "llama-factory",
+        ),
+        ("finetune.py --model_name_or_path a/b", "hf-trainer"),
+    ] {
+        let job = format!(
+            "#!/bin/bash\n#SBATCH --gres=gpu:4\ndeepspeed --num_gpus 4 {words} --deepspeed ds.json {batches}\n"
+        );
+        place.write("job.sh", &job);
+        let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
+        done.says(&[
+            &format!("recognised as {preset}"),
+            "per_device_train_batch_size  4 -> 2",
+        ]);
+    }
+}
+
+#[test]
+fn a_short_option_and_the_beginning_of_a_long_one_are_the_programs_own() {
+    let place = Place::bare();
+    place.write(
+        "train.py",
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('-b', '--batch-size', type=int, default=256)\n\
+         p.add_argument('--grad-accum-steps', type=int, default=4)\n",
+    );
+    for words in ["-b 32 --grad-accum 8", "--batch 32 --grad-accum-steps=8"] {
+        let job = format!(
+            "#!/bin/bash\n#SBATCH --gres=gpu:4\ntorchrun --nproc-per-node 4 train.py {words}\n"
+        );
+        place.write("job.sh", &job);
+        let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
+        let changed = words.replace("32", "16").replacen('8', "16", 1);
+        done.says(&[&format!(
+            "+torchrun --nproc-per-node 4 train.py {changed}\n"
+        )]);
+    }
+}

@@ -19,6 +19,8 @@ pub struct ProgramCode {
     arguments: BTreeMap<String, CodeValue>,
     /// The options that it declares.
     options: Vec<(String, CodeValue)>,
+    /// The forms of each of them.
+    forms: Vec<Vec<String>>,
     /// The model that it loads.
     pub model: Option<CodeValue>,
 }
@@ -40,7 +42,9 @@ impl ProgramCode {
                 .map(|option| (option.flag.clone(), of_option(*file, option)));
             coded.collect::<Vec<_>>()
         });
+        let declared = text.options.iter().flat_map(|(_, options)| options);
         Self {
+            forms: declared.map(|option| option.forms.clone()).collect(),
             class,
             arguments: text.arguments(&wanted.arguments),
             options: options.collect(),
@@ -59,6 +63,28 @@ impl ProgramCode {
             Some(class) => class.values.get(&name),
             None => self.declared(flag),
         }
+    }
+
+    /// The other ways in which words may give a declared option: its further forms, and a beginning that no other option has,
+    /// as argparse takes it.
+    pub(super) fn other_forms(&self, flag: &str, words: &[String]) -> Vec<String> {
+        let Some(own) = self
+            .forms
+            .iter()
+            .find(|forms| forms.iter().any(|f| f == flag))
+        else {
+            return Vec::new();
+        };
+        let others = own.iter().filter(|form| *form != flag).cloned();
+        let begin = |word: &str, forms: &[String]| forms.iter().any(|form| form.starts_with(word));
+        let is_form = |word: &str| self.forms.iter().flatten().any(|form| form == word);
+        let short = words.iter().filter_map(|word| word.split('=').next());
+        let short = short.filter(|word| word.len() > 2 && word.starts_with("--") && !is_form(word));
+        let short = short.filter(|word| {
+            let mut all = self.forms.iter();
+            begin(word, own) && all.all(|forms| forms == own || !begin(word, forms))
+        });
+        others.chain(short.map(str::to_owned)).collect()
     }
 
     /// All values that it gives.
@@ -170,6 +196,18 @@ mod tests {
             read(&["make(parse())", parser, class]),
             ["batch=2 --bs", "length=99"]
         );
+    }
+
+    #[test]
+    fn an_option_may_be_given_by_its_short_form_or_by_its_beginning() {
+        let code =
+            code(&["p.add_argument('-b', '--batch-size')\np.add_argument('--batch-order')\n"]);
+        let other = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            code.other_forms("--batch-size", &words)
+        };
+        assert_eq!(other(&["--batch-s", "3"]), ["-b", "--batch-s"]);
+        assert_eq!(other(&["--batch=3", "--batch-order", "x"]), ["-b"]);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword};
 pub(super) struct DeclaredOption<'a, 't> {
     /// How the command spells it, the first long form.
     pub flag: String,
-    /// All its forms, without dashes and with `_` for `-`.
+    /// All its forms, as they are written.
+    pub forms: Vec<String>,
+    /// The same without dashes and with `_` for `-`.
     pub names: Vec<String>,
     /// The name under which the program reads it.
     pub name: String,
@@ -101,6 +103,7 @@ fn named<'a, 't>(
     let plain = |form: &str| form.trim_start_matches('-').replace('-', "_");
     Some(DeclaredOption {
         flag: flag.to_owned(),
+        forms: forms.iter().map(|form| (*form).to_owned()).collect(),
         names: forms.iter().map(|form| plain(form)).collect(),
         name: name.map_or_else(|| plain(flag), str::to_owned),
         is_parameter: true,

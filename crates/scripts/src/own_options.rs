@@ -36,7 +36,26 @@ impl Call {
         let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
         let all = knob.spellings.iter().zip(&knob.styles);
         let all = all.filter(|(s, _)| !declared || code.value(s).is_some());
+        let own: Vec<String> = self
+            .words
+            .iter()
+            .skip(self.args)
+            .map(|w| w.text.text())
+            .collect();
         let all = all.filter_map(|(spelling, style)| Some((taken(spelling)?, *style)));
+        let all = all.flat_map(|(spelling, style)| {
+            let other = |form: String| match &spelling {
+                Spelling::Switch(_) => Spelling::Switch(form),
+                _ => Spelling::Flag(form),
+            };
+            let others = match &spelling {
+                Spelling::Flag(flag) | Spelling::Switch(flag) => code.other_forms(flag, &own),
+                _ => Vec::new(),
+            };
+            let others: Vec<Spelling> = others.into_iter().map(other).collect();
+            let all = std::iter::once(spelling).chain(others);
+            all.map(move |spelling| (spelling, style))
+        });
         let (spellings, styles) = all.unzip();
         Cow::Owned(StackKnob {
             spellings,

@@ -53,7 +53,7 @@ const HINTS: [(&str, &str); 35] = [
     ),
     (
         "invalid partition",
-        "`sinfo -s` lists the partitions; set the partition in the cluster profile",
+        "`sinfo -s` lists the partitions; set one in the script (#SBATCH --partition) or in the cluster profile",
     ),
     (
         "invalid account",
