@@ -234,8 +234,8 @@ fn memory_grows_with_the_micro_batch_and_with_the_length() {
     }
 }
 
-/// The case of `presets/datasets/diamonds-seed0.yaml`: about 100 GiB a GPU in the actor update, which lies between an update without an
-/// entropy and one whose entropy is not compiled, where all sequences are as long as they may be; and 40 to 60 GiB with half the micro batch.
+/// The case of `presets/datasets/diamonds-seed0.yaml`, whose people said about 100 GiB a GPU in the actor update, and 40 to 60 with half the
+/// micro batch. Where all sequences are as long as they may be, that lies between an update without an entropy and one that is not compiled.
 #[test]
 fn the_shipped_example_needs_what_its_owner_saw() {
     let (mut setup, _) = setup(&Stacks::shipped());
@@ -259,10 +259,8 @@ fn the_shipped_example_needs_what_its_owner_saw() {
         (0..12).map(one).sum::<f64>() / 12.0
     };
     let [without, eager] = [false, true].map(|entropy| mean(32, false, entropy));
-    assert!(
-        without < 100.0 && 100.0 < eager,
-        "{without:.1} to {eager:.1} GiB"
-    );
+    assert!((55.0..75.0).contains(&without), "{without:.1} GiB");
+    assert!((270.0..340.0).contains(&eager), "{eager:.1} GiB");
     let halved = mean(16, true, true);
     assert!((35.0..65.0).contains(&halved), "{halved:.1} GiB");
 }

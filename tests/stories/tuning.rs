@@ -15,15 +15,14 @@ fn what_is_proposed_for_the_example_fits_at_once() {
     let done = place.run(&["tune", "diamonds-seed0-1"]).ends(0);
     done.says(&[
         "From run diamonds-seed0-1, attempt 3, which fitted (peak 65.9 GiB reserved)",
-        "keep-weights-on-gpu       param_offload",
-        "true -> false",
+        "keep-weights-on-gpu       param_offload                              true -> false",
         "not taken: keep-activations: would fit with a probability of 0.00 (measured peak and memory model)",
         "oomctl submit --fresh --preset verl-grpo --dataset diamonds-seed0 --backend local --set",
     ]);
     let bold = place
         .run(&["tune", "diamonds-seed0-1", "--risk", "0.6"])
         .ends(0);
-    bold.says(&["larger-logprob-batch", "probability to fit 0."]);
+    bold.says(&["larger-logprob-batch", "probability to fit 0.88"]);
     let view = place
         .run(&["tune", "diamonds-seed0-1", "--json"])
         .ends(0)

@@ -10,6 +10,17 @@ use super::declared::declared;
 use super::program_text::{CodeFiles, FilledClass, of_option};
 use crate::Spelling;
 
+/// An option that a program declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ProgramOption {
+    /// Its first long form.
+    flag: String,
+    /// All its forms.
+    forms: Vec<String>,
+    /// Its default.
+    value: CodeValue,
+}
+
 /// What the code of a program says of its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramCode {
@@ -18,9 +29,7 @@ pub struct ProgramCode {
     /// What it hands to other calls, by the flag that says the same.
     arguments: BTreeMap<String, CodeValue>,
     /// The options that it declares.
-    options: Vec<(String, CodeValue)>,
-    /// The forms of each of them.
-    forms: Vec<Vec<String>>,
+    options: Vec<ProgramOption>,
     /// The model that it loads.
     pub model: Option<CodeValue>,
 }
@@ -37,14 +46,13 @@ impl ProgramCode {
         };
         let class = text.configured(wanted);
         let options = text.options.iter().flat_map(|(file, options)| {
-            let coded = options
-                .iter()
-                .map(|option| (option.flag.clone(), of_option(*file, option)));
-            coded.collect::<Vec<_>>()
+            options.iter().map(|option| ProgramOption {
+                flag: option.flag.clone(),
+                forms: option.forms.clone(),
+                value: of_option(*file, option),
+            })
         });
-        let declared = text.options.iter().flat_map(|(_, options)| options);
         Self {
-            forms: declared.map(|option| option.forms.clone()).collect(),
             class,
             arguments: text.arguments(&wanted.arguments),
             options: options.collect(),
@@ -68,20 +76,21 @@ impl ProgramCode {
     /// The other ways in which words may give a declared option: its further forms, and a beginning that no other option has,
     /// as argparse takes it.
     pub(super) fn other_forms(&self, flag: &str, words: &[String]) -> Vec<String> {
-        let Some(own) = self
-            .forms
-            .iter()
-            .find(|forms| forms.iter().any(|f| f == flag))
-        else {
+        let mut all = self.options.iter().map(|option| &option.forms);
+        let Some(own) = all.find(|forms| forms.iter().any(|f| f == flag)) else {
             return Vec::new();
         };
         let others = own.iter().filter(|form| *form != flag).cloned();
         let begin = |word: &str, forms: &[String]| forms.iter().any(|form| form.starts_with(word));
-        let is_form = |word: &str| self.forms.iter().flatten().any(|form| form == word);
+        let is_form = |word: &str| {
+            self.options
+                .iter()
+                .any(|o| o.forms.iter().any(|f| f == word))
+        };
         let short = words.iter().filter_map(|word| word.split('=').next());
         let short = short.filter(|word| word.len() > 2 && word.starts_with("--") && !is_form(word));
         let short = short.filter(|word| {
-            let mut all = self.forms.iter();
+            let mut all = self.options.iter().map(|option| &option.forms);
             begin(word, own) && all.all(|forms| forms == own || !begin(word, forms))
         });
         others.chain(short.map(str::to_owned)).collect()
@@ -100,9 +109,9 @@ impl ProgramCode {
         let mut same = self
             .options
             .iter()
-            .filter(|(own, _)| plain(own) == plain(flag));
-        let (_, first) = same.next()?;
-        same.all(|(_, other)| other == first).then_some(first)
+            .filter(|option| plain(&option.flag) == plain(flag));
+        let first = &same.next()?.value;
+        same.all(|other| other.value == *first).then_some(first)
     }
 }
 

@@ -12,8 +12,6 @@ pub(super) struct DeclaredOption<'a, 't> {
     pub flag: String,
     /// All its forms, as they are written.
     pub forms: Vec<String>,
-    /// The same without dashes and with `_` for `-`.
-    pub names: Vec<String>,
     /// The name under which the program reads it.
     pub name: String,
     /// A parameter of a function has it; else an attribute of what the parser returns.
@@ -24,6 +22,17 @@ pub(super) struct DeclaredOption<'a, 't> {
     pub takes: Takes,
     /// Its first byte, and the one behind it.
     pub range: (usize, usize),
+}
+
+impl DeclaredOption<'_, '_> {
+    /// Its forms without dashes and with `_` for `-`.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        self.forms.iter().map(|form| plain(form))
+    }
+}
+
+fn plain(form: &str) -> String {
+    form.trim_start_matches('-').replace('-', "_")
 }
 
 /// What stands behind an option, or what the option alone does.
@@ -100,11 +109,9 @@ fn named<'a, 't>(
     let forms: Vec<&str> = forms.filter(|form| form.starts_with('-')).collect();
     let long = forms.iter().find(|form| form.starts_with("--"));
     let flag = *long.or(forms.first())?;
-    let plain = |form: &str| form.trim_start_matches('-').replace('-', "_");
     Some(DeclaredOption {
         flag: flag.to_owned(),
         forms: forms.iter().map(|form| (*form).to_owned()).collect(),
-        names: forms.iter().map(|form| plain(form)).collect(),
         name: name.map_or_else(|| plain(flag), str::to_owned),
         is_parameter: true,
         default: None,

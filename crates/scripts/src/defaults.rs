@@ -33,8 +33,8 @@ pub fn program_defaults(text: &str) -> BTreeMap<String, ProgramDefault> {
     for (at, token) in tokens.iter().enumerate() {
         while let Some(option) = next.next_if(|option| option.range.0 <= token.from) {
             let given = given(option);
-            for name in &option.names {
-                note(&mut found, text, name.clone(), &given);
+            for name in option.names() {
+                note(&mut found, text, name, &given);
             }
             read = option.range.1;
         }

@@ -74,6 +74,12 @@ pub struct Recognise {
     pub configs: Vec<String>,
 }
 
+/// Whether one of the keys that name files ends in an option: what the key would name, the option names as well.
+pub(crate) fn ends_a_key<'k>(keys: impl IntoIterator<Item = &'k String>, option: &str) -> bool {
+    let mut keys = keys.into_iter();
+    keys.any(|key| key.rsplit('.').next() == Some(option))
+}
+
 impl Recognise {
     /// The names that count in the text of a program.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::code::CodeRule;
 use super::configs::stem;
 use super::hydra;
+use super::recognise::ends_a_key;
 use super::spelling::setting_names;
 use super::traced::Span;
 use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
@@ -341,10 +342,7 @@ pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usiz
 /// A call without the files that speak for other stacks alone: what the Trainer hands to DeepSpeed (`--deepspeed FILE`)
 /// makes no script of DeepSpeed's own of it.
 fn seen_by<'c>(stack: &Stack, stacks: &[Stack], call: &'c Call) -> Cow<'c, Call> {
-    let names = |s: &Stack, file: &SettingsFile| {
-        let mut keys = s.recognise.file_keys.iter();
-        keys.any(|key| key.rsplit('.').next() == Some(&file.option))
-    };
+    let names = |s: &Stack, file: &SettingsFile| ends_a_key(&s.recognise.file_keys, &file.option);
     let without = |files: &[&SettingsFile]| {
         let mut rest = call.clone();
         rest.settings.retain(|file| !files.contains(&file));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, beside, joined, settled};
+use crate::recognise::ends_a_key;
 use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
 use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
@@ -26,7 +27,7 @@ pub(crate) fn add_inner(
     let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
     for file in &call.settings {
         let mut file = file.clone();
-        if ends_a_key(&keys, &file.option) {
+        if ends_a_key(keys.iter().copied(), &file.option) {
             file.reader = SettingsReader::Library;
         }
         let inner = keys.iter();
@@ -43,17 +44,11 @@ pub(crate) fn add_inner(
     for file in call
         .unread
         .iter_mut()
-        .filter(|f| ends_a_key(&keys, &f.option))
+        .filter(|f| ends_a_key(keys.iter().copied(), &f.option))
     {
         file.reader = SettingsReader::Library;
     }
     call.unread.extend(unread);
-}
-
-/// Whether one of the keys that name files ends in an option: what the key would name, the option names as well.
-fn ends_a_key(keys: &[&String], option: &str) -> bool {
-    keys.iter()
-        .any(|key| key.rsplit('.').next() == Some(option))
 }
 
 /// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
@@ -67,7 +62,7 @@ fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = Str
         };
         let name = flag.strip_prefix("--")?.replace('-', "_");
         let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
-        (ends_a_key(keys, &name) && SettingsFormat::of(value).is_none())
+        (ends_a_key(keys.iter().copied(), &name) && SettingsFormat::of(value).is_none())
             .then(|| format!("what {flag} names ({value})"))
     })
 }

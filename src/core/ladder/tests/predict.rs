@@ -140,7 +140,7 @@ fn values_between_the_rungs_are_taken_and_a_lower_risk_takes_larger_ones() {
 #[test]
 fn how_surely_an_engine_starts_with_its_least_share_bounds_no_other_value() {
     // Either GPU holds the optimizer's states and a micro batch beside them, with the share that the engine really gets.
-    for gib in [56.0, 94.0] {
+    for gib in [48.0, 94.0] {
         let stack = job(&[
             &format!("gpu_memory={gib}GiB"),
             "gpu_memory_utilization=0.4",
