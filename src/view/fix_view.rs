@@ -78,14 +78,17 @@ impl LogAdvice {
         }
     }
 
-    /// The advice for people.
-    pub fn text(&self, incident: &Incident, log: &str) -> String {
+    /// The advice for people. A script that was given does not show its framework.
+    pub fn text(&self, incident: &Incident, log: &str, script: Option<&str>) -> String {
         let mut out = self.log.text(incident, super::print::unicode());
         let Some(LogFramework { name, presets, by }) = &self.framework else {
-            let _ = writeln!(
-                out,
-                "\nframework not recognised; `oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
-            );
+            let next = match script {
+                None => format!(
+                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
+                ),
+                Some(_) => "name it with --preset NAME (`oomctl presets` lists them)".to_owned(),
+            };
+            let _ = writeln!(out, "\nframework not recognised; {next}");
             return out;
         };
         let _ = writeln!(out, "\n{} by {}", Paint(NAME, name), by.join(", "));
@@ -107,13 +110,20 @@ impl LogAdvice {
             let _ = writeln!(out, "no knob {whose} helps against this");
             return out;
         }
-        out.push_str("without the script oomctl does not know the current values; the best change comes first\n");
+        out.push_str(match script {
+            None => "without the script oomctl does not know the current values; the best change comes first\n",
+            Some(_) => "the script does not show its framework, so its values are not read; the best change comes first\n",
+        });
         helps.iter().for_each(|a| one(&mut out, a, true));
         if !worse.is_empty() {
             out.push_str("\nWorse:\n");
         }
         worse.iter().for_each(|a| one(&mut out, a, false));
-        let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {log} SCRIPT`");
+        let command = match (script, &presets[..]) {
+            (Some(script), [preset, ..]) => format!("--preset {preset} {log} {script}"),
+            _ => format!("{log} SCRIPT"),
+        };
+        let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {command}`");
         out
     }
 }

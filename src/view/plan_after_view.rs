@@ -111,6 +111,7 @@ impl PlanAfterView {
                 let _ = writeln!(out, "\n{}", cannot_fit(shortfall));
                 let _ = writeln!(out, "{}", smallest_request(shortfall));
             }
+            None if !self.incident.fatal => out.push_str("\nnothing to change\n"),
             None if self.steps.is_empty() => {
                 out.push_str("\nno rung of the ladder helps against this failure\n");
             }
@@ -120,7 +121,9 @@ impl PlanAfterView {
             let _ = writeln!(out, "\n{}", expectation(expects));
             out.push_str(&self.phases(expects));
         }
-        for reason in reasons(&self.skipped) {
+        // Where no memory ran out every rung has the same reason.
+        let of_memory = self.incident.class != Class::NotOom;
+        for reason in reasons(&self.skipped).into_iter().filter(|_| of_memory) {
             let line = format!("skipped: {reason}");
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }

@@ -190,18 +190,24 @@ impl Default for Profile {
 
 /// Bytes per logit by the name of the loss, for stacks whose profile names none: logits in 16 bits, in fp32,
 /// their softmax and gradient, each as often as the path keeps them. `other` is a loss of which nothing is
-/// known.
-const LOGITS: [(&str, f64); 6] = [
+/// known; `tiled` never holds all logits, and no other kernel of the model is fused.
+const LOGITS: [(&str, f64); 7] = [
     ("other", 14.0),
     ("hf", 16.0),
     ("ce", 14.0),
     ("megatron", 6.5),
     ("chunked", 4.0),
     ("fused", 0.4),
+    ("tiled", 0.4),
 ];
 
 /// The same of a forward pass alone.
-const FORWARD_LOGITS: [(&str, f64); 3] = [("other", 6.0), ("chunked", 3.0), ("fused", 0.4)];
+const FORWARD_LOGITS: [(&str, f64); 4] = [
+    ("other", 6.0),
+    ("chunked", 3.0),
+    ("fused", 0.4),
+    ("tiled", 0.4),
+];
 
 impl Profile {
     /// Bytes per logit for a loss: the profile's own under one of these circumstances (`LOSS.MARK`), or in all, else

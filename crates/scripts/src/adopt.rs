@@ -11,8 +11,9 @@ use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
 use super::program_text::FilledClass;
-use super::stack::{Stack, StackKnob, recognise};
-use super::submits::{look_at, package};
+use super::recognise::package;
+use super::stack::{Likeness, Stack, StackKnob, recognise};
+use super::submits::look_at;
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, UnreadFile, follow};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::Value;
@@ -69,8 +70,9 @@ impl<'a> Adoption<'a> {
         }
         let shipped = given.stacks.iter().flat_map(|s| &s.recognise.modules);
         let shipped = shipped.map(|module| package(module)).collect();
+        let files = reading.with_created(given.files);
         for at in 0..reading.calls.len() {
-            look_at(&mut reading, at, given.files, (&wanted, &classes, &shipped));
+            look_at(&mut reading, at, &files, (&wanted, &classes, &shipped));
             for name in reading.calls[at].variables_of_code() {
                 inherit(&mut reading, &name, given.submission);
             }
@@ -91,8 +93,10 @@ impl<'a> Adoption<'a> {
             }
         }
         let sure = stack.is_some_and(|s| {
-            let mut likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
-            likeness.all(|l| l.weight() >= SURE)
+            let likeness = calls.iter().map(|at| s.likeness(&reading.calls[*at]));
+            // Nothing speaks for a stack that was named, and its name is enough.
+            let mut weights = likeness.map(Likeness::weight);
+            weights.all(|weight| weight == 0 || weight >= SURE)
         });
         Self {
             given,

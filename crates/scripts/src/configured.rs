@@ -3,10 +3,11 @@
 //!
 //! Rule: no option of the framework reaches a program that fills this class itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::declared::declared;
+use super::loaded::lookups;
 use super::program_text::{CodeFiles, FilledClass, of_option};
 use crate::Spelling;
 
@@ -19,6 +20,8 @@ struct ProgramOption {
     forms: Vec<String>,
     /// Its default.
     value: CodeValue,
+    /// What it counts is of all GPUs together.
+    is_global: bool,
 }
 
 /// What the code of a program says of its options.
@@ -32,6 +35,8 @@ pub struct ProgramCode {
     options: Vec<ProgramOption>,
     /// The model that it loads.
     pub model: Option<CodeValue>,
+    /// What it looks up in sections of the settings that it loads.
+    pub(super) lookups: BTreeSet<String>,
 }
 
 impl ProgramCode {
@@ -50,6 +55,7 @@ impl ProgramCode {
                 flag: option.flag.clone(),
                 forms: option.forms.clone(),
                 value: of_option(*file, option),
+                is_global: option.is_global,
             })
         });
         Self {
@@ -57,6 +63,7 @@ impl ProgramCode {
             arguments: text.arguments(&wanted.arguments),
             options: options.collect(),
             model: text.model(),
+            lookups: lookups(files),
         }
     }
 
@@ -94,6 +101,14 @@ impl ProgramCode {
             begin(word, own) && all.all(|forms| forms == own || !begin(word, forms))
         });
         others.chain(short.map(str::to_owned)).collect()
+    }
+
+    /// The one option for a batch that all GPUs share.
+    pub(super) fn global_batch(&self) -> Option<&str> {
+        let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
+        let mut all = self.options.iter().filter(is_batch);
+        let first = all.next()?;
+        all.next().is_none().then_some(&*first.flag)
     }
 
     /// All values that it gives.

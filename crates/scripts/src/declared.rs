@@ -5,6 +5,17 @@
 
 use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword};
 
+/// What a help text says of a batch that all GPUs share.
+const GLOBAL: [&str; 7] = [
+    "global",
+    "all gpus",
+    "all ranks",
+    "all devices",
+    "all processes",
+    "total batch",
+    "effective batch",
+];
+
 /// An option.
 #[derive(Debug, Clone)]
 pub(super) struct DeclaredOption<'a, 't> {
@@ -20,6 +31,8 @@ pub(super) struct DeclaredOption<'a, 't> {
     pub default: Option<&'a [PythonToken<'t>]>,
     /// What the word does.
     pub takes: Takes,
+    /// What it counts is of all GPUs together: its help says so, or the program divides it.
+    pub is_global: bool,
     /// Its first byte, and the one behind it.
     pub range: (usize, usize),
 }
@@ -55,6 +68,9 @@ pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOpt
     let mut found: Vec<_> = (0..tokens.len())
         .filter_map(|at| called(tokens, at))
         .collect();
+    for option in &mut found {
+        option.is_global |= is_divided(tokens, &option.name);
+    }
     let commands = (0..tokens.len()).filter(|at| is_typer_command(tokens, *at));
     found.extend(commands.flat_map(|at| parameters(tokens, at + 3)));
     found.sort_by_key(|option| option.range);
@@ -96,7 +112,22 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
     let mut option = named(&texts, given, (tokens[at].from, end))?;
     (option.takes, option.is_parameter) = (takes, click);
     option.default = keyword(&all, "default");
+    option.is_global = keyword(&all, "help").is_some_and(of_all_gpus);
     Some(option)
+}
+
+/// Whether a help text says that a number is of all GPUs.
+fn of_all_gpus(help: &[PythonToken<'_>]) -> bool {
+    let texts = help.iter().filter(|t| t.kind == TokenKind::Text);
+    let text: String = texts.map(|t| t.text.to_lowercase()).collect();
+    GLOBAL.iter().any(|words| text.contains(words))
+}
+
+/// Whether the program divides what an option gives: `args.batch_size // world_size`.
+fn is_divided(tokens: &[PythonToken<'_>], name: &str) -> bool {
+    tokens
+        .windows(3)
+        .any(|w| w[0].is(".") && w[1].is(name) && w[2].is("/"))
 }
 
 /// An option with these forms.
@@ -116,6 +147,7 @@ fn named<'a, 't>(
         is_parameter: true,
         default: None,
         takes: Takes::Value,
+        is_global: false,
         range,
     })
 }

@@ -1,5 +1,7 @@
 //! What the code of a program takes from a file of settings that it loads itself: `cfg["training"]["batch"]`, `**cfg["training"]`.
 
+use std::collections::BTreeSet;
+
 use super::code_value::PythonFile;
 use super::python::{PythonToken, TokenKind};
 
@@ -36,6 +38,53 @@ pub(super) fn settings_key(files: &[PythonFile<'_>], value: &[PythonToken<'_>]) 
     let keys: Option<Vec<&str>> = keys.collect();
     let keys = keys.filter(|_| root.kind == TokenKind::Name && load(files))?;
     Some(keys.join("."))
+}
+
+/// Most keys of one look-up.
+const MAX_KEYS: usize = 8;
+
+/// What code looks up in sections of the settings that it loaded: `cfg["a"]["b"]`, `cfg.a.b` and `cfg["a"].get("b")` are
+/// `a.b`. The object in which settings are kept may have a name of its own, so the ends of a long chain count too.
+pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    if !load(files) {
+        return all;
+    }
+    for file in files {
+        for at in 0..file.tokens.len() {
+            let follows = at > 0 && file.tokens[at - 1].is(".");
+            if file.tokens[at].kind == TokenKind::Name && !follows {
+                let keys = chain(&file.tokens[at + 1..]);
+                let sections = keys.len().saturating_sub(1);
+                all.extend((0..sections).map(|from| keys[from..].join(".")));
+            }
+        }
+    }
+    all
+}
+
+/// The keys and attributes that follow each other.
+fn chain<'t>(mut tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
+    let mut keys = Vec::new();
+    while keys.len() < MAX_KEYS {
+        let (key, length) = match tokens {
+            [open, key, close, ..] if open.is("[") && close.is("]") && is_text(key) => (key, 3),
+            [dot, get, open, key, ..]
+                if dot.is(".") && get.is("get") && open.is("(") && is_text(key) =>
+            {
+                (key, 4)
+            }
+            [dot, key, ..] if dot.is(".") && key.kind == TokenKind::Name => (key, 2),
+            _ => break,
+        };
+        keys.push(key.text);
+        tokens = &tokens[length..];
+    }
+    keys
+}
+
+fn is_text(token: &PythonToken<'_>) -> bool {
+    token.kind == TokenKind::Text
 }
 
 /// What `**rest` hands on; None for the options of the program's own parser.

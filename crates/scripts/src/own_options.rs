@@ -7,11 +7,34 @@ use super::code_value::CodeValue;
 use super::configured::ProgramCode;
 use super::knobs::{FoundKnob, KnobForm, given};
 use super::program_text::FilledClass;
-use super::stack::{StackKnob, is_key};
+use super::spelling::setting_names;
+use super::stack::{StackKnob, is_key, same_flag};
 use super::traced::Traced;
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, ValueKind};
+
+impl ProgramCode {
+    /// Whether an option that is spelled as a micro batch is one for the batch of all GPUs.
+    fn is_other(&self, knob: &StackKnob, spelling: &Spelling) -> bool {
+        let is_micro = knob.role == Some(Role::MicroBatch);
+        let global = self.global_batch().filter(|_| is_micro);
+        global.is_some_and(|flag| same_flag(spelling.name(), flag))
+    }
+}
+
+/// Sections of settings that are not those of training.
+const OTHER_SECTIONS: [&str; 9] = [
+    "eval",
+    "evaluation",
+    "val",
+    "valid",
+    "validation",
+    "test",
+    "inference",
+    "generation",
+    "sampling",
+];
 
 impl Call {
     /// The knob with the options by which this program takes it.
@@ -33,9 +56,13 @@ impl Call {
             (other, None) => Some(other.clone()),
         };
         // What the program declares itself is its own name for the knob, and others are not.
+        let global = code.global_batch();
+        let shared = global.filter(|_| knob.role == Some(Role::TrainBatch));
+        let shared = shared.map(|flag| (Spelling::read(flag), 0));
         let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
         let all = knob.spellings.iter().zip(&knob.styles);
-        let all = all.filter(|(s, _)| !declared || code.value(s).is_some());
+        let all =
+            all.filter(|(s, _)| !code.is_other(knob, s) && (!declared || code.value(s).is_some()));
         let own: Vec<String> = self
             .words
             .iter()
@@ -56,12 +83,37 @@ impl Call {
             let all = std::iter::once(spelling).chain(others);
             all.map(move |spelling| (spelling, style))
         });
-        let (spellings, styles) = all.unzip();
+        let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
+        let (spellings, styles) = all.chain(shared).chain(key).unzip();
         Cow::Owned(StackKnob {
             spellings,
             styles,
             ..knob.clone()
         })
+    }
+
+    /// The one key of a section of its settings that its code looks up by a name of this knob. An option that has a
+    /// default of its own may win over it.
+    pub(super) fn looked_up(&self, knob: &StackKnob) -> Option<String> {
+        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        let decided = self.code_value(knob).is_some_and(|coded| !coded.is_unset);
+        if decided || code.class.is_some() {
+            return None;
+        }
+        let names: Vec<String> = knob.spellings.iter().flat_map(setting_names).collect();
+        let files = self.settings.iter();
+        let files: Vec<_> = files
+            .filter(|f| f.reader == SettingsReader::Program)
+            .collect();
+        let mut all = code.lookups.iter().filter(|key| {
+            let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
+            let of_training = !sections.split('.').any(|s| OTHER_SECTIONS.contains(&s));
+            of_training
+                && names.iter().any(|n| n == name)
+                && files.iter().any(|file| file.find(key).is_some())
+        });
+        let first = all.next()?;
+        all.next().is_none().then(|| first.clone())
     }
 
     /// Whether a word of the program is this option.
@@ -73,7 +125,8 @@ impl Call {
     /// What the program's code says of a knob.
     fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
-        let mut values = knob.spellings.iter().filter_map(|s| code.value(s));
+        let own = knob.spellings.iter().filter(|s| !code.is_other(knob, s));
+        let mut values = own.filter_map(|s| code.value(s));
         values.find(|value| !value.off.as_ref().is_some_and(|off| self.is_given(off)))
     }
 

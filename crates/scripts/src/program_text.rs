@@ -6,7 +6,7 @@ use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
 use super::loaded::{Unpacked, settings_key, unpacked};
-use super::python::{PythonToken, TokenKind, argument, arguments, calls, keyword};
+use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
 use super::traced::{Quote, Span, Traced, Why};
 use crate::Spelling;
 
@@ -84,6 +84,14 @@ impl CodeFiles<'_, '_> {
                 let all = arguments(&file.tokens[at + 2..]);
                 let given = keyword(&all, &wanted.argument);
                 let value = given.and_then(|given| self.value(file, given, 0));
+                let (call, conditional) = (&file.tokens[at], is_conditional(&file.tokens, at));
+                let span = Span {
+                    file: file.number,
+                    start: call.from,
+                    end: call.to,
+                };
+                let unknown = || CodeValue::plain(Traced::computed("", span, Why::Code));
+                let value = value.map(|value| if conditional { unknown() } else { value });
                 found.entry(&wanted.flag).or_default().extend(value);
             }
         }

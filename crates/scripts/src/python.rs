@@ -162,6 +162,46 @@ pub(super) fn calls<'a>(
     })
 }
 
+/// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
+pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let is_end = |t: &PythonToken<'_>| t.kind == TokenKind::End;
+    let begin = tokens[..at]
+        .iter()
+        .rposition(is_end)
+        .map_or(0, |end| end + 1);
+    let line = tokens[begin..].split(is_end).next().unwrap_or_default();
+    let (mut indent, mut above) = (indentation(tokens, begin), begin);
+    if line.iter().skip(1).any(|t| t.is("if")) && line.iter().any(|t| t.is("else")) {
+        return true;
+    }
+    while let Some(end) = above.checked_sub(1) {
+        above = tokens[..end]
+            .iter()
+            .rposition(is_end)
+            .map_or(0, |end| end + 1);
+        let (line, own) = (&tokens[above..end], indentation(tokens, above));
+        let Some(first) = line.first().filter(|_| own < indent) else {
+            continue;
+        };
+        indent = own;
+        let main = line.iter().any(|t| t.is("__name__"));
+        match first.text {
+            "def" | "class" | "async" => return false,
+            "if" | "elif" | "else" | "case" | "except" if !main => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Bytes between the end of the line before and the token that begins a line.
+fn indentation(tokens: &[PythonToken<'_>], begin: usize) -> usize {
+    let before = begin.checked_sub(1).map_or(0, |end| tokens[end].to);
+    tokens
+        .get(begin)
+        .map_or(0, |t| t.from.saturating_sub(before))
+}
+
 /// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
 pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
     until_closed(all).0

@@ -85,7 +85,13 @@ impl Recognise {
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let of_code = self.code.values().flatten().flat_map(|rule| &rule.names);
         let classes = self.uses.iter().chain(&self.configured_by);
-        classes.chain(of_code).map(String::as_str)
+        let classes = classes.chain(of_code).map(String::as_str);
+        classes.chain(self.packages())
+    }
+
+    /// Packages of its modules.
+    pub(crate) fn packages(&self) -> impl Iterator<Item = &str> {
+        self.modules.iter().map(|module| package(module))
     }
 
     /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.
@@ -93,6 +99,11 @@ impl Recognise {
     pub fn is_indifferent(&self, key: &str) -> bool {
         self.indifferent.iter().any(|known| is_key_of(known, key))
     }
+}
+
+/// The package of a module, or of a pattern for modules.
+pub(super) fn package(module: &str) -> &str {
+    module.split('.').next().unwrap_or(module)
 }
 
 /// Whether a key, parameter or flag is one that a preset names; a name that ends in `*` stands for all that begin so.

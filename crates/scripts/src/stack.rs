@@ -17,6 +17,8 @@ use oomctl_base::{Effect, Role, ValueKind};
 const KEY: usize = 100;
 /// What a value says that tells a stack from others.
 const VALUE: usize = 300;
+/// What the name of a module or a program says.
+const NAME: usize = 1_000;
 
 /// How sure it is that a call starts a stack. What the command says counts; what is composed of files that it does
 /// not name decides between equals.
@@ -112,7 +114,7 @@ impl Stack {
         let r = &self.recognise;
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let named = match &call.target {
-            _ if is_called(&r.modules, call) || is_called(&r.programs, call) => 1_000,
+            _ if is_called(&r.modules, call) || is_called(&r.programs, call) => NAME,
             CallTarget::Program(path) | CallTarget::Script(path) => {
                 usize::from(any(&r.scripts, &file(path))) * 500
             }
@@ -129,7 +131,11 @@ impl Stack {
             return Likeness::default();
         };
         let configures = usize::from(uses(&r.configured_by, call)) * KEY;
-        let named = named + usize::from(uses(&r.uses, call)) * VALUE + configures;
+        let classes = usize::from(uses(&r.uses, call)) * VALUE + configures;
+        if named < NAME && classes == 0 && lacks(r.packages(), call) {
+            return Likeness::default();
+        }
+        let named = named + classes;
         let config = call.config.name.as_deref().map(stem);
         let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
@@ -231,7 +237,7 @@ impl Stack {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
-            !composed && call.declares(knob)
+            !composed && (call.declares(knob) || call.looked_up(knob).is_some())
                 || all.any(|s| {
                     let spelled = !matches!(s, Spelling::Key(_));
                     spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
@@ -246,6 +252,14 @@ impl Stack {
 fn uses(classes: &[String], call: &Call) -> bool {
     let names = call.names.as_ref();
     names.is_some_and(|names| classes.iter().any(|class| names.contains_key(class)))
+}
+
+/// Whether the program's text was read and none of these packages is in it, so that options of the same name are its own.
+fn lacks<'p>(mut packages: impl Iterator<Item = &'p str>, call: &Call) -> bool {
+    let Some((names, first)) = call.names.as_ref().zip(packages.next()) else {
+        return false;
+    };
+    !names.contains_key(first) && !packages.any(|package| names.contains_key(package))
 }
 
 /// The value of a rule that holds for a call.
@@ -321,9 +335,23 @@ fn any(names: &[String], name: &str) -> bool {
 }
 
 /// The stack that a submission most probably starts, and the calls that start it: numbers in the two lists. Where
-/// several calls are as likely, all of them.
+/// several calls are as likely, all of them. One stack alone was named by somebody, and is believed.
 #[must_use]
 pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
+    let named = || (stacks.len() == 1).then(|| Some((0, main_program(reading)?)));
+    likely(reading, stacks).or_else(|| named().flatten())
+}
+
+/// The calls of the program that a launcher starts, or of the last one.
+fn main_program(reading: &Reading) -> Option<Vec<usize>> {
+    let calls = || reading.calls.iter().enumerate();
+    let launched = calls().rfind(|(_, call)| !call.launchers.is_empty());
+    let (_, main) = launched.or_else(|| calls().next_back())?;
+    let same = calls().filter(|(_, call)| call.target == main.target);
+    Some(same.map(|(at, _)| at).collect())
+}
+
+fn likely(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
     let likeness = |stack: &Stack, call: &Call| stack.likeness(&seen_by(stack, stacks, call));
     let best = stacks.iter().enumerate().flat_map(|(at, stack)| {
         let calls = reading.calls.iter();

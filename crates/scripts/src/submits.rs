@@ -7,6 +7,7 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
+use super::recognise::package;
 use super::traced::Span;
 use super::walk::{CallTarget, Reading, folder_of_file};
 
@@ -36,11 +37,6 @@ fn names_of(
         }
     }
     names
-}
-
-/// The package of a module, or of a pattern for modules.
-pub(super) fn package(module: &str) -> &str {
-    module.split('.').next().unwrap_or(module)
 }
 
 /// The folder from which the program of a call imports its modules. A module that `python -m` starts becomes the program, unless

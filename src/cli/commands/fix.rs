@@ -59,16 +59,26 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
-    let incident = if decides(args, &session, &groups) {
-        let decided = plan_after::decide(&session, flags, &args.script, &log, &groups)?;
-        let view = fix_view::FixDecision {
-            decision: decided.view,
-            diff: decided.diff,
-        };
-        session.show(&view, |view| view.text())?;
-        decided.incident
-    } else {
-        advised(args, &session, (&log, &groups))?
+    let decided = match decides(args, &session, &groups) {
+        true => Some(plan_after::decide(
+            &session,
+            flags,
+            &args.script,
+            &log,
+            &groups,
+        )?),
+        false => None,
+    };
+    let incident = match decided {
+        Some(decided) if !decided.unrecognised => {
+            let view = fix_view::FixDecision {
+                decision: decided.view,
+                diff: decided.diff,
+            };
+            session.show(&view, |view| view.text())?;
+            decided.incident
+        }
+        _ => advised(args, &session, (&log, &groups))?,
     };
     let code = match args.exit_code {
         true => logs::exit(&incident),
@@ -130,7 +140,11 @@ fn advised(
     }
     let of_log = logs::view(group, &incident);
     let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices);
-    session.show(&view, |view| view.text(&incident, log))?;
+    let script = match &args.script[..] {
+        [] => None,
+        words => Some(words.join(" ")),
+    };
+    session.show(&view, |view| view.text(&incident, log, script.as_deref()))?;
     Ok(incident)
 }
 

@@ -112,13 +112,15 @@ impl Died {
             Decision::Exhausted { .. } => Vec::new(),
         };
         let now = request.memory(rungs);
-        let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
         let scripts = request.inputs().scripts.as_ref();
+        let unrecognised = scripts.is_some_and(|s| !s.recognised) && steps.is_empty();
+        let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         Ok(FailureDecision {
             view,
             incident,
             diff,
+            unrecognised,
         })
     }
 
@@ -142,4 +144,6 @@ pub struct FailureDecision {
     pub incident: Incident,
     /// The changed lines of the user's own scripts.
     pub diff: Option<String>,
+    /// Nothing is changed, because the script does not show its framework.
+    pub unrecognised: bool,
 }

@@ -128,6 +128,11 @@ impl AttemptEvidence {
         ways.into_iter().flatten().map(|way| self.enough(way))
     }
 
+    /// What the phases needed that passed.
+    pub fn passed(&self) -> impl Iterator<Item = &PhaseSums> {
+        self.passed.iter().map(|(need, _)| need)
+    }
+
     /// How well a particle explains it, as a likelihood.
     pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {

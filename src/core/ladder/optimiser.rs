@@ -95,7 +95,7 @@ impl<'a> Optimiser<'a> {
         died: Vec<Values>,
     ) -> Self {
         Self {
-            sample: ParticleSet::new(&posterior.particles),
+            sample: posterior.sample(),
             view,
             model_cache,
             checker,

@@ -21,6 +21,8 @@ pub(super) struct ParticleSet {
     pub blocks: Vec<ParticleBlock>,
     /// Weight of all of them.
     pub weight: f64,
+    /// What attempts have shown to fit.
+    pub passed: Vec<PhaseSums>,
 }
 
 impl ParticleSet {
@@ -33,6 +35,7 @@ impl ParticleSet {
         Self {
             weight: blocks.iter().map(|block| block.total).sum(),
             blocks,
+            passed: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::core::ladder::{
 };
 use crate::core::recipe::{Layer, LayerKind, RungSpec};
 use oomctl_base::{Origin, Refusal, ValueKind};
-use oomctl_diagnose::Incident;
+use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
 
 impl Request {
@@ -137,7 +137,10 @@ impl Request {
         past: Past<'_>,
         incident: Option<&Incident>,
     ) -> Result<Decision, Refusal> {
-        match self.profile().filter(|_| !self.inputs().one_rung) {
+        // The memory model has nothing to say of another failure.
+        let of_memory = incident.is_none_or(|i| i.class != Class::NotOom);
+        let modelled = of_memory && !self.inputs().one_rung;
+        match self.profile().filter(|_| modelled) {
             None => climb(context, incident),
             Some(profile) => {
                 let outlook = Priors {

@@ -82,9 +82,12 @@ impl Request {
             let knob = self.preset().knob(name);
             if let Some(knob) = knob.filter(|k| unread.iter().all(|u| u.knob != k.name)) {
                 let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
-                if knob.role == Some(Role::ModelVariant) && !recipe.value(name).is_null() {
-                    let model = recipe.value(name);
-                    one.takes = format!("FOLDER ({model} is in no table)");
+                let given = recipe.value(name);
+                if !given.is_null() {
+                    one.takes = match knob.role {
+                        Some(Role::ModelVariant) => format!("FOLDER ({given} is in no table)"),
+                        _ => format!("{} ({given} has no memory model)", one.takes),
+                    };
                 }
                 unread.push(one);
             }

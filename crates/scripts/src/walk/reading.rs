@@ -1,5 +1,6 @@
 //! What was understood of a submission, and the texts that it consists of.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::call::Call;
@@ -94,6 +95,21 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The files as the job finds them: those that the scripts write have their new text, or none where it is not known.
+    pub(crate) fn with_created<'f>(
+        &self,
+        files: &'f BTreeMap<String, String>,
+    ) -> Cow<'f, BTreeMap<String, String>> {
+        let mut files = Cow::Borrowed(files);
+        for (path, text) in &self.created {
+            match text.known() {
+                Some(text) => files.to_mut().insert(path.clone(), text),
+                None => files.to_mut().remove(path),
+            };
+        }
+        files
+    }
+
     /// The number of a file, which is remembered.
     pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
         let given = self.sources.iter().skip(SCRIPT);
