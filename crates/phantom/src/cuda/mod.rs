@@ -20,6 +20,7 @@ mod entry;
 mod graphs;
 mod kernels;
 mod libraries;
+mod lookup;
 mod memory;
 mod nvml;
 mod pools;
