@@ -3,8 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::memory::HostKind;
 use super::report::read_back;
-use super::state::{SUCCESS, cleared, memory, settings};
+use super::state::{SUCCESS, cleared, forget_host, memory, settings};
 
 /// The bytes of one: the types that a single value of that size usually has (int64, float32, bfloat16, bool).
 fn one(bytes: usize) -> &'static [u8] {
@@ -17,6 +18,9 @@ fn one(bytes: usize) -> &'static [u8] {
     }
 }
 
+/// From so many bytes on, zeros in pinned memory are pages that are not there.
+const LARGE: usize = 1 << 20;
+
 fn on_device(address: usize) -> bool {
     memory().device_of(address).is_some()
 }
@@ -26,6 +30,15 @@ fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
         return SUCCESS;
     }
     if on_device(from as usize) {
+        let pinned = memory().host_of(to as usize) == Some(HostKind::Pinned);
+        if pinned && bytes >= LARGE {
+            // An engine that sleeps copies its weights: so many zeros are no memory of the host.
+            let (before, after) = forget_host(to as usize, bytes);
+            cleared(to.cast(), before);
+            cleared((to as usize + bytes - after) as *mut u8, after);
+            read_back(bytes);
+            return SUCCESS;
+        }
         let target = cleared(to.cast(), bytes);
         if settings().ones {
             target
@@ -125,7 +138,7 @@ extern "C" fn cublasGetVectorAsync(
 
 #[cfg(test)]
 mod tests {
-    use super::super::runtime::{cudaFree, cudaMalloc};
+    use super::super::runtime::{cudaFree, cudaFreeHost, cudaMalloc, cudaMallocHost};
     use super::*;
 
     #[test]
@@ -139,6 +152,25 @@ mod tests {
         let mut other = [0_u8; 8];
         cudaMemcpy(other.as_mut_ptr().cast(), host.as_ptr().cast(), 8);
         assert_eq!(other, host);
+        assert_eq!(cudaFree(device), SUCCESS);
+    }
+
+    #[test]
+    fn a_large_copy_to_pinned_memory_reads_zeros_and_changes_nothing_beside_it() {
+        const BYTES: usize = 4 << 20;
+        let mut device = std::ptr::null_mut();
+        let mut host = std::ptr::null_mut();
+        assert_eq!(cudaMalloc(&raw mut device, BYTES), SUCCESS);
+        assert_eq!(cudaMallocHost(&raw mut host, BYTES), SUCCESS);
+        // SAFETY: so many bytes were just given, and nobody else has them.
+        let all = unsafe { std::slice::from_raw_parts_mut(host.cast::<u8>(), BYTES) };
+        all.fill(7);
+        let target = (host as usize + 100) as *mut c_void;
+        assert_eq!(cudaMemcpy(target, device, BYTES - 300), SUCCESS);
+        assert!(all[..100].iter().all(|byte| *byte == 7));
+        assert!(all[100..BYTES - 200].iter().all(|byte| *byte == 0));
+        assert!(all[BYTES - 200..].iter().all(|byte| *byte == 7));
+        assert_eq!(cudaFreeHost(host), SUCCESS);
         assert_eq!(cudaFree(device), SUCCESS);
     }
 

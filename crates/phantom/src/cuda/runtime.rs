@@ -143,7 +143,7 @@ extern "C" fn cudaHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: c_uint) 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudaMallocHost(to: *mut *mut c_void, bytes: usize) -> c_int {
+pub(super) extern "C" fn cudaMallocHost(to: *mut *mut c_void, bytes: usize) -> c_int {
     allocate_host(to, bytes, HostKind::Pinned)
 }
 
@@ -153,7 +153,7 @@ extern "C" fn cudaMallocManaged(to: *mut *mut c_void, bytes: usize, _flags: c_ui
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudaFreeHost(address: *mut c_void) -> c_int {
+pub(super) extern "C" fn cudaFreeHost(address: *mut c_void) -> c_int {
     if address.is_null() {
         return SUCCESS;
     }

@@ -43,12 +43,18 @@ unsafe extern "C" {
         offset: i64,
     ) -> *mut c_void;
     fn munmap(address: *mut c_void, length: usize) -> c_int;
+    fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
 }
 
 /// Linux: `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
 const QUIET_MAPPING: c_int = 0x02 | 0x20 | 0x4000;
 /// Linux: `PROT_READ | PROT_WRITE`.
 const READ_WRITE: c_int = 0x1 | 0x2;
+
+/// Linux: `MADV_DONTNEED`.
+const DONT_NEED: c_int = 4;
+/// The largest page that a mapping of `map_host` may have.
+const HOST_PAGE: usize = 64 << 10;
 
 /// Pages of the process; none of them takes memory before it is written to.
 fn map(length: usize, protection: c_int) -> Option<usize> {
@@ -76,6 +82,20 @@ pub(super) fn map_host(bytes: usize) -> Option<usize> {
 pub(super) fn unmap_host(address: usize, bytes: usize) {
     // SAFETY: the caller took address and length from what `map_host` gave, and forgets them with this call.
     unsafe { munmap(address as *mut c_void, bytes.max(1)) };
+}
+
+/// Makes memory of `map_host` read zeros and gives its pages back, so that what was never computed takes none. What remains is
+/// less than a page at both ends: its bytes.
+pub(super) fn forget_host(address: usize, bytes: usize) -> (usize, usize) {
+    let start = address.next_multiple_of(HOST_PAGE).min(address + bytes);
+    let end = ((address + bytes) / HOST_PAGE * HOST_PAGE).max(start);
+    // SAFETY: the caller took the range from what `map_host` gave: private pages without a file, which read zeros afterwards.
+    let done = unsafe { madvise(start as *mut c_void, end - start, DONT_NEED) };
+    if done == 0 {
+        (start - address, address + bytes - end)
+    } else {
+        (bytes, 0)
+    }
 }
 
 fn state() -> &'static State {
