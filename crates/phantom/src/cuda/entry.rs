@@ -2,19 +2,14 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use super::report;
 use super::state::{SUCCESS, give, text};
+use super::stubs::stub_of;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// What a name without behaviour of its own gets.
-extern "C" fn nothing() -> c_int {
-    SUCCESS
-}
-
-/// The address of a driver's function: ours, in its newest form, else one that does nothing, and the name is reported.
+/// The address of a driver's function: ours, in its newest form, else one that does nothing, whose calls are reported.
 fn entry_point(name: *const c_char) -> usize {
     let Some(name) = text(name) else { return 0 };
     for name in [format!("{name}_v2"), name.to_owned()] {
@@ -27,8 +22,7 @@ fn entry_point(name: *const c_char) -> usize {
             return found as usize;
         }
     }
-    report::say(&format!("{name} (looked up)"));
-    nothing as extern "C" fn() -> c_int as usize
+    stub_of(name)
 }
 
 #[unsafe(no_mangle)]
