@@ -257,6 +257,15 @@ def completions(module):
             setattr(module, name, lambda values: values.reshape(-1)[0])
 
 
+def queues(module):
+    """vLLM's queue between the ranks of a node waits for all of them; without it, objects go the way of `torch.distributed`."""
+
+    def none(*args, **kwargs):
+        replaced("vLLM's queues between ranks: none")
+
+    module.MessageQueue.create_from_process_group = none
+
+
 WAITING = {
     "torch.distributed.launcher.api": elastic,
     "torch.utils.data.dataloader": loader,
@@ -265,4 +274,5 @@ WAITING = {
     "triton.runtime.jit": triton,
     "triton.runtime.autotuner": triton,
     "trl.trainer.grpo_trainer": completions,
+    "vllm.distributed.device_communicators.shm_broadcast": queues,
 }
