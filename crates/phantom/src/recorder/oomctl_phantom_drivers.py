@@ -257,6 +257,23 @@ def completions(module):
             setattr(module, name, lambda values: values.reshape(-1)[0])
 
 
+def sampling(module):
+    """FlashInfer's kernels that choose tokens are compiled on first use, for minutes and by CUDA's compiler; what they write to is Python's."""
+    load = module.JitSpec.build_and_load
+
+    class Nothing:
+        def __getattr__(self, name):
+            return lambda *args, **kwargs: None
+
+    def loaded(self, *args, **kwargs):
+        if self.name != "sampling":
+            return load(self, *args, **kwargs)
+        replaced("FlashInfer's kernels that choose tokens: neither compiled nor launched")
+        return Nothing()
+
+    module.JitSpec.build_and_load = loaded
+
+
 def queues(module):
     """vLLM's queue between the ranks of a node waits for all of them; without it, objects go the way of `torch.distributed`."""
 
@@ -267,6 +284,7 @@ def queues(module):
 
 
 WAITING = {
+    "flashinfer.jit.core": sampling,
     "torch.distributed.launcher.api": elastic,
     "torch.utils.data.dataloader": loader,
     "transformers.generation.stopping_criteria": stopping,
