@@ -9,7 +9,8 @@ import os
 import resource
 import time
 
-os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1"})
+for variable, value in (("VLLM_ENABLE_V1_MULTIPROCESSING", "0"), ("HF_HUB_OFFLINE", "1")):
+    os.environ.setdefault(variable, value)
 import torch  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
@@ -46,7 +47,6 @@ def weights(folder):
 def main(args):
     from vllm import LLM, SamplingParams
 
-    say("imported")
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), "phantom-" + args.model)
     os.makedirs(folder, exist_ok=True)
     family, sizes = MODELS[args.model]
@@ -76,4 +76,5 @@ parser.add_argument("options", nargs="?", default={}, type=json.loads)
 parser.add_argument("--generate", type=int, default=0, help="requests of 512 tokens each")
 parser.add_argument("--sleep", type=int, nargs="*", default=[], help="levels, one after the other")
 begun = time.monotonic()
-main(parser.parse_args())
+if __name__ == "__main__":
+    main(parser.parse_args())
