@@ -271,7 +271,6 @@ fn cpu_of(child: &Child) -> f64 {
 }
 
 /// Resident memory now, in MiB.
-#[expect(clippy::cast_precision_loss, reason = "a size in KiB")]
 fn rss_of(child: &Child) -> f64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();

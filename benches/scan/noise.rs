@@ -176,12 +176,6 @@ pub fn write(out: impl Write, variant: Variant, bytes: usize, seed: u64) -> io::
         }
         Variant::Giant => {
             log.fill(bytes / 3)?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "a share of a file's size"
-            )]
             let giant = (bytes as f64 * GIANT_SHARE) as usize;
             let end = log.written + giant;
             while log.written < end {

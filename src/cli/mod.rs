@@ -133,7 +133,6 @@ enum CliCommand {
 }
 
 /// Runs the program with the process's arguments.
-#[must_use]
 pub fn main() -> std::process::ExitCode {
     if let Some(code) = keep_local_job() {
         return code;

@@ -75,7 +75,6 @@ impl Exit {
     ];
 
     /// The code that the shell sees.
-    #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,

@@ -16,7 +16,6 @@ const SCRIPT_MAX: u64 = 1 << 20;
 pub const PROPOSAL: &str = "proposal.diff";
 
 /// Explains an incident of the configuration with these rungs. A script that cannot be read is left out.
-#[must_use]
 pub fn explained(
     request: &Request,
     rungs: &[Layer],

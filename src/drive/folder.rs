@@ -105,20 +105,17 @@ impl RunFolder {
     }
 
     /// Is this the folder of a run?
-    #[must_use]
     pub fn is_one(path: &Path) -> bool {
         let runs = path.parent();
         runs.is_some_and(|runs| runs.ends_with(".oomctl/runs"))
     }
 
     /// The folder.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The request of the run.
-    #[must_use]
     pub fn inputs(&self) -> PathBuf {
         self.dir.join("inputs.json")
     }
@@ -149,25 +146,21 @@ impl RunFolder {
     }
 
     /// The folder of an attempt.
-    #[must_use]
     pub fn attempt(&self, number: u32) -> PathBuf {
         self.dir.join(format!("attempt-{number}"))
     }
 
     /// Standard output of an attempt's job.
-    #[must_use]
     pub fn stdout(&self, number: u32) -> PathBuf {
         self.attempt(number).join("slurm.out")
     }
 
     /// Standard error of an attempt's job.
-    #[must_use]
     pub fn stderr(&self, number: u32) -> PathBuf {
         self.attempt(number).join("slurm.err")
     }
 
     /// The job that began as this attempt: its script writes its id down first of all.
-    #[must_use]
     pub fn claimed_by(&self, number: u32) -> Option<JobId> {
         let text = read_text(&self.attempt(number).join("claim"), CLAIM_MAX).ok()?;
         let id = text.trim();
@@ -176,49 +169,41 @@ impl RunFolder {
     }
 
     /// Where the watch stands in the logs of an attempt.
-    #[must_use]
     pub fn bookmark(&self, number: u32) -> PathBuf {
         self.attempt(number).join("follow.jsonl")
     }
 
     /// Where people look for logs: `<project>/logs`.
-    #[must_use]
     pub fn log_links(&self) -> Option<PathBuf> {
         Some(self.project()?.join("logs"))
     }
 
     /// What the project learned from its runs.
-    #[must_use]
     pub fn fits(&self) -> Option<PathBuf> {
         self.project().map(fits::file_of)
     }
 
     /// What the project's jobs met on their nodes.
-    #[must_use]
     pub fn nodes(&self) -> Option<PathBuf> {
         self.project().map(node_log::file_of)
     }
 
     /// The folder of its project.
-    #[must_use]
     pub fn project(&self) -> Option<&Path> {
         self.dir.parent()?.parent()?.parent()
     }
 
     /// The last turn of the watch that was begun, where small jobs take turns.
-    #[must_use]
     pub fn turn(&self) -> PathBuf {
         self.dir.join("watch-turn.json")
     }
 
     /// What the watch jobs print.
-    #[must_use]
     pub fn watch_log(&self) -> PathBuf {
         self.dir.join("watch.log")
     }
 
     /// The request to end the run, left by `cancel` for whoever supervises it.
-    #[must_use]
     pub fn cancel_request(&self) -> PathBuf {
         self.dir.join("cancel-requested")
     }
@@ -251,7 +236,6 @@ impl RunFolder {
     }
 
     /// Who asked for the end of the run, if anybody did.
-    #[must_use]
     pub fn cancel_requested(&self) -> Option<String> {
         read_text(&self.cancel_request(), 1_024).ok()
     }

@@ -45,7 +45,6 @@ impl Looks {
     }
 
     /// The driver itself.
-    #[must_use]
     pub const fn driver(&self) -> &Driver {
         &self.driver
     }

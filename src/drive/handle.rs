@@ -141,31 +141,26 @@ impl Handle {
     }
 
     /// Name of the run.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.run.history.run
     }
 
     /// What its facts add up to.
-    #[must_use]
     pub fn history(&self) -> &History {
         &self.run.history
     }
 
     /// Where its files lie.
-    #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
     }
 
     /// Why this process no longer works on it, when it does not.
-    #[must_use]
     pub fn error(&self) -> Option<&DriveError> {
         self.error.as_ref()
     }
 
     /// Is there anything left to do for it here?
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.error.is_none() && self.run.phase() != RunPhase::Finished
     }
@@ -188,7 +183,6 @@ impl Handle {
     }
 
     /// Is it over, or was its job told to end?
-    #[must_use]
     pub fn is_let_go(&self) -> bool {
         let told = |a: &Attempt| a.cancel_sent || a.ended_at.is_some();
         !self.is_open() || self.run.history.attempt().is_some_and(told)
@@ -354,7 +348,6 @@ impl Handle {
 }
 
 /// The logs of an attempt, whether they exist or not.
-#[must_use]
 pub fn log_paths(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
     if attempt.token.is_none() {
         return attempt.own_logs();

@@ -68,7 +68,6 @@ const WAIT_FOR_ALL: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Measures on phantom GPUs for the runs that ask for it.
-    #[must_use]
     pub fn measuring(mut self, measurer: Measurer) -> Self {
         self.hands.measurements.measurer = Some(measurer);
         self
@@ -137,7 +136,6 @@ pub enum DriveError {
 
 impl DriveError {
     /// How a command ends that ends with this.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::RunExists { .. } | Self::File(FileError::Name { .. }) => Exit::Usage,

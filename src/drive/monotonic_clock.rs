@@ -33,7 +33,6 @@ impl Anchor {
 }
 
 /// The wall clock as it was when this was called, going on at the pace of the machine, sleep included.
-#[must_use]
 pub fn monotonic_clock() -> TimeSource {
     let anchor = Anchor::new(Timestamp::now(), uptime());
     Box::new(move || anchor.at(uptime()))

@@ -58,7 +58,6 @@ impl ArrayRecord {
     }
 
     /// The same array with the indices of its tasks.
-    #[must_use]
     pub fn with_indices(self, indices: Vec<u32>) -> Self {
         Self { indices, ..self }
     }
@@ -93,7 +92,6 @@ impl TaskPlace {
 
 impl SweepRecord {
     /// The record of a new sweep.
-    #[must_use]
     pub fn new(sweep: &str, sweep_group: SweepGroup, arrays: Vec<ArrayRecord>) -> Self {
         Self {
             schema_version: RECORD_VERSION,

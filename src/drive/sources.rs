@@ -107,7 +107,6 @@ impl WakeSources {
     }
 
     /// A channel instead of signals.
-    #[must_use]
     pub fn channel() -> (Sender<Wake>, Self) {
         let (sender, wakes) = channel();
         let sources = Self {
@@ -120,13 +119,11 @@ impl WakeSources {
     }
 
     /// Lets somebody who looks on ask for something.
-    #[must_use]
     pub fn asker(&self) -> Asker {
         Asker(self.sender.clone())
     }
 
     /// Lets growing logs wake the loop. Where no thread can be had they are polled, as ever.
-    #[must_use]
     pub fn logs(&self, waiter: Waiter) -> LogWakes {
         let (tell, told) = (self.sender.clone(), Arc::clone(&self.told));
         let stop = Arc::new(AtomicBool::new(false));
@@ -148,7 +145,6 @@ impl WakeSources {
     }
 
     /// Waits for something to happen, at most so long.
-    #[must_use]
     pub fn wait(&self, at_most: Duration) -> Option<Wake> {
         let wake = self.wakes.recv_timeout(at_most).ok()?;
         if wake == Wake::Logs {

@@ -45,7 +45,6 @@ struct JobQuery<T> {
 
 impl Supervisor {
     /// A supervisor without runs.
-    #[must_use]
     pub fn new(scheduler: Box<dyn Scheduler>, clock: TimeSource) -> Self {
         Self {
             hands: Hands {
@@ -68,7 +67,6 @@ impl Supervisor {
     }
 
     /// The same, not in step with other processes that began at the same time.
-    #[must_use]
     pub fn paced(mut self, seed: u64) -> Self {
         self.pace = Pace::new(Some(seed));
         self
@@ -87,7 +85,6 @@ impl Supervisor {
     }
 
     /// The time.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.hands.clock)()
     }
@@ -132,13 +129,11 @@ impl Supervisor {
     }
 
     /// Something that waits until a log may have grown; none where the system has no word of it.
-    #[must_use]
     pub fn log_waiter(&self) -> Option<Waiter> {
         self.hands.followers.waiter()
     }
 
     /// Are there logs that were not read to their end?
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         self.hands.followers.is_behind()
     }

@@ -18,7 +18,6 @@ impl Supervisor {
     }
 
     /// What a command has to name to mean all of them: sweeps, and runs that belong to none.
-    #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let members = self.sweep_groups.values().flat_map(|group| &group.runs);
         let members: BTreeSet<&String> = members.collect();
@@ -28,7 +27,6 @@ impl Supervisor {
     }
 
     /// Are there runs that belong together?
-    #[must_use]
     pub fn is_sweep(&self) -> bool {
         !self.sweep_groups.is_empty()
     }

@@ -94,7 +94,6 @@ impl Claims {
     }
 
     /// What is promised of a GPU to programs that live.
-    #[must_use]
     pub fn of(&self, uuid: &str) -> Vec<Promise> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let start = format!("{}.claim-", plain(uuid));
@@ -132,7 +131,6 @@ impl Claims {
 
 impl GpuClaimsLock<'_> {
     /// What is promised already.
-    #[must_use]
     pub fn promises(&self) -> Vec<Promise> {
         self.claims.of(&self.uuid)
     }

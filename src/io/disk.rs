@@ -148,7 +148,6 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 
 /// The mode of a new file or folder: what is its owner's alone is its group's to read below a `.oomctl` in which the group may
 /// read. The umask still takes bits away, and a default ACL of the folder gives its users what the group gets.
-#[must_use]
 pub fn beside(path: &Path, mode: u32) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     const GROUP_READS: u32 = 0o050;
@@ -181,7 +180,6 @@ pub fn length(path: &Path) -> io::Result<u64> {
 }
 
 /// Has anything this name? A network file system may answer from its cache.
-#[must_use]
 pub fn is_there(path: &Path) -> bool {
     let there = fs::symlink_metadata(path).is_ok();
     #[cfg(test)]
@@ -226,7 +224,6 @@ pub fn touch(file: &File) -> io::Result<()> {
 }
 
 /// The time in the clock of the file system that a folder is on: that of a file made now.
-#[must_use]
 pub fn time(dir: &Path) -> Option<SystemTime> {
     #[cfg(test)]
     if let Some(now) = trial::with(|t| t.file_time()) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 /// The variables that are text.
-#[must_use]
 pub fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))

@@ -43,7 +43,6 @@ impl Access {
 }
 
 /// Is there no room left on a disk, or none that its user may take?
-#[must_use]
 pub fn is_full(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -215,7 +214,6 @@ pub fn check_ours(path: &Path) -> Result<(), FileError> {
 
 /// A folder for what the processes of this user on this host tell each other: in `$XDG_RUNTIME_DIR`, or else in `/tmp`.
 /// Processes find each other only where they agree about it. It may not be there yet.
-#[must_use]
 pub fn runtime_dir() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match runtime.filter(|dir| dir.is_absolute() && dir.is_dir()) {
@@ -361,7 +359,6 @@ pub fn allow_open(runs: u64) {
 }
 
 /// How many runs can be open at a time; `None` for any number.
-#[must_use]
 pub fn runs_open() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     limit.maximum.map(|most| most.saturating_sub(OTHERS_OPEN))
@@ -392,7 +389,6 @@ pub fn link(target: &Path, at: &Path) -> Result<(), FileError> {
 }
 
 /// Open flag: do not follow a link in the last place.
-#[expect(clippy::cast_possible_wrap, reason = "open flags fit in 31 bits")]
 pub(crate) fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits() as i32
 }

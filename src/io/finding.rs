@@ -32,7 +32,6 @@ pub struct CheckFinding {
 
 impl CheckFinding {
     /// Something that is as it should be.
-    #[must_use]
     pub fn good(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
@@ -43,7 +42,6 @@ impl CheckFinding {
     }
 
     /// Something about which there is something to do.
-    #[must_use]
     pub fn with(
         health: CheckHealth,
         check: &'static str,

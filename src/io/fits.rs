@@ -13,7 +13,6 @@ const ENTRIES_MAX: usize = 256;
 const SITE_MAX: usize = 8_192;
 
 /// The file of a project's folder.
-#[must_use]
 pub fn file_of(project: &Path) -> PathBuf {
     project.join(".oomctl/fits.jsonl")
 }
@@ -48,19 +47,16 @@ pub fn shared(path: &Path) -> Result<(Vec<LearnedEntry>, Vec<usize>), FileError>
 }
 
 /// What stands of a site's entries, the newest of very many.
-#[must_use]
 pub fn standing(entries: Vec<LearnedEntry>) -> LearnedEntries {
     LearnedEntries::new(entries).newest(SITE_MAX)
 }
 
 /// The bytes of a file of these entries.
-#[must_use]
 pub fn text(kept: &LearnedEntries) -> Vec<u8> {
     kept.entries().iter().filter_map(line).flatten().collect()
 }
 
 /// Is there an entry of this id? A search of the bytes, for somebody who only wants to know that.
-#[must_use]
 pub fn knows(path: &Path, id: &str) -> bool {
     let text = format!("\"id\":\"{id}\"");
     let bytes = bytes(path).unwrap_or_default();

@@ -26,7 +26,6 @@ pub struct GpuRequest<'a> {
 
 impl<'d> Cards<'d> {
     /// The GPUs that can be opened.
-    #[must_use]
     pub fn new(driver: &'d Driver, claims: &'d Claims) -> Self {
         Self {
             meters: driver.meters(),

@@ -20,7 +20,6 @@ pub struct ModelConfig {
 
 /// The folder of the cache, as `huggingface_hub/constants.py` (1.0) finds it: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`,
 /// `hub` below `HF_HOME`, below `huggingface` in `XDG_CACHE_HOME`, in `~/.cache`.
-#[must_use]
 pub fn cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let given = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = || given("HOME");
@@ -72,7 +71,6 @@ fn read(path: PathBuf) -> Result<ModelConfig, FileError> {
 }
 
 /// True for what can be a name on the hub: `name` or `organisation/name`.
-#[must_use]
 pub fn is_name(model: &str) -> bool {
     let part = |p: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

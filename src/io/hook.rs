@@ -32,7 +32,6 @@ struct HookCall {
 }
 
 /// Tells everybody. Returns what did not work, each in one line without addresses.
-#[must_use]
 pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> {
     let done = errands(notices, document, project)
         .into_iter()
@@ -41,7 +40,6 @@ pub fn tell(notices: &Notices, document: &Value, project: &Path) -> Vec<String> 
 }
 
 /// What keeps somebody from being told, as far as that is known before there is anything to tell. Nothing is sent.
-#[must_use]
 pub fn faults(notices: &Notices, project: &Path) -> Vec<String> {
     let all = errands(notices, &Value::Null, project).into_iter();
     let runs = |delivery: HookCall| match access(&delivery.program, Access::EXEC_OK) {

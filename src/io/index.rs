@@ -32,7 +32,6 @@ pub struct FileStamp {
 
 impl FileStamp {
     /// Of the ledger in the folder of a run; `None` where there is not a regular file of that name.
-    #[must_use]
     pub fn of(run_dir: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(run_dir.join(LEDGER_FILE)).ok()?;
         found.is_file().then(|| Self {
@@ -62,7 +61,6 @@ pub struct RunIndex<T> {
 
 impl<T: Serialize + DeserializeOwned> RunIndex<T> {
     /// That of a project's folder; empty where there is none, or it cannot be read.
-    #[must_use]
     pub fn open(project: &Path) -> Self {
         let path = project.join(".oomctl/index.jsonl");
         let bytes = read_bounded(&path, FILE_MAX).unwrap_or_default();
@@ -77,7 +75,6 @@ impl<T: Serialize + DeserializeOwned> RunIndex<T> {
     }
 
     /// Takes out the row of a run whose ledger is still as it was.
-    #[must_use]
     pub fn get(&self, run: &str, ledger: FileStamp) -> Option<&T> {
         let line = self.lines.get(run)?;
         (line.ledger == ledger).then_some(&line.row)

@@ -24,7 +24,6 @@ pub struct PythonEnvironment {
 
 impl PythonEnvironment {
     /// What lies in this folder now.
-    #[must_use]
     pub fn read(folder: PathBuf) -> Self {
         let pythons = names(&folder.join("lib")).into_iter();
         let pythons = pythons.filter(|name| name.starts_with("python3"));
@@ -62,7 +61,6 @@ impl PythonEnvironment {
 }
 
 /// The versions that the names of their packages tell.
-#[must_use]
 pub fn versions(environments: &[PythonEnvironment]) -> Versions {
     let mut versions = Versions::default();
     for (_, names) in environments.iter().flat_map(|e| &e.packages) {
@@ -72,7 +70,6 @@ pub fn versions(environments: &[PythonEnvironment]) -> Versions {
 }
 
 /// Those of the environment that is active here; none where none is.
-#[must_use]
 pub fn active_here() -> Versions {
     let folder = active(variable).map(PathBuf::from);
     versions(
@@ -84,14 +81,12 @@ pub fn active_here() -> Versions {
 }
 
 /// A variable of this process.
-#[must_use]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// What the rungs need and the environments lack. `None` where that cannot be told: an environment without PyTorch is not the
 /// one that trains, and one that sees packages of the system may find them there.
-#[must_use]
 pub fn lacking(environments: &[PythonEnvironment], ladder: &[RungSpec]) -> Option<JobEnvironment> {
     let (mut names, mut folders) = (Vec::new(), Vec::new());
     for environment in environments {

@@ -42,7 +42,6 @@ pub struct KernelLog {
 
 impl KernelLog {
     /// The log of this machine. That it cannot be read is no error: it is told with the machine.
-    #[must_use]
     pub fn open() -> Self {
         let source = match nonblocking(Path::new(KMSG)) {
             Ok(file) => Ok(KernelLogSource::Buffer(file)),
@@ -55,7 +54,6 @@ impl KernelLog {
     }
 
     /// A copy of a log, of this machine or another.
-    #[must_use]
     pub fn copy(path: &Path) -> Self {
         let source = match File::open(path) {
             Ok(_) => Ok(KernelLogSource::File(path.to_owned())),

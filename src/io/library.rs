@@ -58,7 +58,6 @@ impl LibraryFolder {
     }
 
     /// What one thing on the shelf is called.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Self::Presets => "preset",
@@ -110,7 +109,6 @@ pub struct Library {
 
 impl Library {
     /// The library of the project in `folder`, or only what is built in.
-    #[must_use]
     pub fn new(folder: Option<&Path>) -> Self {
         Self {
             project: folder.map(Path::to_owned),
@@ -159,7 +157,6 @@ impl Library {
     }
 
     /// The preset when nothing names one: the first line of `presets/DEFAULT`.
-    #[must_use]
     pub fn default_preset(&self) -> &'static str {
         PRESETS
             .get_file("DEFAULT")
@@ -168,7 +165,6 @@ impl Library {
     }
 
     /// Names on a shelf, sorted.
-    #[must_use]
     pub fn names(&self, shelf: LibraryFolder) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let dir = match shelf {
@@ -203,7 +199,6 @@ impl Library {
 }
 
 /// The tables of bugs: facts about packages, the same for every project.
-#[must_use]
 pub fn bugs() -> &'static Bugs {
     static TABLES: LazyLock<Bugs> = LazyLock::new(|| {
         let files = PRESETS.get_dir(LibraryFolder::Bugs.folder()).into_iter();

@@ -12,7 +12,6 @@ const VERSION: u32 = 1;
 const ENTRIES_MAX: usize = 512;
 
 /// The file of a project's folder.
-#[must_use]
 pub fn file_of(project: &Path) -> PathBuf {
     project.join(".oomctl/nodes.jsonl")
 }

@@ -41,7 +41,6 @@ impl Default for Owners {
 
 impl Owners {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new() -> Self {
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {

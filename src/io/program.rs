@@ -62,7 +62,6 @@ impl Inbox {
     }
 
     /// The next event; `None` when the time has come.
-    #[must_use]
     pub fn next(&self, until: Instant) -> Option<ProgramEvent> {
         let left = until.saturating_duration_since(Instant::now());
         // We hold a sender ourselves: the channel is never closed.
@@ -133,13 +132,11 @@ impl Ears {
     }
 
     /// Does the signal end a program, as a rule?
-    #[must_use]
     pub fn ends(signal: i32) -> bool {
         matches!(signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT)
     }
 
     /// The signal that ended everything, if one came.
-    #[must_use]
     pub fn ending(&self) -> Option<i32> {
         Some(self.ending.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
@@ -227,7 +224,6 @@ impl RunningProgram {
     }
 
     /// Its process id, and that of its group.
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.group.as_raw_nonzero().get()
     }
@@ -240,7 +236,6 @@ impl RunningProgram {
     }
 
     /// Is anything of its process group left?
-    #[must_use]
     pub fn leaves_something(&self) -> bool {
         test_kill_process_group(self.group).is_ok() && group_lives(self.pid())
     }
@@ -326,14 +321,12 @@ impl ProgramEnd {
     }
 
     /// Has the program ended? What it wrote may still be on its way.
-    #[must_use]
     pub fn has_exited(&self) -> bool {
         self.exited.is_some()
     }
 
     /// How the program ended, once no output is waited for any more. `told`: somebody told it to end, so that
     /// what it wrote is not waited for without end.
-    #[must_use]
     pub fn over(&self, told: bool, now: Instant) -> Option<ExitStatus> {
         let (_, exit) = self.exited?;
         let waited = self.until(told).is_some_and(|until| now >= until);
@@ -341,7 +334,6 @@ impl ProgramEnd {
     }
 
     /// When it is over at the latest, if that is known.
-    #[must_use]
     pub fn until(&self, told: bool) -> Option<Instant> {
         let exited = self.exited.filter(|_| told).map(|(at, _)| at);
         Some(self.said.or(exited)? + LAST_WORDS)

@@ -150,7 +150,6 @@ impl JobProcesses {
 }
 
 /// The scheduler's name for this node, where it has one of its own, or the machine's.
-#[must_use]
 pub fn node_name() -> String {
     let node = std::env::var("SLURMD_NODENAME").ok();
     node.filter(|n| !n.is_empty()).unwrap_or_else(host_name)
@@ -166,7 +165,6 @@ pub struct SampleFile {
 
 impl SampleFile {
     /// That of an attempt's folder.
-    #[must_use]
     pub fn of(dir: &Path) -> Self {
         let node = node_name();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -259,7 +257,6 @@ impl SamplerEnd {
 }
 
 /// What the samplers of an attempt saw of each GPU, as lines over time.
-#[must_use]
 pub fn tracks(dir: &Path) -> Vec<GpuTrack> {
     let mut tracks = Tracks::default();
     samples(dir, |node, sample| tracks.take(node, sample));
@@ -267,7 +264,6 @@ pub fn tracks(dir: &Path) -> Vec<GpuTrack> {
 }
 
 /// The peaks that the samplers of an attempt have written, whether they still run or not.
-#[must_use]
 pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
     let peaks = |(node, path): (String, PathBuf)| {
         let (_, end) = read_end(&path, END).ok()?;
@@ -316,7 +312,6 @@ fn sample_files(dir: &Path) -> Vec<(String, PathBuf)> {
 
 /// Absolute path of this program, for the scripts that start its sampler; `None` where it has no name
 /// that a script can say.
-#[must_use]
 pub fn program() -> Option<String> {
     let path = std::env::current_exe().ok()?.into_os_string();
     let path = path.into_string().ok()?;

@@ -29,7 +29,6 @@ impl ScratchFolder {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

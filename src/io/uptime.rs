@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 /// How long the machine has been up, the time that it slept included (`CLOCK_BOOTTIME`).
-#[must_use]
 pub fn uptime() -> Duration {
     #[cfg(test)]
     if let Some(uptime) = super::trial::with(|t| t.uptime()) {

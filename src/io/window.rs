@@ -41,7 +41,6 @@ pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<FileP
 }
 
 /// What a log begins with; none where it cannot be read.
-#[must_use]
 pub fn log_head(path: &Path) -> Option<LogHead> {
     let head = part(path, |length| 0..length.min(MAX_LOG)).ok()?;
     Some(LogHead::new(path, &head.bytes))
@@ -52,7 +51,6 @@ pub struct LineSearch(Regex);
 
 impl LineSearch {
     /// These words. Capitals count only where there are some in them. None where there are too many.
-    #[must_use]
     pub fn new(words: &str) -> Option<Self> {
         let capitals = words.bytes().any(|b| b.is_ascii_uppercase());
         let built = RegexBuilder::new(&regex::escape(words))

@@ -330,7 +330,6 @@ fn verdict(fits: Option<f64>) -> &'static str {
     fits.map_or("unknown", |p| Room::of(p).describe())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "GPUs of a node")]
 fn count(n: u64) -> f64 {
     n as f64
 }
@@ -342,12 +341,6 @@ pub fn phase_name(word: &str) -> String {
 }
 
 /// A bar of the GPU: filled up to the share, with a mark where it goes beyond.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share between 0 and 1 of a few characters"
-)]
 fn bar(share: f64, unicode: bool) -> String {
     let full = ((share.clamp(0.0, 1.0)) * WIDTH as f64).round() as usize;
     let (block, rest, beyond) = if unicode {

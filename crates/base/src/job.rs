@@ -33,13 +33,11 @@ pub struct Token(pub String);
 
 impl Token {
     /// The token of a task of the job array that has this one: `<token>_<index>`, as Slurm writes the task's id.
-    #[must_use]
     pub fn task(&self, index: u32) -> Self {
         Self(format!("{}_{index}", self.0))
     }
 
     /// The token of the array in which tasks of this one go at a later attempt.
-    #[must_use]
     pub fn at_attempt(&self, attempt: u32) -> Self {
         let parts = self.0.rsplit_once('-').and_then(|(before, random)| {
             let (run, _) = before.rsplit_once('-')?;
@@ -52,7 +50,6 @@ impl Token {
     }
 
     /// For the token of a task of an array, that of the array, and the task's index.
-    #[must_use]
     pub fn array(&self) -> Option<(Self, u32)> {
         let (array, index) = self.0.rsplit_once('_')?;
         let (_, random) = array.rsplit_once('-')?;
@@ -142,7 +139,6 @@ const NEVER: [&str; 8] = [
 /// Can a job that waits for this never start by itself? A limit on a single job, which the request breaks, is one
 /// (`QOSMaxGRESPerJob`, `AssocMaxWallDurationPerJobLimit`, `QOSMinGRES`), a limit on all jobs of somebody is not. More
 /// nodes than the partition has is none either: so Slurm names it too where nodes are down (squeue(1), `PartitionNodeLimit`).
-#[must_use]
 pub fn never_passes(reason: &str) -> bool {
     let of_one = |limit: &str| limit.contains("PerJob") || limit.contains("PerNode");
     let most = reason
@@ -168,7 +164,6 @@ pub enum Stage {
 
 impl JobState {
     /// What the state means for a supervisor.
-    #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
             Self::Pending | Self::Configuring | Self::Requeued | Self::RequeueHold => {
@@ -190,7 +185,6 @@ impl JobState {
     }
 
     /// Slurm's own word.
-    #[must_use]
     pub fn word(&self) -> &str {
         match self {
             Self::Pending => "PENDING",
@@ -257,7 +251,6 @@ pub struct RunMachine {
 
 impl RunMachine {
     /// What must be equal for two attempts to be compared: the model of the GPU and its capacity.
-    #[must_use]
     pub fn model(&self) -> String {
         let gpu = self.gpu.as_ref();
         gpu.map_or_else(
@@ -286,15 +279,12 @@ pub struct HostUse {
 
 impl HostUse {
     /// Share of its memory that the job used at the peak.
-    #[must_use]
     pub fn memory_share(&self) -> Option<f64> {
         let given = self.memory_given.filter(|given| given.0 > 0)?;
         Some(self.memory_peak?.gib() / given.gib())
     }
 
     /// Share of its CPU time that the job used.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "seconds of a job's CPUs")]
     pub fn cpu_share(&self) -> Option<f64> {
         let given = self.cpu_given_s.filter(|given| *given > 0)?;
         Some(self.cpu_s? as f64 / given as f64)
@@ -358,7 +348,6 @@ pub struct JobStatus {
 
 impl JobStatus {
     /// A status with only id and state, as for a job of which nothing else is known.
-    #[must_use]
     pub fn bare(id: JobId, state: JobState) -> Self {
         Self {
             id,

@@ -56,7 +56,6 @@ pub enum Origin {
 
 impl Origin {
     /// The rung that gave the value, in this run or an earlier one.
-    #[must_use]
     pub fn rung(&self) -> Option<&str> {
         match self {
             Self::Rung { rung, .. } | Self::Learned { rung, .. } => Some(rung),

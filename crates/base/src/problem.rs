@@ -24,7 +24,6 @@ pub struct ProblemPlace {
 
 impl Problem {
     /// A problem without a place.
-    #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -34,7 +33,6 @@ impl Problem {
     }
 
     /// Adds a place.
-    #[must_use]
     pub fn at(mut self, label: impl Into<String>, origin: Origin) -> Self {
         self.places.push(ProblemPlace {
             label: label.into(),
@@ -44,7 +42,6 @@ impl Problem {
     }
 
     /// Adds what to do next.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -81,7 +78,6 @@ impl From<Problem> for Refusal {
 }
 
 /// The nearest of `names` to `typed`, when it is near enough to be what was meant.
-#[must_use]
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     names
@@ -97,7 +93,6 @@ const SHORTEST_PART: usize = 3;
 const MOST_NAMED: usize = 8;
 
 /// What was meant by `typed`, as a question: the nearest of `names`, or those of which it is a part.
-#[must_use]
 pub fn meant<'a>(typed: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     if let Some(near) = nearest(typed, names.clone()) {
         return Some(format!("did you mean {near}?"));

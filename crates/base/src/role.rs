@@ -119,13 +119,11 @@ pub enum Role {
 
 impl Role {
     /// Roles on which the number of GPUs of a job hangs.
-    #[must_use]
     pub fn counts_gpus(self) -> bool {
         matches!(self, Self::GpusPerNode | Self::Nodes)
     }
 
     /// Roles that count things of which there is at least one: their knobs are never below 1.
-    #[must_use]
     pub fn counts_from_one(self) -> bool {
         matches!(
             self,
@@ -181,7 +179,6 @@ pub enum Effect {
 
 impl Effect {
     /// The effect in the words of a message.
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::SameMath => "same math, slower",

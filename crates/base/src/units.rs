@@ -29,19 +29,11 @@ pub const GIB: f64 = 1_073_741_824.0;
 
 impl Bytes {
     /// The amount in GiB (2^30 bytes).
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "printing; 2^53 bytes is 8 PiB")]
     pub fn gib(self) -> f64 {
         self.0 as f64 / GIB
     }
 
     /// From GiB (2^30 bytes); negative and non-finite amounts become 0.
-    #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to the range of u64 by `as`"
-    )]
     pub fn from_gib(gib: f64) -> Self {
         Self((gib.max(0.0) * GIB).round() as u64)
     }
@@ -89,7 +81,6 @@ impl Bytes {
 }
 
 /// An amount with the unit that it has where a number alone is MiB.
-#[must_use]
 pub fn with_mib(text: &str) -> String {
     let text = text.trim();
     match text.parse::<f64>() {
@@ -99,7 +90,6 @@ pub fn with_mib(text: &str) -> String {
 }
 
 /// The same amount in the unit of another one, where that has a unit and the amount is whole in it.
-#[must_use]
 pub fn in_unit_of(amount: &str, other: &str) -> Option<String> {
     let unit = other.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' '));
     let one = Bytes::parse(&format!("1{unit}")).ok()?;
@@ -111,12 +101,6 @@ pub fn in_unit_of(amount: &str, other: &str) -> Option<String> {
 
 /// Bytes as Slurm's `--mem` takes them: whole mebibytes within them, and one at least where there are any, for `0M`
 /// is all memory of a node.
-#[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates"
-)]
 pub fn slurm_mem(bytes: f64) -> String {
     let least = if bytes > 0.0 { 1 } else { 0 };
     format!("{}M", ((bytes / 1_048_576.0).floor() as u64).max(least))
@@ -194,7 +178,6 @@ pub fn parse_duration_s(text: &str) -> Result<u64, String> {
 }
 
 /// Seconds as sbatch's `--time` takes them: `D-HH:MM:SS`, or `HH:MM:SS` under a day.
-#[must_use]
 pub fn slurm_time(seconds: u64) -> String {
     let (d, h, m, s) = (
         seconds / 86_400,
@@ -210,7 +193,6 @@ pub fn slurm_time(seconds: u64) -> String {
 }
 
 /// `42s`, `3m 05s`, `2h 04m`, `3d 02h`.
-#[must_use]
 pub fn duration(seconds: i64) -> String {
     match seconds {
         s if s < 60 => format!("{s}s"),
@@ -262,7 +244,6 @@ mod tests {
         ) {
             let number = if whole { number.floor() } else { number };
             let Bytes(bytes) = Bytes::parse(&format!("{number}{unit}")).unwrap();
-            #[expect(clippy::cast_precision_loss, reason = "below 2^63")]
             let asked = slurm_mem(bytes as f64);
             proptest::prop_assert_eq!(asked == "0M", bytes == 0, "{}{} is asked as {}", number, unit, asked);
             let Bytes(asked) = Bytes::parse(&asked).unwrap();

@@ -31,7 +31,6 @@ pub enum Value {
 pub type ValueKey = Vec<u8>;
 
 /// The key of some values: two have the same only where all values are equal.
-#[must_use]
 pub fn key<'v>(values: impl Iterator<Item = &'v Value>) -> ValueKey {
     let mut key = ValueKey::with_capacity(16 * values.size_hint().0);
     // No text has the last of these bytes, for it is UTF-8.
@@ -86,7 +85,6 @@ pub enum ValueKind {
 
 impl ValueKind {
     /// How the kind is called in a message.
-    #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
             Self::Int => "a whole number",
@@ -144,11 +142,6 @@ impl ValueKind {
 impl Value {
     /// The number that bounds and rungs compare: numbers as they are, sizes in bytes, durations in
     /// seconds.
-    #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "compared and scaled, never kept"
-    )]
     pub fn number(&self, kind: ValueKind) -> Option<f64> {
         match (self, kind) {
             (Self::Int(x), _) => Some(*x as f64),
@@ -163,12 +156,6 @@ impl Value {
 
     /// The value of `kind` nearest below the number `x` (whole numbers, MiB or GiB and seconds are
     /// rounded down; floats to 4 digits).
-    #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "bounded by the knob's own bounds; `as` saturates"
-    )]
     pub fn from_number(kind: ValueKind, x: f64) -> Self {
         match kind {
             ValueKind::Int => Self::Int((x + 1e-9).floor() as i64),
@@ -185,7 +172,6 @@ impl Value {
     }
 
     /// The value for people: `unset` where there is none.
-    #[must_use]
     pub fn shown(&self) -> String {
         match self {
             Self::Null => "unset".to_owned(),
@@ -194,7 +180,6 @@ impl Value {
     }
 
     /// True for `Null`.
-    #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }

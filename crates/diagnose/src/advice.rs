@@ -64,7 +64,6 @@ pub struct Remedy {
 
 /// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation, for who
 /// holds the GPU and for logits, where that is known.
-#[must_use]
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = incident.evidence.first();
     let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
@@ -94,7 +93,6 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
 }
 
 /// The rows for other failures of memory that the same log shows, of another kind than the root.
-#[must_use]
 pub fn others(incident: &Incident) -> Vec<&'static Advice> {
     let shown = incident.evidence.iter().chain(&incident.consequences);
     let shown = shown.filter(|e| {

@@ -26,7 +26,6 @@ pub enum Class {
 
 impl Class {
     /// Its name in files and flags.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::GpuOom => "gpu_oom",

@@ -13,7 +13,6 @@ pub(crate) const EVIDENCE_CHARS: usize = 1_000;
 /// ends become one space each.
 ///
 /// Source of the sequences: ECMA-48, 5.4 (CSI), 8.3.89 (OSC) and 8.3.2 (APC, in which Buildkite puts its times).
-#[must_use]
 pub fn sanitize(text: &[u8]) -> String {
     // Broken bytes are rare, and looking for them is slow.
     let decoded = match std::str::from_utf8(text) {

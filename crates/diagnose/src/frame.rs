@@ -118,7 +118,6 @@ impl Frame {
     }
 
     /// Is it code that a user may change: no installed package, no part of the interpreter?
-    #[must_use]
     pub fn is_users(&self) -> bool {
         const OTHERS: [&str; 12] = [
             "site-packages",

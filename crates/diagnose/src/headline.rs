@@ -13,7 +13,6 @@ const WORDS: usize = 160;
 impl Incident {
     /// One line for people: *GPU 1 ran out of memory in actor_update: 2.00 GiB requested, 1.10 GiB free
     /// of 79.18 GiB*.
-    #[must_use]
     pub fn headline(&self) -> String {
         if let Some(words) = self.last_words() {
             return words;
@@ -38,7 +37,6 @@ impl Incident {
     }
 
     /// Is its kind one of the built-in ones, and no project's own?
-    #[must_use]
     pub fn is_of_a_built_in_kind(&self) -> bool {
         kind::known(&self.kind).is_some()
     }

@@ -128,7 +128,6 @@ pub struct Incident {
 
 impl Incident {
     /// A fatal incident of which only kind and class are known; the class says what ran out.
-    #[must_use]
     pub fn bare(kind: &str, class: Class) -> Self {
         Self {
             kind: kind.to_owned(),

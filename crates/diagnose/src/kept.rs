@@ -20,7 +20,6 @@ pub struct ScannerState {
 impl Scanner {
     /// Goes on from where another scanner, with the same patterns and signatures, was written down. False
     /// when what was written cannot be right; the scanner is then as it was.
-    #[must_use]
     pub fn resume(&mut self, kept: ScannerState) -> bool {
         let files = kept.sources.len();
         if kept.events.iter().any(|event| event.source >= files) {
@@ -31,13 +30,11 @@ impl Scanner {
     }
 
     /// How many things that may matter were found in all files so far.
-    #[must_use]
     pub fn events_seen(&self) -> u64 {
         self.events.seen()
     }
 
     /// Is this a file of this scanner?
-    #[must_use]
     pub fn has(&self, source: SourceId) -> bool {
         source.0 < self.sources.len()
     }

@@ -29,7 +29,6 @@ pub enum Tracker {
 
 impl Tracker {
     /// Its name, as it writes it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Wandb => "W&B",

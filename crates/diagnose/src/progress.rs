@@ -68,7 +68,6 @@ impl ProgressPattern {
 
     /// What common trainers print: verl's console logger (`step:12 - …`) and its bar, unlabelled tqdm
     /// bars (transformers, TRL), Lightning's `Epoch N:` bar, Megatron-LM's `iteration`.
-    #[must_use]
     pub fn built_in() -> Vec<Self> {
         static BUILT_IN: LazyLock<Vec<ProgressPattern>> = LazyLock::new(|| {
             const BAR: &str = r"\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[";

@@ -19,13 +19,11 @@ pub struct Progress {
 
 impl Progress {
     /// Steps that the attempt itself has finished.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.own.unwrap_or(self.step)
     }
 
     /// Did it come further than another attempt of the run did? `None` where the printed steps cannot tell.
-    #[must_use]
     pub fn is_further_than(&self, before: &Self) -> Option<bool> {
         if self.done() == 0 {
             return Some(false);
@@ -39,7 +37,6 @@ impl Progress {
 
     /// The tenth of the way in which this step is, or its tens where the end is not known: what is worth a
     /// line, where each step is not.
-    #[must_use]
     pub fn tenth(&self) -> u64 {
         match self.total {
             Some(total) if total > 0 => self.step.saturating_mul(10) / total,

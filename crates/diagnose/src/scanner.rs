@@ -112,7 +112,6 @@ impl LogSource {
 impl Scanner {
     /// A scanner that knows these progress patterns, the more trusted ones first, and the built-in
     /// ones behind them.
-    #[must_use]
     pub fn new(progress: &[ProgressPattern]) -> Self {
         Self {
             patterns: ProgressPatterns::of(progress),
@@ -131,21 +130,18 @@ impl Scanner {
 
     /// The same with signatures of the project's own. One that [`UserSignature::check`] refuses is left
     /// out.
-    #[must_use]
     pub fn knowing(mut self, signatures: &[UserSignature]) -> Self {
         self.table = UserTable::new(signatures);
         self
     }
 
     /// The same with tables of bugs, and the versions of packages that are installed where the job runs.
-    #[must_use]
     pub fn knowing_bugs(mut self, bugs: fn() -> &'static Bugs, installed: Versions) -> Self {
         (self.bugs, self.installed) = (Some(bugs), installed);
         self
     }
 
     /// The same with a project's own tables of bugs.
-    #[must_use]
     pub fn knowing_own_bugs(mut self, own: &Bugs) -> Self {
         self.own_bugs = own.clone();
         self
@@ -218,7 +214,6 @@ impl Scanner {
     }
 
     /// What the logs say so far. Cheap enough to ask at every poll.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         let findings = self.findings().without_earlier_part(None);
         let root = verdict::live_root(&findings);
@@ -239,7 +234,6 @@ impl Scanner {
     }
 
     /// Why the attempt ended: the text joined with what the scheduler says, where it is known.
-    #[must_use]
     pub fn verdict(&self, job: Option<&JobStatus>) -> Incident {
         self.naming_bugs(verdict::judge(self.findings(), job))
     }
@@ -302,7 +296,6 @@ impl Scanner {
     }
 
     /// What memory does over the steps while the attempt is alive, where it rises, with the seconds of a usual step.
-    #[must_use]
     pub fn rising(&self) -> (Vec<MemoryCourse>, Option<f64>) {
         let records = self.records();
         records.map_or_else(Default::default, |r| (course::ahead(r), r.step_s()))
@@ -333,7 +326,6 @@ impl Scanner {
     }
 
     /// How far training has come: by the most trusted file; how many steps there are may stand in another one.
-    #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         let best = self.best_track()?.progress()?;
         let others = self.sources.iter().filter_map(|s| s.text.track.progress());

@@ -75,13 +75,11 @@ pub struct Followers {
 
 impl Followers {
     /// Follows by polling, with inotify to shorten the wait where there is any.
-    #[must_use]
     pub fn new() -> Self {
         Self::with(Calls::SYSTEM, true)
     }
 
     /// Follows by polling alone.
-    #[must_use]
     pub fn polling() -> Self {
         Self::with(Calls::SYSTEM, false)
     }
@@ -109,7 +107,6 @@ impl Followers {
     }
 
     /// Is a file where nobody writes over a network? One that does not exist is where its folder is.
-    #[must_use]
     pub fn is_local(&self, followed: &Followed) -> bool {
         let Some(entry) = self
             .entries
@@ -148,7 +145,6 @@ impl Followers {
     }
 
     /// Where a file stands, to be started from later.
-    #[must_use]
     pub fn checkpoint(&self, file: &Followed) -> FilePosition {
         self.entry(file.file)
             .map(|e| e.record.position)
@@ -156,14 +152,12 @@ impl Followers {
     }
 
     /// The path of a file.
-    #[must_use]
     pub fn path(&self, file: &Followed) -> &Path {
         self.entry(file.file)
             .map_or(Path::new(""), |e| &e.record.path)
     }
 
     /// Something that waits for events; none where there are none.
-    #[must_use]
     pub fn waiter(&self) -> Option<Waiter> {
         self.hints.as_ref().and_then(|h| h.waiter().ok())
     }
@@ -187,7 +181,6 @@ impl Followers {
     }
 
     /// True if [`Followers::woken`] has something to say without an event.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.woken.is_empty()
     }
@@ -210,7 +203,6 @@ impl Followers {
     }
 
     /// When a look is due next, if no event comes before.
-    #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let at = self.due.iter().min().filter(|at| **at < i64::MAX)?;
         Some(Timestamp::from_millisecond(*at).unwrap_or(Timestamp::MIN))

@@ -182,7 +182,6 @@ pub struct Waiter {
 
 impl Waiter {
     /// Waits at most so long. True when an event has come and was not yet read.
-    #[must_use]
     pub fn wait(&self, at_most: Duration) -> bool {
         let timeout = Timespec {
             tv_sec: at_most.as_secs().try_into().unwrap_or(i64::MAX),

@@ -43,7 +43,6 @@ pub struct FilePosition {
 
 impl FilePosition {
     /// At an offset of a file that was not seen yet.
-    #[must_use]
     pub fn at(offset: u64) -> Self {
         Self {
             offset,

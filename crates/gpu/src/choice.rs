@@ -23,13 +23,11 @@ pub struct Card {
 
 impl Card {
     /// Bytes that nobody uses.
-    #[must_use]
     pub fn free(&self) -> Bytes {
         Bytes(self.total_bytes.0.saturating_sub(self.used_bytes.0))
     }
 
     /// Bytes that are free and not promised.
-    #[must_use]
     pub fn available(&self) -> Bytes {
         let promised = self.claimed_bytes.0.saturating_sub(self.claimants_bytes.0);
         Bytes(self.free().0.saturating_sub(promised))
@@ -55,7 +53,6 @@ pub enum GpuChoice {
 
 /// The GPUs on which `need` bytes are available, without those that are `excluded`; for a program that wants
 /// its GPU `alone`, only those of which nothing is promised.
-#[must_use]
 pub fn choose(cards: &[Card], need: Bytes, excluded: &[String], alone: bool) -> GpuChoice {
     let mut usable: Vec<&Card> = cards
         .iter()

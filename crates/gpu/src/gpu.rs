@@ -179,7 +179,6 @@ pub struct DevicePlace<'m> {
 
 impl DeviceMemory {
     /// The part that is in use, in percent.
-    #[must_use]
     pub fn used_percent(&self) -> u8 {
         let share = u128::from(self.used.0) * 100 / u128::from(self.total.0.max(1));
         u8::try_from(share.min(100)).unwrap_or(100)
@@ -188,7 +187,6 @@ impl DeviceMemory {
 
 impl Process {
     /// A process of which only NVML has told.
-    #[must_use]
     pub const fn bare(pid: u32, used_bytes: Option<Bytes>) -> Self {
         Self {
             pid,
@@ -211,7 +209,6 @@ impl Machine {
 
 impl Gpu {
     /// A GPU of which only identity and memory are known.
-    #[must_use]
     pub fn bare(index: u32, uuid: &str, name: &str, memory: DeviceMemory) -> Self {
         Self {
             index,

@@ -13,7 +13,6 @@ pub struct UseHistory {
 
 impl UseHistory {
     /// A history of so many looks at most.
-    #[must_use]
     pub const fn of(most: usize) -> Self {
         Self {
             most,

@@ -229,7 +229,6 @@ impl Driver {
     }
 
     /// A meter for each GPU that may be looked at; where a GPU is split (MIG), one for each of its parts.
-    #[must_use]
     pub fn meters(&self) -> Vec<GpuMeter<'_>> {
         let count = self.0.device_count().unwrap_or_default();
         // Inside the device cgroup of a job the GPUs of others are counted and cannot be opened.
@@ -284,13 +283,11 @@ impl<'d> GpuMeter<'d> {
     }
 
     /// What it showed last.
-    #[must_use]
     pub fn reading(&self) -> &GpuReading {
         &self.reading
     }
 
     /// What nobody could get at the last look: in use, or kept by the driver for itself.
-    #[must_use]
     pub fn taken(&self) -> Bytes {
         Bytes(self.reading.total_bytes.0.saturating_sub(self.free.0))
     }

@@ -12,7 +12,6 @@
 /// 0::/system.slice/node1_slurmstepd.scope/job_4711/step_extern/user/task_special
 /// 0::/../job_4711/step_0/user                    seen from inside another cgroup namespace
 /// ```
-#[must_use]
 pub fn slurm_job(cgroups: &str) -> Option<String> {
     cgroups.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;
@@ -35,7 +34,6 @@ pub fn slurm_job(cgroups: &str) -> Option<String> {
 }
 
 /// The name of a user id in the lines of passwd(5).
-#[must_use]
 pub fn user_name(passwd: &str, uid: u32) -> Option<String> {
     let name = |line: &str| {
         let mut fields = line.split(':');
@@ -48,7 +46,6 @@ pub fn user_name(passwd: &str, uid: u32) -> Option<String> {
 
 /// A command line as people read it, from the bytes of `/proc/PID/cmdline`: at most `most` characters, without
 /// control characters. `None` where there is none, as for a process that has ended.
-#[must_use]
 pub fn command_line(bytes: &[u8], most: usize) -> Option<String> {
     let words: Vec<_> = bytes
         .split(|b| *b == 0)

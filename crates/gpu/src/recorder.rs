@@ -69,7 +69,6 @@ pub struct GpuSample {
 
 impl GpuSample {
     /// The first look at a GPU.
-    #[must_use]
     pub fn first(reading: GpuReading) -> Self {
         let mut sample = Self {
             peak_bytes: reading.used_bytes,
@@ -90,7 +89,6 @@ impl GpuSample {
     }
 
     /// Its mean over all looks so far, which are equally far apart.
-    #[must_use]
     pub fn mean_utilization_percent(&self) -> Option<u32> {
         let mean = self
             .utilization_sum_percent
@@ -111,7 +109,6 @@ pub struct SampleLine {
 }
 
 /// The last whole line of a file's end.
-#[must_use]
 pub fn last_sample(end: &[u8]) -> Option<SampleLine> {
     let mut lines = end.split(|b| *b == b'\n').rev();
     lines.find_map(|line| serde_json::from_slice(line).ok())
@@ -132,7 +129,6 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder of looks `every_s` seconds apart, for a file of so many bytes whose last line, where there
     /// is one, was written before the job was started again.
-    #[must_use]
     pub fn new(every_s: u64, written: u64, before: Option<SampleLine>) -> Self {
         Self {
             every_s: every_s.max(1),

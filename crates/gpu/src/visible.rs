@@ -20,7 +20,6 @@ pub struct Visible {
 ///
 /// An index counts the GPUs that can be opened: in the device cgroup of a job the first of them is 0. That
 /// CUDA may order unlike GPUs by speed (`CUDA_DEVICE_ORDER`) is not known here.
-#[must_use]
 pub fn visible(list: Option<&str>, cards: &[Card]) -> Visible {
     let words: Vec<&str> = match list.map(str::trim) {
         None | Some("all") => {

@@ -34,7 +34,6 @@ pub struct Pci {
 
 impl Pci {
     /// Reads `0000:3b:00`, `00000000:3B:00.0` or `3b:00`; the domain is 0 where it is missing.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.split('.').next()?;
         let hex = |part: &str| u32::from_str_radix(part, 16).ok();
@@ -125,7 +124,6 @@ pub struct LogClock {
 
 impl Xid {
     /// Reads a line of a kernel's log; `None` for one without an Xid.
-    #[must_use]
     pub fn read(line: &str, clock: &LogClock) -> Option<Self> {
         let (before, rest) = line.split_once("NVRM: Xid (")?;
         let (place, rest) = rest.split_once("): ")?;

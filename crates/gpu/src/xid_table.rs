@@ -134,7 +134,6 @@ const TABLE: &[XidRow] = &[
 const NVLINK: std::ops::RangeInclusive<u32> = 144..=150;
 
 /// What a number means.
-#[must_use]
 pub fn about(code: u32) -> (&'static str, XidOrigin) {
     if NVLINK.contains(&code) {
         return ("error of an NVLink", XidOrigin::Hardware);

@@ -61,21 +61,18 @@ const DEVIATION: f64 = 1.0 / 1.645;
 
 impl Estimate {
     /// Between which amounts the peak lies in two of three cases, in bytes.
-    #[must_use]
     pub fn likely_bytes(&self) -> (f64, f64) {
         let towards = |end: f64| self.peak_bytes + (end - self.peak_bytes) * DEVIATION;
         (towards(self.low_bytes), towards(self.high_bytes))
     }
 
     /// The phase with the highest middle.
-    #[must_use]
     pub fn fullest(&self) -> Option<&PhaseEstimate> {
         self.phases.iter().find(|p| p.phase == self.phase)
     }
 }
 
 /// Bytes of a phase for one job, whose hidden factors are given.
-#[must_use]
 pub fn need(phase: &PhaseTerms, factors: &Factors) -> f64 {
     let sum: f64 = phase
         .terms
@@ -86,7 +83,6 @@ pub fn need(phase: &PhaseTerms, factors: &Factors) -> f64 {
 }
 
 /// Sums of a phase by kind, for many evaluations of the same job.
-#[must_use]
 pub fn sums(phase: &PhaseTerms) -> [f64; KINDS] {
     let mut sums = [0.0; KINDS];
     for term in &phase.terms {
@@ -158,7 +154,6 @@ impl Amount {
         let logits = of(TermKind::Logits);
         let moving = logits + of(TermKind::Activations);
         let fills = fills(spec, profile);
-        #[expect(clippy::cast_precision_loss, reason = "at most seven")]
         let share = 1.0 / fills.len() as f64;
         let paths: Vec<(f64, f64)> = match profile.loss_paths.is_empty() || logits <= 0.0 {
             true => vec![(1.0, 1.0)],
@@ -214,7 +209,6 @@ impl Amount {
 }
 
 /// Relative standard deviation of each kind; of logits on a known way, where the profile says which there are.
-#[must_use]
 pub fn spreads(profile: &Profile) -> [f64; KINDS] {
     let mut spreads = [0.0; KINDS];
     spreads[TermKind::States as usize] = profile.spread_static;
@@ -230,7 +224,6 @@ pub fn spreads(profile: &Profile) -> [f64; KINDS] {
 
 /// Share of the limit that a micro batch really fills. A single sequence may always be the longest, and a token
 /// budget (one sequence of its size) is filled.
-#[must_use]
 pub fn expected_fill(spec: &Spec, profile: &Profile) -> f64 {
     if spec.micro_batch > 1.0 {
         spec.fill.unwrap_or(profile.fill)
@@ -240,7 +233,6 @@ pub fn expected_fill(spec: &Spec, profile: &Profile) -> f64 {
 }
 
 /// The estimate of a job.
-#[must_use]
 pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
     let middle = Factors {
         fill: expected_fill(spec, profile),
@@ -324,7 +316,6 @@ impl Default for Factors {
 
 impl Factors {
     /// The factor on terms of a kind.
-    #[must_use]
     pub fn of(&self, kind: TermKind) -> f64 {
         let own = self.kinds[kind as usize];
         match kind {

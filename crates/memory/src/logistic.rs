@@ -7,7 +7,6 @@ pub const SCALE: f64 = 0.551_328_895_421_792_1;
 const WHOLE: f64 = 37.0;
 
 /// The probability to be at most `x`, of scale 1.
-#[must_use]
 pub fn curve(x: f64) -> f64 {
     match x > WHOLE {
         true => 1.0,
@@ -16,14 +15,12 @@ pub fn curve(x: f64) -> f64 {
 }
 
 /// The density at `x`, of scale 1, over that in the middle.
-#[must_use]
 pub fn bell(x: f64) -> f64 {
     let tail = (-x.abs()).exp();
     4.0 * tail / ((1.0 + tail) * (1.0 + tail))
 }
 
 /// The probability that an amount of bytes around `middle`, with a standard deviation, is at most `total`.
-#[must_use]
 pub fn within(total: f64, middle: f64, deviation: f64) -> f64 {
     curve((total - middle) / (deviation * SCALE).max(1.0))
 }

@@ -33,7 +33,6 @@ const GENERAL: [(f64, bool, f64, f64); 3] = [
 
 impl Profile {
     /// The ways from logits to a loss.
-    #[must_use]
     pub fn paths(&self) -> Vec<Path> {
         if self.loss_paths.is_empty() {
             let path = |(chance, fp32, ..): (f64, bool, f64, f64)| Path { chance, fp32 };
@@ -48,7 +47,6 @@ impl Profile {
     }
 
     /// A loss in training, under these circumstances (as `logit_bytes`).
-    #[must_use]
     pub fn loss(&self, name: &str, marks: &[&str]) -> Loss {
         let bytes = self.logit_bytes(name, marks);
         let general = GENERAL.map(|(_, _, factor, _)| factor);
@@ -56,7 +54,6 @@ impl Profile {
     }
 
     /// A loss of a forward pass alone (log-probabilities).
-    #[must_use]
     pub fn forward_loss(&self, name: &str) -> Loss {
         let bytes = self.forward_logit_bytes(name);
         let general = GENERAL.map(|(.., factor)| factor);

@@ -31,14 +31,12 @@ pub enum Phase {
 
 impl Phase {
     /// Its word in JSON.
-    #[must_use]
     pub fn word(self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         value.as_str().unwrap_or_default().to_owned()
     }
 
     /// The same in tables and messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Load => "load",

@@ -9,7 +9,6 @@ use super::step::{List, PhaseTerms, TrainingStep, dequantised, load, save, updat
 use super::terms::TermKind;
 
 /// The phases of a job, in the order of time.
-#[must_use]
 pub fn phases(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
     match (spec.task, &spec.rollout) {
         (Task::Train, None) => training(spec, profile),

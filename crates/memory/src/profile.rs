@@ -212,7 +212,6 @@ const FORWARD_LOGITS: [(&str, f64); 4] = [
 impl Profile {
     /// Bytes per logit for a loss: the profile's own under one of these circumstances (`LOSS.MARK`), or in all, else
     /// what the path takes elsewhere.
-    #[must_use]
     pub fn logit_bytes(&self, loss: &str, marks: &[&str]) -> f64 {
         let marked = marks.iter().map(|mark| format!("{loss}.{mark}"));
         if let Some(bytes) = marked.filter_map(|key| self.logits.get(&key)).next() {
@@ -222,7 +221,6 @@ impl Profile {
     }
 
     /// The same of a forward pass alone.
-    #[must_use]
     pub fn forward_logit_bytes(&self, loss: &str) -> f64 {
         named(&self.logits_forward, &FORWARD_LOGITS, loss)
     }
@@ -247,7 +245,6 @@ pub struct Profiles {
 
 impl Profiles {
     /// From the profiles' own files.
-    #[must_use]
     pub fn new(mut profiles: Vec<Profile>) -> Self {
         let at = profiles.iter().position(|p| p.profile == "unknown");
         let unknown = at.map_or_else(Profile::default, |i| profiles.remove(i));
@@ -258,14 +255,12 @@ impl Profiles {
     }
 
     /// The profile of this name.
-    #[must_use]
     pub fn named(&self, name: &str) -> Option<&Profile> {
         let mut all = self.known.iter().chain([&self.unknown]);
         all.find(|p| p.profile == name)
     }
 
     /// The profile for a framework's name, as people write it; the one for unknown stacks otherwise.
-    #[must_use]
     pub fn of_framework(&self, framework: &str) -> &Profile {
         let wanted = framework.to_lowercase();
         let names = self

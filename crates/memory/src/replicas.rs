@@ -31,7 +31,6 @@ pub struct Replicas {
 }
 
 /// The numbers for a job of that kind; `None` for others.
-#[must_use]
 pub fn replicas(spec: &Spec, profile: &Profile) -> Option<Replicas> {
     if spec.sharding != Sharding::DataParallel || spec.gpus <= 1.0 {
         return None;

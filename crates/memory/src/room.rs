@@ -19,7 +19,6 @@ pub enum Room {
 
 impl Room {
     /// What a probability to fit means.
-    #[must_use]
     pub fn of(fits_probability: f64) -> Self {
         match fits_probability {
             p if p >= SAFE => Self::Fits,
@@ -29,7 +28,6 @@ impl Room {
     }
 
     /// In words.
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::Fits => "fits",

@@ -34,21 +34,18 @@ pub struct Model {
 
 impl Model {
     /// Parameters of embedding and output projection.
-    #[must_use]
     pub fn embedding_params(&self) -> f64 {
         let copies = if self.tied { 1.0 } else { 2.0 };
         (copies * self.vocab * self.hidden).min(self.params)
     }
 
     /// Parameters of one layer: what the embeddings leave, in equal parts.
-    #[must_use]
     pub fn layer_params(&self) -> f64 {
         (self.params - self.embedding_params()) / self.layers.max(1.0)
     }
 
     /// Parameters that the dimensions add up to: attention, MLP and norms of each layer, embeddings.
     /// Biases are left out (a thousandth).
-    #[must_use]
     pub fn counted_params(&self) -> f64 {
         let (h, d) = (self.hidden, self.head_dim);
         let attention = 2.0 * h * d * (self.heads + self.kv_heads);
@@ -103,13 +100,11 @@ pub enum Sharding {
 
 impl Sharding {
     /// PyTorch's FSDP, of any kind.
-    #[must_use]
     pub fn is_fsdp(self) -> bool {
         matches!(self, Self::Fsdp | Self::Fsdp2 | Self::FsdpGradOp)
     }
 
     /// Weights are gathered for the computation.
-    #[must_use]
     pub fn gathers(self) -> bool {
         self == Self::Zero3 || self.is_fsdp()
     }
@@ -307,14 +302,12 @@ pub struct Spec {
 
 impl Spec {
     /// Tokens of one forward and backward on one GPU.
-    #[must_use]
     pub fn tokens(&self) -> f64 {
         self.micro_batch * self.sequence / self.context_parallel
     }
 
     /// Communicators of NCCL beside the one over all GPUs: one of each kind of model parallelism, and the one over which
     /// trainer and rollout engine share weights.
-    #[must_use]
     pub fn further_communicators(&self) -> u8 {
         let groups = [
             self.tensor_parallel > 1.0,
@@ -326,7 +319,6 @@ impl Spec {
     }
 
     /// The loss of a phase: log-probabilities name their own.
-    #[must_use]
     pub fn loss_of(&self, phase: Phase) -> &Loss {
         match (phase, &self.rollout) {
             (Phase::OldLogprob, Some(rollout)) => &rollout.logprob_loss,

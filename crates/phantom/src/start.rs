@@ -49,7 +49,6 @@ impl Phantom {
     /// The variables of a program that runs on them. `folder` holds the library under `LIBRARY_NAMES`, `report` is the file
     /// that names what was called and has no behaviour. `preload` and `library_path` are what `LD_PRELOAD` and `LD_LIBRARY_PATH`
     /// are without it.
-    #[must_use]
     pub fn variables(
         &self,
         folder: &str,

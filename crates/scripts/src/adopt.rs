@@ -49,7 +49,6 @@ pub struct Adoption<'a> {
 
 impl<'a> Adoption<'a> {
     /// Reads a submission.
-    #[must_use]
     pub fn read(given: SubmissionContext<'a>) -> Self {
         let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
         let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
@@ -113,13 +112,11 @@ impl<'a> Adoption<'a> {
     }
 
     /// The value of something that may be no knob of the stack.
-    #[must_use]
     pub fn given_by(&self, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
         find(&self.reading, call, knob)
     }
 
     /// The knobs that the first of the calls gives, in the preset's order.
-    #[must_use]
     pub fn knobs(&self) -> Vec<(&'a StackKnob, FoundKnob)> {
         match (self.stack, self.calls().next()) {
             (Some(stack), Some(call)) => all(&self.reading, call, stack),
@@ -290,7 +287,6 @@ impl<'a> Adoption<'a> {
     }
 
     /// The submission and the files that a patch makes.
-    #[must_use]
     pub fn resubmitted(&self, patch: &Patch) -> (Submission, BTreeMap<String, String>) {
         let mut submission = self.given.submission.clone();
         let mut files = self.given.files.clone();

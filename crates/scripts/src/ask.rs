@@ -19,7 +19,6 @@ pub enum Ask {
 
 impl Ask {
     /// The resource that a value of this role is.
-    #[must_use]
     pub fn of(role: Role, value: &Value) -> Option<Self> {
         let count = match value {
             Value::Int(count) => u32::try_from(*count).ok(),
@@ -34,7 +33,6 @@ impl Ask {
     }
 
     /// The resource in the words of a message.
-    #[must_use]
     pub fn noun(&self) -> &'static str {
         match self {
             Self::GpusPerNode(_) => "GPUs per node",

@@ -23,7 +23,6 @@ pub struct ProgramDefault {
 }
 
 /// The values of all names of a program, with `_` for `-`.
-#[must_use]
 pub fn program_defaults(text: &str) -> BTreeMap<String, ProgramDefault> {
     let tokens = tokens(text);
     let mut found = BTreeMap::new();
@@ -175,7 +174,6 @@ fn literal(words: &[PythonToken<'_>]) -> Option<Value> {
         (TokenKind::Number, text) => {
             let plain = text.replace('_', "");
             let whole = plain.parse::<i64>().ok().map(|n| Value::Int(sign * n));
-            #[expect(clippy::cast_precision_loss, reason = "a sign")]
             let float = || {
                 plain
                     .parse::<f64>()

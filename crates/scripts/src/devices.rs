@@ -62,7 +62,6 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 impl DeviceScript {
     /// Reads a script. What it cannot make out is unknown; no text is an error.
-    #[must_use]
     pub fn read(text: &str) -> Self {
         let tokens = tokens(text);
         let names = names(&tokens);
@@ -77,13 +76,11 @@ impl DeviceScript {
     }
 
     /// The same of a text that may have nothing to do with it.
-    #[must_use]
     pub fn is_of_one_process(text: &str) -> bool {
         text.contains(CLASS) && Self::read(text).is_one_process()
     }
 
     /// Does one process spread itself over several GPUs here, and nothing else?
-    #[must_use]
     pub fn is_one_process(&self) -> bool {
         !self.data_parallel.is_empty() && !self.is_distributed
     }

@@ -20,7 +20,6 @@ const OTHER_CPUS: [&str; 4] = [
 
 /// The memory that a job asks for on each node, as Slurm writes it, and the bytes that say it. None where it asks for none, or
 /// for so much for each CPU or GPU and nothing tells how many of these a node has.
-#[must_use]
 pub fn host_memory(reading: &Reading) -> Option<(String, Span)> {
     let all = directives(reading);
     let directive = given(&all).ok()??;

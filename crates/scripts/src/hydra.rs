@@ -34,7 +34,6 @@ pub enum Form {
 }
 
 /// Reads a word as an override; None where it is none.
-#[must_use]
 pub fn read(word: &str) -> Option<Overrides<'_>> {
     let sign = ["++", "+", "~"].into_iter().find(|s| word.starts_with(s));
     let sign = sign.unwrap_or_default();
@@ -96,7 +95,6 @@ fn form(value: &str) -> Form {
 }
 
 /// The text that a bare or quoted value means.
-#[must_use]
 pub fn meaning(value: &str) -> String {
     let value = value.trim();
     let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));

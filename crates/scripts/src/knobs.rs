@@ -74,14 +74,12 @@ pub struct FoundKnob {
 
 impl FoundKnob {
     /// Where the value stands that a reader would look for.
-    #[must_use]
     pub fn place(&self) -> Option<Span> {
         self.value.place()
     }
 }
 
 /// The value of a knob that counts in a call.
-#[must_use]
 pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
     let split = call.args.min(call.words.len());
     let (launchers, own) = call.words.split_at(split);
@@ -368,7 +366,6 @@ fn parsed(kind: ValueKind, text: &str) -> KnobState {
 }
 
 /// The knobs of a stack that a call gives, in the preset's order. Of two names for the same bytes the first counts.
-#[must_use]
 pub fn all<'s>(
     reading: &Reading,
     call: &Call,

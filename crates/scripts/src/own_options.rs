@@ -186,14 +186,12 @@ impl Call {
 
 impl Adoption<'_> {
     /// Whether code of the program gives a knob, and none of its options.
-    #[must_use]
     pub fn is_fixed(&self, knob: &StackKnob) -> bool {
         let mut calls = self.calls();
         calls.any(|call| call.coded(knob).is_some() && call.as_read(knob).spellings.is_empty())
     }
 
     /// The model of a call: an option of the program, one that the preset lists, or what the code loads.
-    #[must_use]
     pub fn model(&self, call: &Call) -> Option<FoundKnob> {
         const MODEL: &str = "model";
         let bare = |spelling| StackKnob::bare(MODEL, ValueKind::Text, spelling);

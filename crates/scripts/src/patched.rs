@@ -48,13 +48,11 @@ pub(super) fn applied(
 
 impl Patch {
     /// What changed, as a unified diff over all texts.
-    #[must_use]
     pub fn diff(&self) -> String {
         self.diffs(0..self.before.len())
     }
 
     /// What changed of the command line and of the environment.
-    #[must_use]
     pub fn submission_diff(&self) -> String {
         self.diffs(0..SCRIPT)
     }

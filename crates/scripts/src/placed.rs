@@ -53,7 +53,6 @@ pub const INTERPRETER: &str = "#!/bin/bash\n";
 
 impl Adoption<'_> {
     /// The submission without a change of any value.
-    #[must_use]
     pub fn unchanged(&self) -> Patch {
         Patch {
             before: self.reading.sources.clone(),

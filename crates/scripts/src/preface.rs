@@ -10,7 +10,6 @@ use super::walk::{Reading, SCRIPT, SELF};
 pub(super) const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
 /// Whether a script is one of a shell, by its first line.
-#[must_use]
 pub fn is_shell(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let Some(words) = first.strip_prefix("#!") else {

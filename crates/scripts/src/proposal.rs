@@ -15,7 +15,6 @@ pub struct Proposal {
 
 /// What could be changed in a script that spreads one process over several GPUs, the change of most worth first. Empty
 /// for others, and where the call is written in a way that is not understood.
-#[must_use]
 pub fn propose(path: &str, text: &str, script: &DeviceScript) -> Vec<Proposal> {
     if !script.is_one_process() {
         return Vec::new();

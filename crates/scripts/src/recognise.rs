@@ -95,7 +95,6 @@ impl Recognise {
     }
 
     /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.
-    #[must_use]
     pub fn is_indifferent(&self, key: &str) -> bool {
         self.indifferent.iter().any(|known| is_key_of(known, key))
     }
@@ -107,7 +106,6 @@ pub(super) fn package(module: &str) -> &str {
 }
 
 /// Whether a key, parameter or flag is one that a preset names; a name that ends in `*` stands for all that begin so.
-#[must_use]
 pub fn is_key_of(known: &str, key: &str) -> bool {
     let plain = |key: &str| {
         key.trim_start_matches(['-', '+'])

@@ -13,7 +13,6 @@ pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-ta
 
 /// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it. None where it asks for none, or
 /// not in a way that tells.
-#[must_use]
 pub fn asked(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
     let all = directives(reading);
     let (count, directive) = match role {
@@ -38,7 +37,6 @@ pub fn asked(reading: &Reading, role: Role) -> Option<(u32, Traced)> {
 }
 
 /// How many GPUs the whole job asks for, where nothing tells how many each node has.
-#[must_use]
 pub fn asked_in_all(reading: &Reading) -> Option<u32> {
     counted(wins(&directives(reading), "gpus")?)
 }
@@ -82,7 +80,6 @@ pub(super) fn counted(directive: &Directive) -> Option<u32> {
 
 /// The type of the GPUs that the job asks for, with the bytes of the option that says it; None where it names none, or
 /// several.
-#[must_use]
 pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
     let all = directives(reading);
     let mut types = BTreeMap::new();

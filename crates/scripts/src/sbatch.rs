@@ -107,7 +107,6 @@ pub struct Directive {
 
 /// All options in the order in which they count, the last one most: directives, then variables of the environment,
 /// then the command line.
-#[must_use]
 pub fn directives(reading: &Reading) -> Vec<Directive> {
     let mut all = Vec::new();
     if let Some(script) = reading.sources.get(SCRIPT) {
@@ -164,13 +163,11 @@ fn read_environment(reading: &Reading, all: &mut Vec<Directive>) {
 }
 
 /// The option that counts.
-#[must_use]
 pub fn wins<'d>(all: &'d [Directive], option: &str) -> Option<&'d Directive> {
     all.iter().rev().find(|d| d.option == option)
 }
 
 /// The options among the words behind `sbatch`, one word each, and the words behind them: the script and its arguments.
-#[must_use]
 pub fn split_line(words: &[String]) -> (Vec<String>, &[String]) {
     let (mut options, mut at) = (Vec::new(), 0);
     while let Some(word) = words.get(at).filter(|w| w.starts_with('-') && w.len() > 1) {

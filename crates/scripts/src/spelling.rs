@@ -21,7 +21,6 @@ pub enum SettingsReader {
 
 impl SettingsReader {
     /// Whether it looks at the options of the launcher, or else at those of the program.
-    #[must_use]
     pub fn reads_words(self, of_launcher: bool) -> bool {
         match self {
             Self::Any => true,
@@ -32,7 +31,6 @@ impl SettingsReader {
     }
 
     /// Whether it looks for a knob of this spelling in a file that is read by `file`.
-    #[must_use]
     pub fn reads_file(self, spelling: &Spelling, file: Self) -> bool {
         match self {
             Self::Any => file != Self::Library || matches!(spelling, Spelling::Key(_)),
@@ -70,7 +68,6 @@ impl Spelling {
     /// A spelling as it is written in `--knob` and in a preset's `spellings`: `--flag` and `--flag=` as a flag,
     /// `switch:--flag` as a flag without a value, `env:NAME` as a variable, `key:a.b` as a key of a file of settings,
     /// anything else as the key of `key=value`.
-    #[must_use]
     pub fn read(text: &str) -> Self {
         let (kind, rest) = text.split_once(':').unwrap_or(("", text));
         match kind {
@@ -83,7 +80,6 @@ impl Spelling {
     }
 
     /// The path, flag or variable without decoration.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Hydra(n)
@@ -125,7 +121,6 @@ pub enum Missing {
 
 impl YamlPlace {
     /// The keys of the path.
-    #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let mut keys = vec![String::new()];
         let mut quoted = false;

@@ -30,7 +30,6 @@ pub struct Likeness {
 
 impl Likeness {
     /// What counts of it: 0 where nothing says so.
-    #[must_use]
     pub fn weight(self) -> usize {
         match self.words {
             0 => self.composed,
@@ -71,7 +70,6 @@ pub struct StackKnob {
 
 impl StackKnob {
     /// A value that no preset has as a knob.
-    #[must_use]
     pub fn bare(name: &str, kind: ValueKind, spelling: Spelling) -> Self {
         Self {
             name: name.to_owned(),
@@ -87,20 +85,17 @@ impl StackKnob {
 
 impl Stack {
     /// The knob of this name.
-    #[must_use]
     pub fn knob(&self, name: &str) -> Option<&StackKnob> {
         self.knobs.iter().find(|k| k.name == name)
     }
 
     /// Whether its programs are the user's own, which no name tells apart.
-    #[must_use]
     pub fn is_of_any_program(&self) -> bool {
         let r = &self.recognise;
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
     /// Whether its programs are told their batches by files of settings only.
-    #[must_use]
     pub fn is_told_by_files(&self) -> bool {
         let batch = [Role::TrainBatch, Role::MicroBatch].map(Some);
         let batches = self.knobs.iter().filter(|knob| batch.contains(&knob.role));
@@ -109,7 +104,6 @@ impl Stack {
     }
 
     /// How sure it is that a call starts this stack.
-    #[must_use]
     pub fn likeness(&self, call: &Call) -> Likeness {
         let r = &self.recognise;
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -158,7 +152,6 @@ impl Stack {
     }
 
     /// The value of a knob that the program's own text shows, with the place of the name.
-    #[must_use]
     pub fn of_code(&self, call: &Call, knob: &str) -> Option<(&str, Option<Span>)> {
         let rules = self.recognise.code.get(knob)?;
         let mut found = rules.iter().filter_map(|rule| shown(rule, call));
@@ -172,7 +165,6 @@ impl Stack {
     }
 
     /// Whether a call begins at its start, whatever checkpoints there are.
-    #[must_use]
     pub fn begins_anew(&self, call: &Call) -> bool {
         is_called(&self.recognise.begins_anew, call)
     }
@@ -211,7 +203,6 @@ impl Stack {
     }
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
-    #[must_use]
     pub fn style(&self, call: &Call) -> usize {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
@@ -336,7 +327,6 @@ fn any(names: &[String], name: &str) -> bool {
 
 /// The stack that a submission most probably starts, and the calls that start it: numbers in the two lists. Where
 /// several calls are as likely, all of them. One stack alone was named by somebody, and is believed.
-#[must_use]
 pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
     let named = || (stacks.len() == 1).then(|| Some((0, main_program(reading)?)));
     likely(reading, stacks).or_else(|| named().flatten())

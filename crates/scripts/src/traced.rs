@@ -25,7 +25,6 @@ pub struct Span {
 
 impl Span {
     /// The span of this file that begins here and ends where `last` ends.
-    #[must_use]
     pub fn through(self, last: Self) -> Self {
         Self {
             end: last.end.max(self.start),
@@ -53,7 +52,6 @@ pub enum Quote {
 
 impl Quote {
     /// The quotes around bytes that stand in `inner` quotes of a text that itself stands in these.
-    #[must_use]
     pub fn around(self, inner: Self) -> Self {
         match (self, inner) {
             (Self::Raw, inner) => inner,
@@ -93,7 +91,6 @@ pub enum Why {
 
 impl Why {
     /// The reason in the words of a message.
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::Code => "is computed there",
@@ -128,7 +125,6 @@ pub enum PartOrigin {
 
 impl PartOrigin {
     /// The bytes that say what the text is.
-    #[must_use]
     pub fn span(&self) -> Span {
         match self {
             Self::Literal { span, .. } | Self::Computed { span, .. } => *span,
@@ -184,13 +180,11 @@ pub struct Traced {
 
 impl Traced {
     /// A whole file.
-    #[must_use]
     pub fn file(file: usize, text: &str) -> Self {
         Self::literal(file, 0, text, Quote::Raw)
     }
 
     /// Bytes of a file that begin at `start`.
-    #[must_use]
     pub fn literal(file: usize, start: usize, text: &str, quote: Quote) -> Self {
         let span = Span {
             file,
@@ -206,7 +200,6 @@ impl Traced {
     }
 
     /// Bytes that stand for another text.
-    #[must_use]
     pub fn escape(span: Span, text: &str, quote: Quote) -> Self {
         let from = PartOrigin::Literal {
             span,
@@ -217,7 +210,6 @@ impl Traced {
     }
 
     /// Something that is not known, with the code that stands for it.
-    #[must_use]
     pub fn computed(code: &str, span: Span, why: Why) -> Self {
         Self::of(code, PartOrigin::Computed { span, why })
     }
@@ -234,19 +226,16 @@ impl Traced {
     }
 
     /// Its pieces.
-    #[must_use]
     pub fn parts(&self) -> &[TracedPart] {
         &self.parts
     }
 
     /// The text; code stands for what is computed.
-    #[must_use]
     pub fn text(&self) -> String {
         self.parts.iter().map(|p| p.text.as_str()).collect()
     }
 
     /// Bytes of the text.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -258,19 +247,16 @@ impl Traced {
     }
 
     /// Whether there is no text.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The text, where all of it is known.
-    #[must_use]
     pub fn known(&self) -> Option<String> {
         self.unknown().is_none().then(|| self.text())
     }
 
     /// The first piece that is computed: its place and why.
-    #[must_use]
     pub fn unknown(&self) -> Option<(Span, Why)> {
         self.parts.iter().find_map(|part| match part.from {
             PartOrigin::Computed { span, why } => Some((span, why)),
@@ -279,7 +265,6 @@ impl Traced {
     }
 
     /// The place of its first byte.
-    #[must_use]
     pub fn place(&self) -> Option<Span> {
         self.parts.first().map(|part| part.from.span())
     }
@@ -296,7 +281,6 @@ impl Traced {
     }
 
     /// Bytes `start..end` of the text. Code is taken whole or not at all; an escape, too.
-    #[must_use]
     pub fn slice(&self, start: usize, end: usize) -> Self {
         let mut parts = Vec::new();
         let mut at = 0;
@@ -319,7 +303,6 @@ impl Traced {
     }
 
     /// The same in another pair of quotes.
-    #[must_use]
     pub fn quoted(mut self, inner: Quote) -> Self {
         for part in Rc::make_mut(&mut self.parts) {
             if let PartOrigin::Literal { quote, .. } = &mut part.from {
@@ -330,7 +313,6 @@ impl Traced {
     }
 
     /// The same as the value of a variable that is used at a place.
-    #[must_use]
     pub fn used(mut self, name: &str, span: Span, quote: Quote) -> Self {
         let whole: Rc<str> = self.text().into();
         for part in Rc::make_mut(&mut self.parts) {
@@ -348,7 +330,6 @@ impl Traced {
 
     /// The one stretch of bytes that all of the text is written in, its quotes, and the variables through
     /// which it came; None where it is put together from several places or computed.
-    #[must_use]
     pub fn stretch(&self) -> Option<(Span, Quote, &[Use])> {
         let first = self.parts.first()?;
         let PartOrigin::Literal {

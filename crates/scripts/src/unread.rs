@@ -10,7 +10,6 @@ use crate::{SettingsReader, Spelling};
 
 impl Adoption<'_> {
     /// What may give knobs and is not read, beside the files that are not there.
-    #[must_use]
     pub fn unread(&self) -> BTreeSet<String> {
         let all = self.calls().flat_map(Call::all_unread).cloned();
         all.filter(|name| !self.reading.wanted.contains(name))
@@ -18,7 +17,6 @@ impl Adoption<'_> {
     }
 
     /// What is not read and may give a knob that a call does not give.
-    #[must_use]
     pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
         let mut calls = self.calls();
         calls.find_map(|call| self.unread_of(call, knob).cloned())

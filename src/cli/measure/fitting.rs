@@ -37,7 +37,6 @@ pub struct BeforeRun {
 
 impl BeforeRun {
     /// The request as its first attempt is, for people.
-    #[must_use]
     pub fn shown(&self, request: &Request) -> Request {
         let layers = self.checks.iter().flat_map(PhantomCheck::layers);
         layers.fold(request.clone(), |request, layer| {
@@ -184,11 +183,6 @@ fn summary(asked: &PhantomRun, ears: &Ears) -> Result<(PhantomSummary, u64), Com
     summary
         .replaced
         .extend(unknown.map(|name| format!("the phantom does not know {name}")));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "seconds of a bounded time"
-    )]
     Ok((summary, ran.seconds.ceil() as u64))
 }
 

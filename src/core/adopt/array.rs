@@ -7,7 +7,6 @@ use oomctl_scripts::Reading;
 const MOST: usize = 4_000_001;
 
 /// Is this the option of sbatch that makes an array of a job, with its list in the same word?
-#[must_use]
 pub fn is_array(option: &str) -> bool {
     let list = option.strip_prefix("--array=");
     let list = list.or_else(|| option.strip_prefix("-a"));
@@ -42,7 +41,6 @@ impl TaskList {
     }
 
     /// Reads `0-15:4,20%2`.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let number = |text: &str| {
             let plain = text.bytes().all(|b| b.is_ascii_digit());
@@ -81,7 +79,6 @@ impl TaskList {
 
     /// The variables that Slurm sets for each task. A task that is submitted again is in a smaller array, but its script may
     /// divide the work by these numbers.
-    #[must_use]
     pub fn variables(&self) -> Option<String> {
         let (first, last) = (self.indices.first()?, self.indices.last()?);
         let (count, step) = (self.indices.len(), self.step);

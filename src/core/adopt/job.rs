@@ -66,7 +66,6 @@ enum PathPart {
 
 impl LogPattern {
     /// The path for a job.
-    #[must_use]
     pub fn path(&self, ids: &JobIds<'_>) -> String {
         let parts = self.parts.iter().map(|part| match part {
             PathPart::Text(text) => text.as_str(),
@@ -87,7 +86,6 @@ fn text(directive: &Directive) -> String {
 }
 
 /// The name of the job: what is asked for, or the script's own, as with sbatch.
-#[must_use]
 pub fn job_name(reading: &Reading) -> String {
     let all = directives(reading);
     let asked = wins(&all, "job-name")
@@ -98,7 +96,6 @@ pub fn job_name(reading: &Reading) -> String {
 }
 
 /// The folder in which the job runs, where it asks for one.
-#[must_use]
 pub fn workdir(reading: &Reading) -> Option<String> {
     wins(&directives(reading), "chdir")
         .map(text)
@@ -106,7 +103,6 @@ pub fn workdir(reading: &Reading) -> Option<String> {
 }
 
 /// What a script asks for that a run cannot be: the option, and what to do about it.
-#[must_use]
 pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     let script = reading.sources.get(SCRIPT).map_or("", |s| s.text.as_str());
     let het = script
@@ -119,26 +115,22 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
 }
 
 /// The index of the task, where the job is one of an array; of a whole array the list of all.
-#[must_use]
 pub fn array(reading: &Reading) -> Option<String> {
     wins(&directives(reading), "array").map(text)
 }
 
 /// Which of the environment the job is to get, where the script says so.
-#[must_use]
 pub fn export(reading: &Reading) -> Option<String> {
     wins(&directives(reading), "export").map(text)
 }
 
 /// Whether standard error has a log of its own.
-#[must_use]
 pub fn has_error_log(reading: &Reading) -> bool {
     wins(&directives(reading), "error").is_some()
 }
 
 /// Where the user looks for standard output and standard error. None for a pattern that names a thing which is
 /// known on the node only.
-#[must_use]
 pub fn logs(
     reading: &Reading,
     workdir: &str,
@@ -158,7 +150,6 @@ pub fn logs(
 }
 
 /// Does it give sbatch any of these options, named without dashes?
-#[must_use]
 pub fn gives(reading: &Reading, options: &[&str]) -> bool {
     let all = directives(reading);
     options.iter().any(|option| wins(&all, option).is_some())
@@ -196,7 +187,6 @@ fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPatte
 }
 
 /// GPUs, nodes and time that are asked for.
-#[must_use]
 pub fn resources(reading: &Reading) -> Gpus {
     let nodes = asked(reading, Role::Nodes)
         .map_or(1, |(count, _)| u64::from(count))

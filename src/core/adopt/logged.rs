@@ -54,7 +54,6 @@ pub struct Likely<'p> {
 
 impl<'p> Logged<'p> {
     /// Nothing was seen yet.
-    #[must_use]
     pub fn new(presets: &'p [PresetFile]) -> Self {
         let packages: Vec<&str> = presets.iter().flat_map(packages).collect();
         let words: BTreeSet<&str> = presets.iter().flat_map(words).collect();
@@ -147,7 +146,6 @@ impl<'p> Logged<'p> {
     }
 
     /// The presets of which it most probably is; None where nothing tells.
-    #[must_use]
     pub fn likely(mut self) -> Option<Likely<'p>> {
         self.close();
         let scores = self.presets.iter().map(|p| self.score(p));

@@ -77,13 +77,11 @@ impl ScriptJob {
     }
 
     /// Where the scripts go against the preset, so that it is the preset which is not believed.
-    #[must_use]
     pub fn doubts(&self) -> &[String] {
         &self.doubts
     }
 
     /// What the scripts say, as a layer.
-    #[must_use]
     pub fn layer(&self) -> &Layer {
         &self.layer
     }
@@ -156,7 +154,6 @@ pub fn assemble(
 }
 
 /// The template of that file: every knob, so that a rung which changes none of them is seen to.
-#[must_use]
 pub fn template(preset: &Preset) -> BTreeMap<String, String> {
     let names = preset.knobs.iter().map(|k| &k.name);
     let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
@@ -186,7 +183,6 @@ pub fn patched(
 }
 
 /// The knob of the preset that a message about a resource is about.
-#[must_use]
 pub fn knob_of<'p>(preset: &'p Preset, noun: &str) -> Option<&'p str> {
     let roles = [
         (Role::GpusPerNode, Ask::GpusPerNode(0)),
@@ -199,7 +195,6 @@ pub fn knob_of<'p>(preset: &'p Preset, noun: &str) -> Option<&'p str> {
 
 /// The values that scripts give; those that they compute are pinned. What is asked of the scheduler counts where the
 /// words of the program do not say it.
-#[must_use]
 pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
     let mut layer = Layer::new(LayerKind::Program);
     let sources = &adoption.reading.sources;
@@ -258,7 +253,6 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
 
 /// What a program's configuration says under keys that a Hydra override could have: text and place. What the words
 /// of its command say is not among it.
-#[must_use]
 pub fn composed<'k>(
     adoption: &Adoption<'_>,
     keys: impl Iterator<Item = &'k str>,

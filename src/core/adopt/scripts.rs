@@ -48,7 +48,6 @@ pub struct Scripts {
 
 impl Scripts {
     /// What a run has to keep of a reading.
-    #[must_use]
     pub fn of(submission: &Submission, adoption: &Adoption<'_>, launchers: &Launchers) -> Self {
         let sources = &adoption.reading.sources;
         let used = sources.get(ENVIRONMENT).map_or("", |s| s.text.as_str());
@@ -71,7 +70,6 @@ impl Scripts {
     }
 
     /// How it is submitted.
-    #[must_use]
     pub fn submission(&self) -> Submission {
         Submission {
             options: self.options.clone(),
@@ -82,7 +80,6 @@ impl Scripts {
     }
 
     /// Do both differ in nothing but the task of the array?
-    #[must_use]
     pub fn are_of_one_array(&self, other: &Self) -> bool {
         let beside = |scripts: &Self| {
             let options = scripts.options.iter();
@@ -99,7 +96,6 @@ impl Scripts {
     }
 
     /// Reads it again.
-    #[must_use]
     pub fn read<'a>(&'a self, submission: &'a Submission, stacks: &'a [Stack]) -> Adoption<'a> {
         Adoption::read(SubmissionContext {
             submission,

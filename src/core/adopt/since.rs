@@ -8,7 +8,6 @@ use oomctl_scripts::Submission;
 const CONTEXT: usize = 3;
 
 /// A diff from one submission to the next: options, arguments and variables one a line, then the files.
-#[must_use]
 pub fn since(
     (before, files_before): &(Submission, BTreeMap<String, String>),
     (after, files_after): &(Submission, BTreeMap<String, String>),

@@ -114,7 +114,6 @@ fn assign(
 }
 
 /// The name of the environment variable that sets a knob: upper case, `.` as `__`.
-#[must_use]
 pub fn variable(knob: &str) -> String {
     format!("{PREFIX}{}", knob.to_uppercase().replace('.', "__"))
 }

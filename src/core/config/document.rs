@@ -61,13 +61,11 @@ impl ConfigDocument {
     }
 
     /// Its path, as messages have it.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// The node under a key at the top.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&ConfigNode> {
         self.entries
             .iter()
@@ -77,7 +75,6 @@ impl ConfigDocument {
     }
 
     /// An error at a node.
-    #[must_use]
     pub fn fault(&self, node: &ConfigNode, what: impl Into<String>) -> ConfigError {
         ConfigError::at(&self.path, &self.text, node.line, node.column, what)
     }

@@ -9,7 +9,6 @@ use oomctl_base::Value;
 const INDENT: usize = 2;
 
 /// Values of knobs as YAML, with the key `knobs` above them.
-#[must_use]
 pub fn knobs_yaml(values: &[(String, Value)]) -> String {
     let line = |(knob, value): &(String, Value)| line(INDENT, knob, value);
     let lines: Vec<String> = values.iter().map(line).collect();

@@ -22,7 +22,6 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// A fault of the whole file.
-    #[must_use]
     pub fn plain(path: &str, what: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -35,7 +34,6 @@ impl ConfigError {
     }
 
     /// A fault at a place of `text`.
-    #[must_use]
     pub fn at(path: &str, text: &str, line: u32, column: u32, what: impl Into<String>) -> Self {
         let snippet = usize::try_from(line)
             .ok()
@@ -50,14 +48,12 @@ impl ConfigError {
     }
 
     /// Adds what to do next.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// From an error of the YAML reader.
-    #[must_use]
     pub(super) fn yaml(path: &str, text: &str, error: &serde_yaml::Error) -> Self {
         let message = error.without_snippet().to_string();
         let what = message

@@ -72,7 +72,6 @@ impl ConfigNode {
     }
 
     /// The kind of the node, for messages.
-    #[must_use]
     pub fn noun(&self) -> String {
         match &self.content {
             ConfigContent::Null => "nothing".to_owned(),
@@ -83,13 +82,11 @@ impl ConfigNode {
     }
 
     /// Whether the node is a map with this key.
-    #[must_use]
     pub fn has(&self, key: &str) -> bool {
         matches!(&self.content, ConfigContent::Map(entries) if entries.iter().any(|(k, _)| k.name == key))
     }
 
     /// The node as JSON: scalars become null, booleans and numbers where they look so.
-    #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match &self.content {
             ConfigContent::Null => serde_json::Value::Null,

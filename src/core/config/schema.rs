@@ -13,7 +13,6 @@ use crate::core::recipe::{Knob, KnobSetFile, PresetFile};
 use oomctl_base::{Role, ValueKind};
 
 /// The schema of a type, with the types that it uses under `definitions`.
-#[must_use]
 pub fn schema_of<T: JsonSchema>() -> Map<String, Json> {
     let schema = SchemaSettings::draft07()
         .into_generator()
@@ -25,13 +24,11 @@ pub fn schema_of<T: JsonSchema>() -> Map<String, Json> {
 }
 
 /// Describes what is printed: a field that is always there is required, and one that may be null says so.
-#[must_use]
 pub fn output_schemas() -> SchemaGenerator {
     SchemaSettings::draft07().for_serialize().into_generator()
 }
 
 /// A section whose fields of seconds (`wall_time_s`) are written as durations (`wall_time: 3d`).
-#[must_use]
 pub fn with_durations(mut section: Map<String, Json>, durations: &[&str]) -> Json {
     if let Some(Json::Object(fields)) = section.get_mut("properties") {
         for name in durations {
@@ -80,7 +77,6 @@ impl Vocabulary<'_> {
     }
 
     /// What `knobs`, `pin` and `ladder` may name. With `strict` other names are refused.
-    #[must_use]
     pub fn sections(&self, strict: bool) -> Json {
         let mut fields = Map::new();
         for (definition, knob) in self.knobs() {

@@ -23,7 +23,6 @@ const REASON_REST_S: i64 = 60;
 
 /// The facts that follow from an event. An event about an attempt that is not the present one, or
 /// that does not fit where the run stands, gives none.
-#[must_use]
 pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
     match event {
         Event::Tick => follow_up(run, now).into_iter().collect(),

@@ -20,7 +20,6 @@ const CANCEL_AGAIN_S: u64 = 60;
 const CLOCK_SKEW_S: i64 = 600;
 
 /// The actions that are due at `now`.
-#[must_use]
 pub fn due(run: &Run, now: Timestamp) -> Vec<Action> {
     agenda(run)
         .into_iter()
@@ -31,7 +30,6 @@ pub fn due(run: &Run, now: Timestamp) -> Vec<Action> {
 
 /// When the program must wake up for this run, at the latest: for an action, or for something that
 /// follows from time alone. `None` when nothing will happen by itself.
-#[must_use]
 pub fn next_due(run: &Run, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
     let held = |(at, action)| match action {
         Action::Poll { .. } => pace.hold(at),
@@ -42,7 +40,6 @@ pub fn next_due(run: &Run, now: Timestamp, pace: &Pace) -> Option<Timestamp> {
 }
 
 /// When its job is to be asked about; `None` where there is none, or it is over.
-#[must_use]
 pub fn poll_at(run: &Run) -> Option<Timestamp> {
     let live = run.history.attempt().filter(|a| a.job.is_some());
     live.filter(|_| run.phase() == RunPhase::Live)
@@ -248,13 +245,7 @@ fn wall_time(run: &Run) -> Option<Timestamp> {
 /// When the GPU-hours will be used up if the job goes on.
 fn gpu_hours_end(run: &Run, attempt: &Attempt, limit: f64, now: Timestamp) -> Option<Timestamp> {
     let running = part(attempt, now) > 0.0 && attempt.gpus > 0;
-    #[expect(clippy::cast_precision_loss, reason = "counts of GPUs are small")]
     let left_s = (limit * 3_600.0 - run.history.bounded_gpu_seconds(now)) / attempt.gpus as f64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to a range that fits"
-    )]
     let left_s = left_s.clamp(0.0, 1e9).ceil() as u64;
     running.then(|| after(now, left_s)).flatten()
 }

@@ -335,7 +335,6 @@ pub enum Fact {
 impl Fact {
     /// Does it only repeat what scheduler or logs say? No act follows from it alone, and they say it again after a crash of
     /// the host: it is synced with the next fact that is.
-    #[must_use]
     pub fn is_repeated(&self) -> bool {
         use Fact::{Diagnosed, Ended, Foreseen, Idle, Linked, Measured, StateSeen};
         matches!(

@@ -62,12 +62,6 @@ impl Foreseen {
         let seen = span.to_step - span.from_step;
         let full_step = span.to_step.checked_add(steps)?;
         let matters = steps <= seen.saturating_mul(REACH) && total.is_none_or(|t| full_step <= t);
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "seconds of steps that can be seen"
-        )]
         let seconds = |step_s: f64| (steps as f64 * step_s).round() as u64;
         matters.then(|| Self {
             course: course.clone(),
@@ -79,7 +73,6 @@ impl Foreseen {
     }
 
     /// What is coming, in one line.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let rise = self.course.rise().unwrap_or_default();
         let total = self.total.map_or_else(String::new, |t| format!(" of {t}"));

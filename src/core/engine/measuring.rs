@@ -16,7 +16,6 @@ const MEASURING_MAX_S: u64 = 900;
 
 impl Run {
     /// Is the next attempt to be measured first? One that a rung changed, or the first, where the project asks for it.
-    #[must_use]
     pub fn to_be_measured(&self) -> Option<u32> {
         let RunPhase::Preparing(number) = self.phase() else {
             return None;

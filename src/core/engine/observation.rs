@@ -18,7 +18,6 @@ const HARDWARE: [&str; 2] = ["hw_error", "node_failure"];
 /// The observation of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
 /// everything else, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
 /// without a checkpoint are less than what is said to be known.
-#[must_use]
 pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let history = &run.history;
     let attempt = history.attempts.iter().find(|a| a.number == number)?;
@@ -47,7 +46,6 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
 /// What the nodes of an attempt that is over and diagnosed met: it fitted, memory of a GPU ran out, or the hardware failed.
 /// `None` for everything else, where other processes held the memory, and for memory of the host, of which a job's features
 /// say nothing.
-#[must_use]
 pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
     let attempt = run.history.attempts.iter().find(|a| a.number == number)?;
     let status = attempt.status.as_ref().filter(|s| !s.nodes.is_empty())?;

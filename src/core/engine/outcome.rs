@@ -205,7 +205,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// How a command ends that waited for this end.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Succeeded => Exit::Success,
@@ -220,14 +219,12 @@ impl Outcome {
     }
 
     /// Its exit code.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         self.exit().code()
     }
 
     /// The gravest of several: the one that wants somebody first. What no further attempt can mend stands before
     /// memory that does not suffice, that before bad luck, and that before an end that was asked for.
-    #[must_use]
     pub fn gravest<'a>(outcomes: impl IntoIterator<Item = &'a Self>) -> Option<&'a Self> {
         outcomes.into_iter().min_by_key(|outcome| match outcome {
             Self::Configuration { .. } => 0,
@@ -243,7 +240,6 @@ impl Outcome {
     }
 
     /// One word for tables and JSON.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",

@@ -36,7 +36,6 @@ pub struct Pace {
 
 impl Pace {
     /// The pace of a process that has not asked yet. Each seed gives other waits; without one they are as said.
-    #[must_use]
     pub fn new(seed: Option<u64>) -> Self {
         Self {
             seed,
@@ -83,7 +82,6 @@ impl Pace {
     }
 
     /// When a question that is wanted at `at` may be asked.
-    #[must_use]
     pub fn hold(&self, at: Timestamp) -> Timestamp {
         let Some(asked) = self.asked else {
             return at;
@@ -102,7 +100,6 @@ impl Pace {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
-        #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
         let part = (z >> 40) as f64 / 16_777_216.0;
         part
     }

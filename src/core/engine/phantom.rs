@@ -41,7 +41,6 @@ pub struct PhantomCheck {
 
 impl PhantomMeasurement {
     /// Nothing could be measured, and why.
-    #[must_use]
     pub fn impossible(why: &str) -> Self {
         Self {
             gpu_type: None,
@@ -52,7 +51,6 @@ impl PhantomMeasurement {
     }
 
     /// The failure that PyTorch reported there; none where there was none.
-    #[must_use]
     pub fn incident(&self) -> Option<Incident> {
         let summary = &self.summary;
         if summary.fits != Some(false) {
@@ -77,7 +75,6 @@ impl PhantomMeasurement {
 
 impl PhantomCheck {
     /// Is nothing measured after it before the attempt?
-    #[must_use]
     pub fn is_last(&self) -> bool {
         self.steps.is_empty() || self.stopped.is_some()
     }

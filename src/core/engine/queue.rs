@@ -69,7 +69,6 @@ impl<'r> OpenVerdict<'r> {
 impl Run {
     /// The answers to the failure of the present attempt of which the scheduler is to say when each would start, before it is
     /// decided; none where nothing waits for that.
-    #[must_use]
     pub fn queue_question(&self) -> Vec<Alternative> {
         let attempt = self.history.attempt();
         let attempt = attempt.filter(|_| self.phase() == RunPhase::Judging);

@@ -28,7 +28,6 @@ pub struct SweepGroup {
 impl SweepGroup {
     /// The runs that must wait until others of them are over. `runs` has what is known of each; one that is not
     /// in it is left to whoever has it, and takes no place.
-    #[must_use]
     pub fn held(&self, runs: &BTreeMap<&str, &History>) -> BTreeSet<String> {
         let Some(at_once) = self.at_once else {
             return BTreeSet::new();
@@ -50,7 +49,6 @@ impl SweepGroup {
 
 impl History {
     /// Is it still before anything of it has run, as far as is known, and to be run?
-    #[must_use]
     pub fn is_unstarted(&self) -> bool {
         let waits = match (self.phase(), self.attempt()) {
             (RunPhase::Preparing(1), _) => true,
@@ -76,14 +74,12 @@ impl History {
 }
 
 /// What the attempts of a run that are over taught.
-#[must_use]
 pub fn observations(run: &Run) -> Vec<LearnedEntry> {
     let decided = run.history.attempts.iter().filter(|a| a.verdict.is_some());
     decided.filter_map(|a| observation(run, a.number)).collect()
 }
 
 /// Why a run need not be started: the run that says so, and how. `None` where it may well fit, or has begun.
-#[must_use]
 pub fn prune(
     request: &Request,
     history: &History,

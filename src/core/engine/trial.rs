@@ -7,7 +7,6 @@ use crate::core::request::{Inputs, Trial, TrialEnd};
 use oomctl_diagnose::{Class, Incident};
 
 /// The probe that a run is, after its inputs and facts; `None` for a run that is none.
-#[must_use]
 pub fn trial(inputs: &Inputs, history: &History) -> Option<Trial> {
     let probe = inputs.probe.clone()?;
     let attempt = history.attempt();

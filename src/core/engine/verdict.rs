@@ -15,7 +15,6 @@ use oomctl_diagnose::{Class, Incident};
 ///
 /// The order matters: work that was done counts whatever else happened; then what people asked for;
 /// then what the text proves; then the scheduler's word; and without any of these the run ends.
-#[must_use]
 pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();

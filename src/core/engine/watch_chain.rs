@@ -37,7 +37,6 @@ pub struct WatchTurn {
 impl WatchTurn {
     /// Whether this turn comes after the last one that was begun. A job that was requeued takes its own turn again;
     /// another job with the same number is a duplicate, left by a turn that was killed and sent its successor twice.
-    #[must_use]
     pub fn follows(&self, begun: Option<&Self>) -> bool {
         let same = |begun: &Self| self.number == begun.number && self.job == begun.job;
         begun.is_none_or(|begun| self.number > begun.number || same(begun))
@@ -45,7 +44,6 @@ impl WatchTurn {
 
     /// How many turns in a row came to nothing before this one. `sent` is that number as the turn knew it that sent this
     /// one before it began its work, itself counted; it stands unless that turn wrote down that it was done.
-    #[must_use]
     pub fn in_vain(&self, begun: Option<&Self>, sent: u32) -> u32 {
         let done = |begun: &Self| begun.done && begun.number.checked_add(1) == Some(self.number);
         if begun.is_some_and(done) { 0 } else { sent }
@@ -116,7 +114,6 @@ pub enum NextLook {
 
 /// When a run has to be looked at again. A job on another cluster is waited for by asking, since a dependency on it is
 /// taken as met at once where its cluster is no federation's (sbatch(1), `--dependency`).
-#[must_use]
 pub fn next_look(history: &History) -> NextLook {
     let job = history.attempt().and_then(|attempt| attempt.job.clone());
     match (history.phase(), job) {

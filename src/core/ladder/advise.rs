@@ -101,7 +101,6 @@ impl Advices {
 }
 
 /// What helps against a failure, in the words of a framework. `stack` has the spellings of the preset's knobs.
-#[must_use]
 pub fn advise(preset: &Preset, stack: &Stack, incident: &Incident) -> Advices {
     if !incident.fatal || !of_memory(incident.class) {
         return Advices::default();

@@ -13,7 +13,6 @@ use oomctl_base::{Value, ValueKind};
 /// which costs a fixed time for its kernels and gathers; each halving doubles that time, so that the first lap costs
 /// least and the last most. Together the laps cost what as many usual ones do. A rung that moves by an amount
 /// (`plus: -0.2`) costs in proportion to what is left to move, everything else what is stated.
-#[must_use]
 pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Option<f64>> {
     let mut ways: BTreeMap<&str, DividingSteps> = BTreeMap::new();
     let rungs = steps

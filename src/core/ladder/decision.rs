@@ -23,7 +23,6 @@ pub struct Change {
 
 impl Change {
     /// `256 -> 128`, with the given arrow; `unset` where there is no value.
-    #[must_use]
     pub fn values(&self, arrow: &str) -> String {
         format!("{} {arrow} {}", self.from.shown(), self.to.shown())
     }
@@ -130,7 +129,6 @@ pub enum Decision {
 }
 impl Decision {
     /// The first rung that is taken.
-    #[must_use]
     pub fn first(&self) -> Option<&Step> {
         match self {
             Self::Climb { steps, .. } => steps.first(),
@@ -139,7 +137,6 @@ impl Decision {
     }
 
     /// Whether it makes another experiment of the job.
-    #[must_use]
     pub fn changes_training(&self) -> bool {
         let trains = |step: &Step| step.effect == Effect::ChangesTraining;
         matches!(self, Self::Climb { steps, .. } if steps.iter().any(trains))

@@ -25,7 +25,6 @@ const TRIFLE: f64 = 0.025;
 const NO_CHANCE: f64 = 0.005;
 
 /// Why a step is taken in vain, where a GPU needs so many GiB before and after it.
-#[must_use]
 pub fn frees_nothing(before: f64, after: f64) -> String {
     format!("it frees no GPU memory: about {before:.0} GiB needed before, {after:.0} after")
 }

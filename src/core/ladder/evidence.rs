@@ -264,7 +264,6 @@ pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
 
 /// The least that was needed at the fatal allocation: what was in use and what was asked for, where the figures
 /// agree with each other; else the GPU.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
     let figures = (
         incident.total_bytes,

@@ -119,7 +119,6 @@ impl RungView<'_, '_> {
     fn excess(&self) -> Option<f64> {
         let cache = self.failure.cache?;
         let tokens = cache.wanted_tokens.checked_sub(cache.held_tokens?)?;
-        #[expect(clippy::cast_precision_loss, reason = "tokens of one sequence")]
         let tokens = tokens as f64;
         (tokens > 0.0).then_some(tokens)
     }

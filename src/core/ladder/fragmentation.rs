@@ -58,11 +58,6 @@ impl Fragmentation {
 }
 
 /// Equal for sizes that are about as large.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a logarithm of a count; `as` saturates"
-)]
 fn step(size: f64) -> u32 {
     (size.max(1.0).ln() / OTHER).round() as u32
 }

@@ -98,7 +98,6 @@ pub(super) fn in_values<'v>(values: &'v Values) -> impl Fn(&str) -> &'v Value {
     |name| values.get(name).unwrap_or(&Value::Null)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a node")]
 fn bytes(of: Bytes) -> f64 {
     of.0 as f64
 }

@@ -125,7 +125,6 @@ impl FailureContext {
         let cache = self.cache?;
         let short = || {
             let tokens = cache.wanted_tokens - cache.held_tokens?;
-            #[expect(clippy::cast_precision_loss, reason = "tokens of one sequence")]
             Some(tokens as f64 * engine_room::token_bytes(spec?)?)
         };
         let bytes = cache.missing_bytes.map(|b| b.gib() * GIB).or_else(short)?;
@@ -152,7 +151,6 @@ fn phase(incident: &Incident) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn spare(incident: &Incident) -> Option<f64> {
     let idle = incident.free_bytes?.0 as f64 + incident.reserved_unallocated_bytes?.0 as f64;
     Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
@@ -170,7 +168,6 @@ fn warms_up_sampler(incident: &Incident) -> bool {
 }
 
 /// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn sampler(incident: &Incident) -> Option<f64> {
     let (free, requested) = (
         incident.free_bytes?.0 as f64,
@@ -182,7 +179,6 @@ fn sampler(incident: &Incident) -> Option<f64> {
 
 fn free_share(incident: &Incident) -> Option<f64> {
     let (free, total) = (incident.free_bytes?, incident.total_bytes?);
-    #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
     let share = free.0 as f64 / total.0 as f64;
     (incident.kind == "vllm_startup_memory" && share < 1.0).then_some(share)
 }
@@ -277,7 +273,6 @@ pub(super) fn objection_anyway(
 }
 
 /// Knobs whose `acts_on` holds names of no phase.
-#[must_use]
 pub fn check_phases(preset: &Preset) -> Vec<Problem> {
     let unknown = |knob: &Knob| {
         let name = knob
@@ -295,7 +290,6 @@ pub fn check_phases(preset: &Preset) -> Vec<Problem> {
 }
 
 /// Rungs whose `answers` hold names of no class.
-#[must_use]
 pub fn check_answers(ladder: &[RungSpec]) -> Vec<Problem> {
     const CLASSES: [&str; 5] = ["gpu_oom", "engine_memory", "host_oom", "shm", "not_oom"];
     let unknown = |rung: &RungSpec| {

@@ -55,7 +55,6 @@ pub(super) fn knobs<'a>(preset: &'a Preset, step: &Move) -> Vec<&'a Knob> {
 }
 
 /// Does a move name this knob?
-#[must_use]
 pub fn moves_knob(preset: &Preset, step: &Move, name: &str) -> bool {
     knobs(preset, step).iter().any(|knob| knob.name == name)
 }

@@ -105,11 +105,6 @@ fn whole_numbers(now: i64, least: i64) -> Vec<Value> {
     if now - least <= EVERY {
         return (least..=now).rev().map(Value::Int).collect();
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "between the two"
-    )]
     let at = |k: i32| {
         let ratio = least.max(1) as f64 / now as f64;
         (now as f64 * ratio.powf(f64::from(k) / f64::from(GRID))) as i64

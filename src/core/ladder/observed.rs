@@ -47,7 +47,6 @@ struct Death {
 
 impl<'a> Observed<'a> {
     /// From what the model expects and what is known; `None` without the GPU's capacity.
-    #[must_use]
     pub fn new(spec: &Spec, profile: &'a Profile, fits: bool, measured: &Measured) -> Option<Self> {
         let base = estimate(spec, profile);
         let total = spec.gpu_bytes?;
@@ -83,7 +82,6 @@ impl<'a> Observed<'a> {
     }
 
     /// What is expected of another configuration.
-    #[must_use]
     pub fn judge(&self, spec: &Spec) -> Judgement {
         let other = estimate(spec, self.profile);
         let mut fits = 1.0_f64;
@@ -186,7 +184,6 @@ fn peak(measured: &Measured, base: &Estimate) -> Option<MeasuredPeak> {
     ))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn bytes(bytes: Bytes) -> f64 {
     bytes.0 as f64
 }

@@ -323,7 +323,6 @@ impl<'a> Optimiser<'a> {
             Some(Value::Text(text)) => Bytes::parse(text).map_or(0, |b| b.0),
             _ => 0,
         };
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a node")]
         if let (true, Some(most), Some(need)) = (asked > 0, self.node.most, self.host(&values)) {
             let wanted = (need * HOST_MARGIN).min(most);
             if wanted > asked as f64 {

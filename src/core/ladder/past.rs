@@ -31,7 +31,6 @@ pub struct Peak {
 impl Peak {
     /// The peak of an attempt as its GPUs were sampled; what others held on them does not count where
     /// the driver told it apart.
-    #[must_use]
     pub fn of(measured: &Measured) -> Vec<Self> {
         let own = |gpu: &GpuPeak| gpu.own_peak_bytes.unwrap_or(gpu.peak_bytes);
         let bytes = measured.gpus.iter().map(own).max();
@@ -47,7 +46,6 @@ impl Peak {
 
     /// The peaks of the phases that passed on a phantom GPU. A backward pass begins with all that the end of the forward
     /// pass holds, which the model counts to the forward.
-    #[must_use]
     pub fn on_phantom(summary: &PhantomSummary) -> Vec<Self> {
         let passed = |phase: &str| {
             let died = summary.fits == Some(false) && summary.reason.as_deref() == Some(phase);
@@ -85,7 +83,6 @@ pub struct PastAttempt {
 
 impl PastAttempt {
     /// An attempt with these rungs that died so.
-    #[must_use]
     pub fn new(rungs: Vec<Layer>, incident: Incident, peaks: Vec<Peak>) -> Self {
         Self {
             rungs,

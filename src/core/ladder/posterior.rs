@@ -50,7 +50,6 @@ pub struct Posterior {
 
 impl Posterior {
     /// Before any attempt: the spread of jobs on this stack.
-    #[must_use]
     pub fn new(spec: &Spec, profile: &Profile) -> Self {
         let mut spreads = spreads(profile);
         spreads[TermKind::Engine as usize] *= SHARE_SPREAD;
@@ -140,7 +139,6 @@ impl Posterior {
     }
 
     /// The same in fewer particles, for a decision that asks hundreds of times: one for each equal part of the weight.
-    #[must_use]
     pub fn resampled(&self) -> Self {
         let part = 1.0 / f64::from(FEWER);
         let mut particles: Vec<Particle> = Vec::new();
@@ -176,7 +174,6 @@ impl Posterior {
     }
 
     /// Probability that every phase of a job fits its GPU and its rollout engine starts; `None` without the GPU's capacity.
-    #[must_use]
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
         let job = JobNeeds::new(spec, &phases(spec, profile));
@@ -186,7 +183,6 @@ impl Posterior {
 
     /// Expected need of a job in bytes, with its phase: the fullest phase of the mean particle, of those that no attempt
     /// has shown to fit.
-    #[must_use]
     pub fn expected(&self, spec: &Spec, profile: &Profile) -> Option<(Phase, f64)> {
         let needs = self.means(spec, profile);
         let open = |phase: &PhaseTerms| {

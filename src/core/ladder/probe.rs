@@ -56,7 +56,6 @@ pub enum NextProbe {
 /// The next candidate: the fastest that fits with the probability that is asked for; where none is left, the one
 /// whose gain is largest for its odds; and among those of which nothing is known the middle one, so that each
 /// probe halves them. `tested` begins with the configuration that is started from.
-#[must_use]
 pub fn next(candidates: &[TuneCandidate], tested: &[Tested], bounds: ProbeBounds) -> NextProbe {
     let pace = RelativePace::new(tested);
     let best = fastest(tested).map_or(1.0, |i| pace.of(&tested[i]));
@@ -84,7 +83,6 @@ pub fn next(candidates: &[TuneCandidate], tested: &[Tested], bounds: ProbeBounds
 }
 
 /// The fastest of those that fitted: as measured, else as expected.
-#[must_use]
 pub fn fastest(tested: &[Tested]) -> Option<usize> {
     let pace = RelativePace::new(tested);
     let fitted = tested.iter().enumerate().filter(|(_, t)| t.fitted);
@@ -99,7 +97,6 @@ pub fn fastest(tested: &[Tested]) -> Option<usize> {
 
 /// Share of the time of a step of the configuration that is started from, for each: as measured, else as
 /// expected.
-#[must_use]
 pub fn times(tested: &[Tested]) -> Vec<f64> {
     let pace = RelativePace::new(tested);
     tested.iter().map(|t| pace.of(t)).collect()

@@ -164,7 +164,6 @@ fn activations(phase: &PhaseTerms) -> f64 {
 }
 
 /// Bytes for arithmetic.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 pub(super) fn bytes(of: Bytes) -> f64 {
     of.0 as f64
 }

@@ -77,11 +77,6 @@ fn on_more(spec: &Spec, by: f64) -> Spec {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes and counts, never negative; `as` saturates"
-)]
 fn whole(x: f64) -> Bytes {
     Bytes(x.round() as u64)
 }

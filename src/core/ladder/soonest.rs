@@ -25,19 +25,16 @@ pub struct Prospect {
 
 impl Prospect {
     /// Seconds until its end at the earliest.
-    #[must_use]
     pub fn earliest_s(&self, work: Work) -> f64 {
         self.wait_s.unwrap_or(0.0) + work.least_s * self.least
     }
 
     /// Seconds until its end at the latest; `None` where that is unknown.
-    #[must_use]
     pub fn latest_s(&self, work: Work) -> Option<f64> {
         Some(self.wait_s? + work.most_s? * self.most?)
     }
 
     /// Does it end before the other, whatever the unknown is? Where both surely end no later than the other, neither does.
-    #[must_use]
     pub fn surely_before(&self, other: &Self, work: Work) -> bool {
         if self.refused || other.refused {
             return other.refused && !self.refused;
@@ -63,14 +60,12 @@ impl Prospect {
 }
 
 /// The answer to take: the first, in their order, that no other one surely ends before.
-#[must_use]
 pub fn soonest(prospects: &[Prospect], work: Work) -> Option<usize> {
     let beaten = |p: &Prospect| prospects.iter().any(|o| o.surely_before(p, work));
     prospects.iter().position(|p| !beaten(p))
 }
 
 /// Does it end before all others, whatever the unknown is?
-#[must_use]
 pub fn is_certain(prospects: &[Prospect], chosen: usize, work: Work) -> bool {
     let others = prospects.iter().enumerate().filter(|(at, _)| *at != chosen);
     let of = prospects.get(chosen);

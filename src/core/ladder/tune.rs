@@ -67,7 +67,6 @@ pub struct TuneCandidate {
 
 impl TuneCandidate {
     /// Names of its steps, a name for each lap.
-    #[must_use]
     pub fn taken(&self) -> Vec<String> {
         self.steps.iter().map(|s| s.step.rung.clone()).collect()
     }

@@ -30,7 +30,6 @@ pub struct GpuWish {
 
 impl GpuWish {
     /// What a recipe asks for.
-    #[must_use]
     pub fn of(recipe: &Recipe) -> Self {
         let claim = bytes(recipe, "claim");
         let excluded = match recipe.value(EXCLUDED) {
@@ -51,14 +50,12 @@ impl GpuWish {
 }
 
 /// Seconds without output after which a program that says that it ran out of memory is ended.
-#[must_use]
 pub fn hang_grace_s(recipe: &Recipe) -> u64 {
     seconds(recipe, "hang_grace").max(1)
 }
 
 /// Bytes that the same program needs at least: what it had on the GPU when an allocation failed, and that
 /// allocation. None where its output does not say so.
-#[must_use]
 pub fn needed(said: &Incident) -> Option<Bytes> {
     let used = match (said.total_bytes, said.free_bytes) {
         (Some(total), Some(free)) => {
@@ -72,14 +69,12 @@ pub fn needed(said: &Incident) -> Option<Bytes> {
 }
 
 /// Whether rungs leave the program as it is and only choose another GPU for it.
-#[must_use]
 pub fn only_moves_away(steps: &[Step]) -> bool {
     let mut knobs = steps.iter().flat_map(|s| s.layer.settings.keys());
     knobs.all(|knob| knob == EXCLUDED)
 }
 
 /// The layer that says which GPU the attempt had.
-#[must_use]
 pub fn chosen(gpu: &str) -> Layer {
     let mut layer = Layer::new(LayerKind::Command);
     let origin = Origin::Computed {

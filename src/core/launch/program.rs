@@ -46,7 +46,6 @@ impl RunProgram {
     }
 
     /// The layer that the command and its environment are, and remarks on what could not be read of it.
-    #[must_use]
     pub fn layer(
         &self,
         preset: &Preset,
@@ -76,7 +75,6 @@ pub fn uses_set(file: &mut PresetFile) {
 }
 
 /// The template of that file: every knob, so that a rung which changes none of them is seen to.
-#[must_use]
 pub fn template(preset: &Preset) -> BTreeMap<String, String> {
     let names = preset.knobs.iter().map(|k| &k.name);
     let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
@@ -84,7 +82,6 @@ pub fn template(preset: &Preset) -> BTreeMap<String, String> {
 }
 
 /// A remark where the batch is not known, for then an out-of-memory has no smaller one.
-#[must_use]
 pub fn unknown_batch(preset: &Preset, ladder: &[RungSpec], shape: &Shape) -> Option<String> {
     let moved = |knob: &&Knob| {
         let mut moves = ladder.iter().flat_map(|r| &r.moves);
@@ -146,7 +143,6 @@ impl Command {
     }
 
     /// What must be equal for two commands to be compared beside the values of knobs.
-    #[must_use]
     pub fn features(&self) -> &str {
         &self.features
     }

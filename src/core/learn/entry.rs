@@ -35,7 +35,6 @@ pub struct LearnedRung {
 
 impl LearnedRung {
     /// A rung that was taken.
-    #[must_use]
     pub fn of(step: &Step) -> Self {
         let moved = |c: &Change| Moved {
             from: c.from.clone(),
@@ -49,7 +48,6 @@ impl LearnedRung {
     }
 
     /// The rungs that learned layers came from, over a recipe without them.
-    #[must_use]
     pub fn learned(layers: &[Layer], asked: &Recipe) -> Vec<Self> {
         let mut now: BTreeMap<&str, &Value> = BTreeMap::new();
         let learned = layers.iter().filter(|l| l.kind == LayerKind::Learned);
@@ -70,7 +68,6 @@ impl LearnedRung {
     }
 
     /// The same as a learned layer, from an attempt of a run.
-    #[must_use]
     pub fn layer(&self, run: &str, attempt: u32) -> Layer {
         let mut layer = Layer::new(LayerKind::Learned);
         let origin = Origin::Learned {
@@ -129,7 +126,6 @@ pub struct LearnedEntry {
 
 impl LearnedEntry {
     /// Did it fit?
-    #[must_use]
     pub fn fitted(&self) -> bool {
         self.end == AttemptEnd::Fitted
     }

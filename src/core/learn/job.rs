@@ -24,7 +24,6 @@ pub struct JobFeatures {
 
 impl JobFeatures {
     /// The job that a shape describes, on a cluster (by the name of its profile) and a backend.
-    #[must_use]
     pub fn of(preset: &Preset, shape: &Shape, cluster: Option<&str>, backend: &str) -> Self {
         let version = preset.version.as_ref().map(ToString::to_string);
         let mut same = BTreeMap::from([
@@ -56,14 +55,12 @@ impl JobFeatures {
     }
 
     /// Does it ask for one type of GPU?
-    #[must_use]
     pub fn names_gpu(&self) -> bool {
         self.same.get(GPU_TYPE).is_some_and(|name| !name.is_empty())
     }
 
     /// Is this job surely no larger than the other? Then it fits where the other did, and the other
     /// fails where it did.
-    #[must_use]
     pub fn within(&self, other: &Self) -> bool {
         self.same == other.same
             && self.sizes.len() == other.sizes.len()

@@ -18,7 +18,6 @@ pub struct LearnedEntries {
 
 impl LearnedEntries {
     /// What stands of these entries, in any order.
-    #[must_use]
     pub fn new(mut entries: Vec<LearnedEntry>) -> Self {
         entries.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         let mut seen = BTreeSet::new();
@@ -43,7 +42,6 @@ impl LearnedEntries {
     }
 
     /// The same with what projects of the site shared, each told of as `of_site`.
-    #[must_use]
     pub fn with_site(self, site: Self) -> Self {
         Self {
             site: site.entries,
@@ -57,13 +55,11 @@ impl LearnedEntries {
     }
 
     /// All that stands, in the order of time.
-    #[must_use]
     pub fn entries(&self) -> &[LearnedEntry] {
         &self.entries
     }
 
     /// What stands of the newest entries, `most` at most: what is worth keeping.
-    #[must_use]
     pub fn newest(mut self, most: usize) -> Self {
         let surplus = self.entries.len().saturating_sub(most);
         self.entries.drain(..surplus);
@@ -72,7 +68,6 @@ impl LearnedEntries {
 
     /// The latest attempt that says that this job does not fit: it was no larger, and failed. What the project itself saw
     /// counts before what the site's others did.
-    #[must_use]
     pub fn failed(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
         let own = failed(&self.entries, job);
         own.or_else(|| match fitted(&self.entries, job) {
@@ -82,7 +77,6 @@ impl LearnedEntries {
     }
 
     /// The latest attempt that says that this job fits: it was no smaller, and fitted. As above.
-    #[must_use]
     pub fn fitted(&self, job: &JobFeatures) -> Option<&LearnedEntry> {
         let own = fitted(&self.entries, job);
         own.or_else(|| match failed(&self.entries, job) {
@@ -113,7 +107,6 @@ pub struct Elsewhere<'a> {
 
 impl Elsewhere<'_> {
     /// In a sentence.
-    #[must_use]
     pub fn describe(&self) -> String {
         let shown = |value: &String| match value.is_empty() {
             true => "none".to_owned(),
@@ -135,7 +128,6 @@ impl Elsewhere<'_> {
 impl LearnedEntries {
     /// The latest attempt that fitted and says nothing of this job, because they differ in something other than
     /// sizes; of several the one that differs least.
-    #[must_use]
     pub fn fitted_elsewhere(&self, job: &JobFeatures) -> Option<Elsewhere<'_>> {
         let differs = |entry: &LearnedEntry| -> Vec<(String, String, String)> {
             let names: BTreeSet<&String> = job.same.keys().chain(entry.job.same.keys()).collect();

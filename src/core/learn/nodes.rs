@@ -129,7 +129,6 @@ pub struct NodesExcluded {
 /// Nodes that a run is to exclude besides those that it does, with the newest evidence first. Never more than one in four of
 /// the nodes on which the project's jobs ran (of fewer than eight, one). Where only one is known it may be the cluster's only
 /// one: it is excluded by a run whose own jobs it failed, and by no other.
-#[must_use]
 pub fn bad_nodes(
     entries: &[NodeEntry],
     run: &str,

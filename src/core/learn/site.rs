@@ -16,7 +16,6 @@ const HASH: usize = 8;
 
 impl JobFeatures {
     /// The same with hashes in place of paths and of what a person wrote freely.
-    #[must_use]
     pub fn anonymous(&self) -> Self {
         let hidden = |(name, value): (&String, &String)| {
             let free = FREE.iter().any(|start| name.starts_with(start));
@@ -52,7 +51,6 @@ fn hash(bytes: &[u8]) -> String {
 impl LearnedEntry {
     /// What of it may be shared: model, stack, type of GPU, knobs, whether it fitted, and peaks. The day stays, for of two that
     /// contradict each other the later one counts. `None` where a rung moved a free text.
-    #[must_use]
     pub fn shared(&self) -> Option<Self> {
         let free = |value: &Value| matches!(value, Value::Text(t) if may_be_a_place(t));
         let moves = self.rungs.iter().flat_map(|r| r.moves.values());
@@ -78,7 +76,6 @@ impl LearnedEntry {
     }
 
     /// The attempt that tells: `run a, attempt 3`, or where another project's is told of, by which file.
-    #[must_use]
     pub fn told_by(&self) -> String {
         match self.attempt {
             0 => self.run.clone(),
@@ -87,7 +84,6 @@ impl LearnedEntry {
     }
 
     /// The same as it is told of to a project: by this file.
-    #[must_use]
     pub fn of_site(self, file: &str) -> Self {
         Self {
             run: format!("another project (by {file})"),

@@ -25,7 +25,6 @@ pub struct Crowded {
 
 impl Measured {
     /// The full GPU of a process that has several; `None` where the samples do not show that it is one process.
-    #[must_use]
     pub fn crowded(&self) -> Option<Crowded> {
         let (first, rest) = self.gpus.split_first()?;
         let pid = first.pid?;

@@ -36,7 +36,6 @@ pub enum Quantity {
 
 impl Quantity {
     /// What follows the figure in a sentence.
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::GpuAllocated => "allocated",
@@ -120,11 +119,6 @@ impl FigurePattern {
             let value = found.name("value").filter(|v| v.end() < text.len())?;
             let number: f64 = std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()?;
             let plausible = Some((number * factor).round());
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "within bounds that are looked at"
-            )]
             let ms = plausible.filter(|ms| (1.0..LONGEST_MS).contains(ms))? as u64;
             Some((found.get(0)?.start(), value.end(), ms))
         })
@@ -172,7 +166,6 @@ pub struct AttemptFigures {
 
 impl AttemptFigures {
     /// With the patterns of a preset.
-    #[must_use]
     pub fn new(patterns: Vec<FigurePattern>) -> Self {
         Self {
             patterns,
@@ -181,7 +174,6 @@ impl AttemptFigures {
     }
 
     /// With figures and times of steps that were found before, and no pattern yet.
-    #[must_use]
     pub fn found(found: Vec<Figure>, steps_ms: Vec<u64>) -> Self {
         Self {
             patterns: Vec::new(),
@@ -191,7 +183,6 @@ impl AttemptFigures {
     }
 
     /// The same with these patterns.
-    #[must_use]
     pub fn with(self, patterns: Vec<FigurePattern>) -> Self {
         Self { patterns, ..self }
     }
@@ -247,7 +238,6 @@ impl AttemptFigures {
     }
 
     /// The largest of each kind, in the order of the kinds.
-    #[must_use]
     pub fn peaks(&self) -> Vec<Figure> {
         let mut peaks = self.found.clone();
         peaks.sort_by_key(|f| f.measure);
@@ -255,7 +245,6 @@ impl AttemptFigures {
     }
 
     /// Milliseconds that each of the first steps took, in the order in which they were printed.
-    #[must_use]
     pub fn steps_ms(&self) -> &[u64] {
         &self.steps_ms
     }

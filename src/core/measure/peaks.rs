@@ -54,7 +54,6 @@ impl GpuPeak {
     }
 
     /// Its peak as a share of its capacity, which is 0 where the driver told none.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let total = self.total_bytes.gib();
         (total > 0.0).then(|| self.peak_bytes.gib() / total)
@@ -83,7 +82,6 @@ pub struct Measured {
 
 impl Measured {
     /// Mean utilization of its GPUs of which it is known.
-    #[must_use]
     pub fn utilization_percent(&self) -> Option<u32> {
         let known = self.gpus.iter().filter_map(|gpu| gpu.utilization_percent);
         let (sum, n) = known.fold((0_u64, 0_u64), |(sum, n), one| {
@@ -94,7 +92,6 @@ impl Measured {
 
     /// From the peaks of all GPUs that were seen. Where the driver tells whose memory it was, GPUs that no
     /// process of the job ever touched are somebody else's and do not count.
-    #[must_use]
     pub fn new(mut gpus: Vec<GpuPeak>, figures: Vec<Figure>) -> Self {
         if gpus.iter().any(|g| g.own_peak_bytes.is_some()) {
             gpus.retain(|g| g.own_peak_bytes.is_some());
@@ -110,14 +107,12 @@ impl Measured {
     }
 
     /// The same with the times of its first steps.
-    #[must_use]
     pub fn with_steps(self, steps_ms: Vec<u64>) -> Self {
         Self { steps_ms, ..self }
     }
 
     /// Seconds of a usual step among the first `most`: the middle one, without the first, which warms up, where
     /// there are others.
-    #[must_use]
     pub fn step_s(&self, most: usize) -> Option<f64> {
         let steps = &self.steps_ms[..self.steps_ms.len().min(most)];
         let mut usual = steps
@@ -127,13 +122,11 @@ impl Measured {
             .to_vec();
         usual.sort_unstable();
         let middle = *usual.get(usual.len() / 2)?;
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a step")]
         let seconds = middle as f64 / 1_000.0;
         Some(seconds)
     }
 
     /// Did the logs print memory of GPUs?
-    #[must_use]
     pub fn prints_gpu_memory(&self) -> bool {
         let of_gpu =
             |f: &Figure| matches!(f.measure, Quantity::GpuAllocated | Quantity::GpuReserved);
@@ -141,13 +134,11 @@ impl Measured {
     }
 
     /// Was nothing measured?
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.gpus.is_empty() && self.figures.is_empty() && self.steps_ms.is_empty()
     }
 
     /// The GPU that was fullest.
-    #[must_use]
     pub fn fullest(&self) -> Option<&GpuPeak> {
         self.gpus.iter().max_by(|a, b| a.fuller(b))
     }

@@ -147,7 +147,6 @@ pub enum PhantomOutcome {
 
 impl PhantomRecord {
     /// The process that tells most: with the highest peak, then with the most steps.
-    #[must_use]
     pub fn fullest(records: Vec<Self>) -> Option<Self> {
         records
             .into_iter()
@@ -155,7 +154,6 @@ impl PhantomRecord {
     }
 
     /// The peak over all phases.
-    #[must_use]
     pub fn peak(&self) -> PhantomPeak {
         let most = |of: fn(&PhantomPeak) -> u64| self.phases.values().map(of).max().unwrap_or(0);
         PhantomPeak {
@@ -165,7 +163,6 @@ impl PhantomRecord {
     }
 
     /// Is PyTorch's release one that was tried?
-    #[must_use]
     pub fn tried(&self) -> bool {
         let version = self.torch.as_deref().unwrap_or_default();
         let release = version.split('+').next().unwrap_or_default();
@@ -200,21 +197,17 @@ pub struct PhantomSummary {
 
 impl PhantomSummary {
     /// Nothing was measured, and why.
-    #[must_use]
     pub fn unmeasured(why: &str) -> Self {
         Self::new(None, &PhantomOutcome::Unmeasured(why.to_owned()))
     }
 
     /// Does it fit with so little room that a real card may be too small?
-    #[must_use]
     pub fn is_close(&self, gpu_bytes: u64) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
         let (peak, card) = (self.peak.reserved as f64, gpu_bytes as f64);
         self.fits == Some(true) && peak > card * (1.0 - TOO_LOW)
     }
 
     /// Of a record and what it amounts to.
-    #[must_use]
     pub fn new(record: Option<&PhantomRecord>, outcome: &PhantomOutcome) -> Self {
         let record = record.cloned().unwrap_or_default();
         let (fits, reason) = match outcome {
@@ -240,7 +233,6 @@ impl PhantomSummary {
 }
 
 /// What a record and the end of the program come to.
-#[must_use]
 pub fn phantom_outcome(record: Option<&PhantomRecord>, end: PhantomEnd) -> PhantomOutcome {
     let record = record.cloned().unwrap_or_default();
     let failure = record.failure.as_ref();

@@ -30,7 +30,6 @@ fn setting<'a>(preset: &Preset, layer: &'a Layer, knob: &str) -> Option<&'a Sett
 }
 
 /// Who names `knob`, of layers in the order of precedence, lowest first; `None` where nobody does.
-#[must_use]
 pub fn naming(preset: &Preset, layers: &[Layer], knob: &str) -> Option<Naming> {
     let mut settings = layers.iter().enumerate().rev();
     let (layer, given) = settings.find_map(|(at, l)| Some((at, setting(preset, l, knob)?)))?;
@@ -63,7 +62,6 @@ pub fn follow(
 
 /// The knobs among `knobs` whose values belong to another name: given in a layer below, together with that other name.
 /// Each becomes null, that is unknown, with the origin of the present name.
-#[must_use]
 pub fn of_another(
     preset: &Preset,
     layers: &[Layer],
@@ -93,7 +91,6 @@ pub fn of_another(
 
 /// The type of GPU in a cluster profile whose knobs (`gpu_type: h100`, `constraint: a100-80`) are those of the layers, with
 /// the highest layer that gave one of them; `None` where no type fits, or types of different memory fit equally well.
-#[must_use]
 pub fn gpu_of_cluster<'f>(
     preset: &Preset,
     layers: &[Layer],

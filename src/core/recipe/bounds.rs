@@ -8,7 +8,6 @@ use super::knob::Knob;
 use oomctl_base::Value;
 
 /// What is wrong with a value by itself, if anything.
-#[must_use]
 pub fn bounds(knob: &Knob, value: &Value) -> Option<String> {
     bounds_by(knob, value, &OnceCell::new())
 }

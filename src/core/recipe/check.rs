@@ -61,7 +61,6 @@ pub struct UnderTrial<'s, 'a> {
 
 impl<'s, 'a> UnderTrial<'s, 'a> {
     /// Of these knobs; `scope` has the names of the recipe.
-    #[must_use]
     pub fn new(
         shaper: &'s Shaper<'a>,
         recipe: &'s Recipe,
@@ -89,7 +88,6 @@ impl<'s, 'a> UnderTrial<'s, 'a> {
 
 impl<'a> Checker<'a> {
     /// Compiles the rules of a preset that look at one of the knobs under trial.
-    #[must_use]
     pub fn new(trial: &UnderTrial<'_, 'a>) -> Self {
         let rules = trial.shaper.preset().rules.iter();
         let rules = rules.filter_map(|rule| CompiledRule::new(trial, rule));
@@ -101,7 +99,6 @@ impl<'a> Checker<'a> {
 
     /// The first rule about `just` that the values in `trial` break, among those rules all of whose
     /// knobs under trial have a value there.
-    #[must_use]
     pub fn broken_by(&self, just: &str, trial: &Values) -> Option<&'a Rule> {
         let about = self.rules.iter().enumerate();
         let mut about = about.filter(|(_, c)| c.about.contains(just));
@@ -152,7 +149,6 @@ impl<'a> Checker<'a> {
 
     /// Whether a rule, by its number in the order of `knobs`, holds for values of the knobs that it
     /// looks at.
-    #[must_use]
     pub fn holds<'v>(
         &self,
         rule: usize,
@@ -228,7 +224,6 @@ impl<'a> CompiledRule<'a> {
 
 impl<'a> Formula<'a> {
     /// Compiles an expression of a preset; `None` where it is none.
-    #[must_use]
     pub fn new(trial: &UnderTrial<'_, 'a>, text: &str) -> Option<Self> {
         Some(Self {
             lens: trial.lens(&trial.needs(&[text]), &BTreeSet::new()),
@@ -237,13 +232,11 @@ impl<'a> Formula<'a> {
     }
 
     /// The knobs under trial that it looks at.
-    #[must_use]
     pub fn knobs(&self) -> &BTreeSet<String> {
         &self.lens.tried
     }
 
     /// Its value; `None` where it cannot be evaluated.
-    #[must_use]
     pub fn value<'v>(&self, values: impl Iterator<Item = (&'v str, &'v Value)>) -> Option<Jinja> {
         let scope = self.lens.scope(values);
         self.expression.eval(scope.context()).ok()

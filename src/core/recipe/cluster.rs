@@ -65,7 +65,6 @@ impl ClusterFacts {
     }
 
     /// The facts as `cluster` in expressions and templates; unknown facts are `none`.
-    #[must_use]
     pub fn to_jinja(&self, name: Option<&str>) -> Jinja {
         let bytes = |t: &String| Bytes::parse(t).ok().map(|b| b.0);
         let types: Vec<Jinja> = self

@@ -135,7 +135,6 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
 }
 
 /// The values of a shape that are written into files: those that somebody gave, and not the file itself.
-#[must_use]
 pub fn edits<'a>(preset: &'a Preset, shape: &'a Shape) -> Vec<ValueEdit<'a>> {
     let mut edits = Vec::new();
     for (knob, place) in placed(preset) {

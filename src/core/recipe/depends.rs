@@ -7,14 +7,12 @@ use super::preset::Rule;
 use super::stack::Preset;
 
 /// The knobs that a rule looks at, through derived values too.
-#[must_use]
 pub fn knobs_of(preset: &Preset, rule: &Rule) -> BTreeSet<String> {
     let texts = std::iter::once(rule.must.as_str()).chain(rule.when.as_deref());
     knobs_in(preset, texts)
 }
 
 /// The rules that look at a knob, with their names.
-#[must_use]
 pub fn rules_about(preset: &Preset, knob: &str) -> Vec<String> {
     let rules = preset.rules.iter();
     let about = rules.filter(|rule| knobs_of(preset, rule).contains(knob));
@@ -22,7 +20,6 @@ pub fn rules_about(preset: &Preset, knob: &str) -> Vec<String> {
 }
 
 /// The knobs that some expressions look at, through derived values too.
-#[must_use]
 pub fn knobs_in<'a>(preset: &Preset, texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut knobs = BTreeSet::new();
     let mut seen = BTreeSet::new();

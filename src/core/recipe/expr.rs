@@ -23,7 +23,6 @@ const LONGEST: usize = 4_096;
 const RECURSION: usize = 64;
 
 /// A template environment with our functions and limits and no template in it.
-#[must_use]
 pub fn environment(version: Option<&semver::Version>) -> Environment<'static> {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -54,7 +53,6 @@ fn bad(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
 fn whole(x: f64) -> i64 {
     x as i64
 }
@@ -74,7 +72,6 @@ fn at_least(version: Option<&semver::Version>, least: &str) -> Result<bool, Erro
 }
 
 /// A knob's value for expressions and templates: null is `none`, sizes and durations stay text.
-#[must_use]
 pub fn to_jinja(value: &Value) -> Jinja {
     match value {
         Value::Null => Jinja::from(()),
@@ -88,7 +85,6 @@ pub fn to_jinja(value: &Value) -> Jinja {
 }
 
 /// The result of an expression as a knob's value; `None` where it is no value of ours.
-#[must_use]
 pub fn from_jinja(value: &Jinja) -> Option<Value> {
     match serde_json::to_value(value).ok()? {
         serde_json::Value::Null => Some(Value::Null),
@@ -108,7 +104,6 @@ pub fn from_jinja(value: &Jinja) -> Option<Value> {
 }
 
 /// The names that an expression uses: of a dotted name the first two parts, as knobs are named.
-#[must_use]
 pub fn names(expression: &Expression<'_, '_>) -> BTreeSet<String> {
     expression
         .undeclared_variables(true)
@@ -154,7 +149,6 @@ pub type CompiledExpression<'a> = Option<Rc<Expression<'a, 'static>>>;
 
 impl<'a> Expressions<'a> {
     /// In an environment.
-    #[must_use]
     pub fn new(env: &'a Environment<'static>) -> Self {
         Self {
             env,
@@ -242,7 +236,6 @@ pub fn holds(env: &Environment<'_>, text: &str, scope: &Scope) -> Result<bool, S
 }
 
 /// An engine error in one line, with the expression it happened in.
-#[must_use]
 pub fn describe(text: &str, error: &Error) -> String {
     let detail = error
         .detail()

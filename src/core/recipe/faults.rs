@@ -64,7 +64,6 @@ impl Preset {
 
     /// What is wrong with a ladder on this preset: moves without a target or of a knob that no version
     /// has, expressions that do not compile or use unknown names.
-    #[must_use]
     pub fn ladder_faults<'a>(
         &self,
         ladder: impl IntoIterator<Item = &'a RungSpec>,

@@ -137,7 +137,6 @@ pub struct Knob {
 
 impl Knob {
     /// What it takes, for somebody who gave it something else.
-    #[must_use]
     pub fn takes(&self) -> String {
         let end = |end: f64| Value::from_number(self.kind, end);
         let range = match (self.min.map(end), self.max.map(end)) {

@@ -77,7 +77,6 @@ pub struct Override {
 
 impl Layer {
     /// An empty layer.
-    #[must_use]
     pub fn new(kind: LayerKind) -> Self {
         Self {
             kind,
@@ -95,13 +94,11 @@ impl Layer {
     }
 
     /// Whether it says anything of a knob.
-    #[must_use]
     pub fn gives(&self, knob: &str) -> bool {
         self.settings.contains_key(knob) || self.pins.contains_key(knob)
     }
 
     /// Whether a value of the program's own is one that the preset has no place for, so that nobody moves it.
-    #[must_use]
     pub fn is_beyond(&self, knob: &str) -> bool {
         let given = self.pins.contains_key(knob) && self.settings.contains_key(knob);
         self.kind == LayerKind::Program && given

@@ -164,7 +164,6 @@ pub enum Binding<'p, 'r> {
 
 impl<'p, 'r> Binding<'p, 'r> {
     /// Looks a name up; of a dotted one the first part may be what has the name.
-    #[must_use]
     pub fn of(preset: &'p Preset, recipe: &'r Recipe, name: &str) -> Self {
         let first = name.split('.').next().unwrap_or(name);
         let mut knobs = preset.knobs.iter();

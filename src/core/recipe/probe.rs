@@ -8,7 +8,6 @@ use oomctl_base::{Origin, Value, ValueKind};
 
 impl ProbeSpec {
     /// The layer that makes a job of so many training steps. It lies above the rungs.
-    #[must_use]
     pub fn layer(&self, preset: &Preset, steps: u32) -> Layer {
         let mut layer = Layer::new(LayerKind::Rung);
         let origin = Origin::Flag {

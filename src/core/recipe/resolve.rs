@@ -44,7 +44,6 @@ pub fn resolve(
 
 impl<'a> Resolver<'a> {
     /// Compiles a preset's expressions.
-    #[must_use]
     pub fn new(
         preset: &'a Preset,
         cluster: &'a ClusterFacts,

@@ -47,7 +47,6 @@ impl Resolved {
 
 impl Recipe {
     /// The value of a knob; null for one that does not exist.
-    #[must_use]
     pub fn value(&self, name: &str) -> &Value {
         static NULL: Value = Value::Null;
         self.values.get(name).map_or(&NULL, |r| &r.value)

@@ -136,7 +136,6 @@ fn once() -> u32 {
 
 impl RungSpec {
     /// Whether it moves a knob of this name and role.
-    #[must_use]
     pub fn moves(&self, knob: &str, role: Option<Role>) -> bool {
         let named =
             |m: &Move| m.knob.as_deref() == Some(knob) || m.role.is_some() && m.role == role;
@@ -192,7 +191,6 @@ fn gpu_memory_classes() -> Vec<String> {
 }
 
 /// The strongest effect of some knobs: what a rung that moves them does to the experiment.
-#[must_use]
 pub fn strongest_effect<'a>(knobs: impl Iterator<Item = &'a Knob>) -> Effect {
     knobs.map(|k| k.effect).max().unwrap_or_default()
 }

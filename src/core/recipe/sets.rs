@@ -63,7 +63,6 @@ pub struct SharedMemory {
 impl PresetFile {
     /// The preset with knob sets in it. What it says itself wins: a knob, a derived value and a rule as a whole, a rung
     /// field by field.
-    #[must_use]
     pub fn with(mut self, sets: Vec<KnobSetFile>) -> Self {
         let (mut knobs, mut derived, mut rules, mut ladder) = (vec![], vec![], vec![], vec![]);
         for set in sets {
@@ -97,7 +96,6 @@ impl PresetFile {
     }
 
     /// The stack that it describes once its sets are in it: by what scripts are recognised and read.
-    #[must_use]
     pub fn stack(&self) -> Stack {
         let knobs = self.knobs.iter().map(|knob| {
             let own = knob.spelling.iter().cloned();

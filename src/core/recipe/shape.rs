@@ -39,13 +39,11 @@ impl Shape {
     }
 
     /// The recipe.
-    #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
 
     /// Names and values for expressions and templates.
-    #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -73,7 +71,6 @@ struct PreparedRule<'a> {
 
 impl<'a> Shaper<'a> {
     /// Compiles a preset's expressions.
-    #[must_use]
     pub fn new(
         preset: &'a Preset,
         cluster: &'a ClusterFacts,
@@ -96,7 +93,6 @@ impl<'a> Shaper<'a> {
     }
 
     /// The preset.
-    #[must_use]
     pub fn preset(&self) -> &'a Preset {
         self.resolver.preset
     }
@@ -171,7 +167,6 @@ impl PreparedRule<'_> {
 }
 
 /// Names and values of a recipe for expressions: knobs, derived values, version, cluster.
-#[must_use]
 pub fn scope_of(
     preset: &Preset,
     recipe: &Recipe,

@@ -158,7 +158,6 @@ impl Preset {
     }
 
     /// The expression environment.
-    #[must_use]
     pub fn env(&self) -> &Environment<'static> {
         &self.env
     }
@@ -185,7 +184,6 @@ impl Preset {
     }
 
     /// The knob of this name, or with this spelling.
-    #[must_use]
     pub fn knob(&self, name: &str) -> Option<&Knob> {
         self.knobs.iter().find(|k| k.name == name).or_else(|| {
             self.knobs
@@ -200,7 +198,6 @@ impl Preset {
     }
 
     /// The problem of a name that no knob has: absent in this version, or misspelled.
-    #[must_use]
     pub fn unknown_knob(&self, name: &str) -> Problem {
         let framework = self.framework.as_ref().map_or("", |f| f.name.as_str());
         if let (Some(note), Some(version)) = (self.absent.get(name), &self.version) {

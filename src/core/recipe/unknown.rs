@@ -13,7 +13,6 @@ use super::shape::Shaper;
 
 impl Shaper<'_> {
     /// A knob that is not known and on which one of some expressions depends.
-    #[must_use]
     pub fn unknown_in(&self, recipe: &Recipe, texts: &[&str]) -> Option<String> {
         self.unknowns(recipe, texts).into_iter().next()
     }
@@ -28,7 +27,6 @@ impl Shaper<'_> {
     }
 
     /// What some expressions may see; None where that are too many scopes.
-    #[must_use]
     pub fn scopes(&self, recipe: &Recipe, scope: &Scope, texts: &[&str]) -> Option<Vec<Scope>> {
         let unknown = self.unknowns(recipe, texts);
         let needs = self.needs(recipe, &computed(recipe), texts);

@@ -22,7 +22,6 @@ pub struct KnobPlaces {
 
 impl Values {
     /// The value of a knob.
-    #[must_use]
     pub fn get(&self, knob: &str) -> Option<&Value> {
         let at = self.place(knob).ok()?;
         self.values.get(at)
@@ -41,7 +40,6 @@ impl Values {
     }
 
     /// The same knobs with other values.
-    #[must_use]
     pub fn with(&self, value: impl Fn(&str) -> Value) -> Self {
         Self {
             names: Rc::clone(&self.names),

@@ -21,7 +21,6 @@ const GIVEN: [&str; 13] = [
 
 /// What a script asks of sbatch: its lines with `#SBATCH` before the first command, without those that a submission
 /// decides itself.
-#[must_use]
 pub fn directives(script: &str) -> Vec<&str> {
     let before = script
         .lines()

@@ -44,7 +44,6 @@ pub struct AttemptPlace {
 
 impl AttemptPlace {
     /// The place of an attempt that is only tried out.
-    #[must_use]
     pub fn anywhere(project: &str, backend: &str) -> Self {
         Self {
             run: "preview".to_owned(),
@@ -179,7 +178,6 @@ fn text(t: &str) -> oomctl_base::Value {
 }
 
 /// A unified diff of two sets of rendered files; empty when nothing differs.
-#[must_use]
 pub fn diff(before: &[RenderedFile], after: &[RenderedFile]) -> String {
     let mut out = String::new();
     for new in after {

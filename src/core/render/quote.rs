@@ -44,7 +44,6 @@ pub fn sbatch_word(text: &str) -> Result<String, String> {
 }
 
 /// Text inside a comment of a shell script: one line, no control characters.
-#[must_use]
 pub fn comment(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -54,7 +53,6 @@ pub fn comment(text: &str) -> String {
 /// A value in Hydra's override grammar (checked against hydra-core 1.3.8).
 ///
 /// Text goes bare where Hydra reads it back as the same text, else in single quotes.
-#[must_use]
 pub fn hydra_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

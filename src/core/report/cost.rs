@@ -30,7 +30,6 @@ pub struct Cost {
 }
 
 /// What a run has cost until `now`.
-#[must_use]
 pub fn cost(history: &History, now: Timestamp) -> Cost {
     let mut cost = Cost {
         gpu_seconds: history.gpu_seconds(now),

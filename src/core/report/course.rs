@@ -36,7 +36,6 @@ pub enum SpanKind {
 
 impl SpanKind {
     /// One word, for styles and for people.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Waited => "waited",
@@ -91,7 +90,6 @@ pub struct Timeline {
 }
 
 /// The time line of a run. `None` before its first attempt.
-#[must_use]
 pub fn course(history: &History, now: Timestamp) -> Option<Timeline> {
     let first = history.attempts.first()?.intended_at;
     let start = history.created.unwrap_or(first).min(first);

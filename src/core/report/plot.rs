@@ -82,7 +82,6 @@ pub struct Plot {
 }
 
 /// Draws at most so many GPUs of an attempt, the fullest. `None` where there is no sample.
-#[must_use]
 pub fn plot(mut tracks: Vec<GpuTrack>, expected: Option<Bytes>, most: usize) -> Option<Plot> {
     tracks.retain(|t| !t.points.is_empty());
     let times = || tracks.iter().flat_map(|t| &t.points).map(|p| p.at);

@@ -52,7 +52,6 @@ impl GpuTrack {
     }
 
     /// Most bytes in use at any time.
-    #[must_use]
     pub fn peak_bytes(&self) -> Bytes {
         self.peak
     }
@@ -111,7 +110,6 @@ impl Tracks {
     }
 
     /// The GPUs by node and index.
-    #[must_use]
     pub fn sorted(mut self) -> Vec<GpuTrack> {
         let key = |t: &GpuTrack| (t.node.clone(), t.gpu, t.uuid.clone());
         self.tracks.sort_by_cached_key(key);

@@ -52,7 +52,6 @@ struct Saved {
 impl Request {
     /// Where the checkpoints lie that the configuration with these rungs would go on from; `None` where it would from
     /// none, or that is not known.
-    #[must_use]
     pub fn shelf(&self, rungs: &[Layer]) -> Option<CheckpointDirectory> {
         // Whether a command goes on from a checkpoint is the user's to say.
         let disk = self.on_disk().filter(|_| self.command().is_none())?;
@@ -73,7 +72,6 @@ impl Request {
     /// How attempt number `attempt`, with these rungs, goes on from what lies in its folder of checkpoints, or from the
     /// checkpoint that the run was asked to begin with; `None` where neither gives one. What lies there before the first
     /// attempt is not the run's own.
-    #[must_use]
     pub fn resumption(
         &self,
         rungs: &[Layer],
@@ -86,7 +84,6 @@ impl Request {
     }
 
     /// The newest checkpoint of a listing, by name.
-    #[must_use]
     pub fn newest(&self, listing: &Listing) -> Option<String> {
         let saved = saved(self.on_disk()?, listing, None)?;
         Some(saved.first()?.name.clone())
@@ -173,14 +170,12 @@ impl Request {
     }
 
     /// Does this exit code say that the script stopped the program before its time limit?
-    #[must_use]
     pub fn is_early_stop(&self, rungs: &[Layer], code: i32) -> bool {
         let stops = |shape: Shape| matches!(shape.recipe().value("signal"), Value::Text(signal) if signal.starts_with("B:"));
         code == STOPPED_EARLY && self.shape(rungs).is_ok_and(stops)
     }
 
     /// Does a later attempt go on from a checkpoint of one with these rungs?
-    #[must_use]
     pub fn resumes(&self, rungs: &[Layer]) -> bool {
         let Some(checkpoint) = &self.preset().checkpoint else {
             return false;
@@ -193,9 +188,7 @@ impl Request {
     }
 
     /// Has an attempt with these rungs written a checkpoint by then, as far as its interval is known?
-    #[must_use]
     pub fn has_checkpoint(&self, rungs: &[Layer], steps: u64) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "steps of a job")]
         let reached = |interval: f64| interval >= 1.0 && interval <= steps as f64;
         let interval = self.number_with_role(rungs, Role::CheckpointInterval);
         self.resumes(rungs) && interval.is_none_or(reached)
@@ -203,7 +196,6 @@ impl Request {
 
     /// Are responses sampled, so that an attempt which goes on from a checkpoint meets other lengths? A fixed set of data
     /// comes in the same order again.
-    #[must_use]
     pub fn samples_responses(&self, rungs: &[Layer]) -> bool {
         self.number_with_role(rungs, Role::ResponseLength).is_some()
     }

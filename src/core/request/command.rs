@@ -27,7 +27,6 @@ impl Request {
     }
 
     /// Are its attempts the command of a program?
-    #[must_use]
     pub fn is_program(&self) -> bool {
         self.command().is_some()
     }
@@ -54,7 +53,6 @@ impl Request {
     }
 
     /// The same request for a program whose first attempt runs on this model of a GPU.
-    #[must_use]
     pub fn on_gpu(mut self, machine: &RunMachine) -> Self {
         if let Some(program) = &mut self.inputs_mut().program {
             program.gpu = machine.model();
@@ -63,7 +61,6 @@ impl Request {
     }
 
     /// The same request with these rungs taken before its first attempt.
-    #[must_use]
     pub fn with_steps(mut self, steps: &[Step]) -> Self {
         let layers = steps.iter().map(|s| s.layer.clone());
         self.inputs_mut().layers.extend(layers);

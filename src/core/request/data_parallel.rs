@@ -32,7 +32,6 @@ pub struct Explanation {
 
 impl Explanation {
     /// All changes as one text, each with its title and what is left to do; `None` where there is none.
-    #[must_use]
     pub fn patch(&self) -> Option<String> {
         let one = |p: &Proposal| {
             let left: String = p
@@ -50,13 +49,11 @@ impl Explanation {
 impl Request {
     /// What one process that drives several GPUs takes of the first and of the others, with these rungs; `None` for
     /// other jobs, and where the memory model does not know enough.
-    #[must_use]
     pub fn replicas(&self, rungs: &[Layer]) -> Option<Replicas> {
         replicas(&self.spec(rungs)?, self.profile()?)
     }
 
     /// Python files that the configuration with these rungs names, as it names them.
-    #[must_use]
     pub fn scripts(&self, rungs: &[Layer]) -> Vec<String> {
         let Ok(shape) = self.shape(rungs) else {
             return Vec::new();
@@ -83,7 +80,6 @@ impl Request {
 
 /// Explains a lack of GPU memory by what log, samples and scripts show of one process on several GPUs; `None` where
 /// none of them shows it.
-#[must_use]
 pub fn explain(
     incident: &Incident,
     measured: &Measured,

@@ -55,7 +55,6 @@ pub struct SplitEnvironment {
 
 /// Splits the environment of the first submission. `declared` names are secrets whatever they look
 /// like, and are wanted even when they are not set now.
-#[must_use]
 pub fn split(all: &BTreeMap<String, String>, declared: &[String]) -> SplitEnvironment {
     let mut split = SplitEnvironment {
         secrets: declared.to_vec(),

@@ -53,7 +53,6 @@ impl Request {
     }
 
     /// Does the job's script give sbatch one of these options, or what is handed on to sbatch begin with one of these words?
-    #[must_use]
     pub fn gives_sbatch(&self, options: &[&str], words: &[&str]) -> bool {
         let own = self.adoption();
         let handed = |word: &String| words.iter().any(|w| word.starts_with(w));
@@ -63,7 +62,6 @@ impl Request {
 
     /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that, and
     /// where the job names its nodes: then Slurm would refuse it without them.
-    #[must_use]
     pub fn exclude(&self, rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {
         if self.gives_sbatch(&["nodelist", "nodefile"], &["--nodelist", "-w"]) {
             return None;

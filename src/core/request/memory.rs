@@ -23,7 +23,6 @@ pub struct Freed {
 impl Request {
     /// Memory of the configuration with these rungs, by phase; `None` where the preset has no bridge to the
     /// memory model, or a rule is broken.
-    #[must_use]
     pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
         let profile = self.profile()?;
         let shape = self.shape(rungs).ok()?;
@@ -38,7 +37,6 @@ impl Request {
     }
 
     /// What the configuration with these rungs has of a memory; `None` where that is not known.
-    #[must_use]
     pub fn memory_limit(&self, rungs: &[Layer], pool: Pool) -> Option<Bytes> {
         match pool {
             Pool::Host => {
@@ -60,7 +58,6 @@ impl Request {
     }
 
     /// What the last of some rungs frees; `None` where the model does not see what it changes, or the GPU is another.
-    #[must_use]
     pub fn freed(&self, rungs: &[Layer]) -> Option<Freed> {
         let (_, below) = rungs.split_last()?;
         let (before, after) = (self.spec(below)?, self.spec(rungs)?);

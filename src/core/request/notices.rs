@@ -32,7 +32,6 @@ impl NewsKind {
     ];
 
     /// Is the run over with it?
-    #[must_use]
     pub fn is_end(self) -> bool {
         matches!(self, Self::Succeeded | Self::GaveUp)
     }
@@ -97,7 +96,6 @@ impl Notices {
     }
 
     /// Is there nobody to tell?
-    #[must_use]
     pub fn reach_nobody(&self) -> bool {
         self.command.is_empty()
             && self.slack.is_none()

@@ -170,7 +170,6 @@ impl Request {
     }
 
     /// Steps with what is expected of each, on top of these rungs.
-    #[must_use]
     pub fn planned(&self, before: &[Layer], steps: Vec<Step>) -> Vec<PlannedStep> {
         let slower = costs(
             self.preset(),
@@ -218,7 +217,6 @@ impl Request {
     }
 
     /// Memory of the configuration with these rungs, where the model can be asked and knows enough.
-    #[must_use]
     pub fn memory(&self, rungs: &[Layer]) -> Option<Estimate> {
         self.estimate(rungs)?.ok()
     }

@@ -83,7 +83,6 @@ impl Request {
     }
 
     /// Is a run a probe of this configuration, with as many steps?
-    #[must_use]
     pub fn is_probed_by(&self, basis: &Basis, short: &ProbeSeries<'_>, other: &Self) -> bool {
         let Some(probe) = &other.inputs().probe else {
             return false;

@@ -43,7 +43,6 @@ pub struct Alternative {
 
 impl Alternative {
     /// Its rungs by name.
-    #[must_use]
     pub fn rungs(&self) -> Vec<String> {
         self.steps.iter().map(|s| s.rung.clone()).collect()
     }
@@ -73,7 +72,6 @@ impl Alternative {
         if self.other_work || self.other_gpu || gpus == 0 || self.gpus == 0 {
             return (0.0, None);
         }
-        #[expect(clippy::cast_precision_loss, reason = "counts of GPUs are small")]
         let more = (self.gpus as f64 / gpus as f64).max(1.0);
         match self.slower {
             Some(slower) => (1.0 / (1.0 - slower) / more, Some(1.0 / (1.0 - slower))),
@@ -84,7 +82,6 @@ impl Alternative {
 
 impl Request {
     /// Does any of these steps ask the scheduler for more, or for something else?
-    #[must_use]
     pub fn asks_for_more(&self, steps: &[Step]) -> bool {
         let changes = steps.iter().flat_map(|s| &s.changes);
         self.touches(changes.map(|c| c.knob.as_str()), &ASKED)
@@ -107,7 +104,6 @@ impl Request {
 
     /// The answers to a failure that differ in what they ask of the scheduler: `first`, which is what the ladder says, then
     /// what does without more, then for each rung that asks for more what begins with it.
-    #[must_use]
     pub fn alternatives(
         &self,
         first: &Decision,
@@ -139,7 +135,6 @@ impl Request {
     }
 
     /// The answers to the first failure that is to be expected, out of memory on a GPU.
-    #[must_use]
     pub fn first_alternatives(&self) -> Vec<Alternative> {
         let foreseen = self.foreseen(&[]).map(|(incident, _)| incident);
         let incident = foreseen.unwrap_or_else(|| Incident::bare("cuda_oom", Class::GpuOom));
@@ -152,7 +147,6 @@ impl Request {
     }
 
     /// The job as it is, and these answers; as many as are compared.
-    #[must_use]
     pub fn unchanged_and(&self, answers: Vec<Alternative>) -> Vec<Alternative> {
         let unchanged = Decision::Climb {
             steps: Vec::new(),

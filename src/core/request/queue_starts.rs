@@ -51,7 +51,6 @@ pub struct QueueChoice<'a> {
 impl Request {
     /// The answer to take, with a note on its first rung that says what the queue said of all of them. The policy `soonest`
     /// takes what ends first; every other takes the ladder's.
-    #[must_use]
     pub fn by_queue(&self, choice: &QueueChoice<'_>) -> Option<Alternative> {
         let prospects: Vec<Prospect> = choice.prospects();
         let by_end = self.inputs().policy == Policy::Soonest;
@@ -146,7 +145,6 @@ fn wait_s(at: Timestamp, now: Timestamp) -> f64 {
 }
 
 /// `starts now`, `starts in about 9h 04m`, and what is said where there is no start.
-#[must_use]
 pub fn started(start: Option<&StartForecast>, now: Timestamp) -> String {
     match start {
         None => "has no known start".to_owned(),
@@ -171,10 +169,6 @@ fn ends(prospect: &Prospect, work: Work) -> Option<String> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "clamped to a range that fits"
-)]
 fn rounded(seconds: f64) -> String {
     duration(seconds.clamp(0.0, 1e12).round() as i64)
 }
@@ -182,9 +176,7 @@ fn rounded(seconds: f64) -> String {
 /// What a failed attempt had left to do, in seconds at its speed: from the time of its usual step and how many there are; else
 /// from its time limit, where the run may not go on after one. All of it again at most: whether the next attempt
 /// resumes is seen when it is prepared.
-#[must_use]
 pub fn work_left(step_s: Option<f64>, steps: Option<(u64, u64)>, limit_s: Option<u64>) -> Work {
-    #[expect(clippy::cast_precision_loss, reason = "seconds and steps of a job")]
     let float = |n: u64| n as f64;
     let by_steps = step_s.zip(steps).map(|(step_s, (done, total))| Work {
         least_s: float(total.saturating_sub(done)) * step_s,

@@ -163,56 +163,47 @@ impl Request {
     }
 
     /// The inputs.
-    #[must_use]
     pub fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
     /// Name of the run.
-    #[must_use]
     pub fn run(&self) -> &str {
         &self.inputs.run
     }
 
     /// Bounds of the run.
-    #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inputs.limits
     }
 
     /// How it is supervised.
-    #[must_use]
     pub fn supervision(&self) -> &Supervision {
         &self.inputs.supervision
     }
 
     /// Whom to tell of it who does not watch; `None` where that is nobody.
-    #[must_use]
     pub fn notices(&self) -> Option<&Notices> {
         let notices = self.inputs.notices.as_ref();
         notices.filter(|n| !n.reach_nobody())
     }
 
     /// Working directory of its jobs, absolute.
-    #[must_use]
     pub fn workdir(&self) -> &Path {
         Path::new(&self.inputs.workdir)
     }
 
     /// How its program prints progress, besides what is known of common trainers.
-    #[must_use]
     pub fn progress(&self) -> &[ProgressPattern] {
         &self.made.progress
     }
 
     /// How its program prints figures of memory.
-    #[must_use]
     pub fn measures(&self) -> &[FigurePattern] {
         &self.made.preset.measures
     }
 
     /// The same request for a run of another name, with a further layer: a cell of a sweep.
-    #[must_use]
     pub fn cell(&self, run: &str, layer: Layer) -> Self {
         let mut cell = self.clone().named(run);
         cell.inputs.layers.push(layer);
@@ -220,7 +211,6 @@ impl Request {
     }
 
     /// The same request under a name.
-    #[must_use]
     pub fn named(mut self, run: &str) -> Self {
         run.clone_into(&mut self.inputs.run);
         name(&mut self.inputs.layers, &self.made.preset, run);
@@ -228,21 +218,18 @@ impl Request {
     }
 
     /// The same request with so many attempts in all.
-    #[must_use]
     pub fn with_attempts(mut self, attempts: u32) -> Self {
         self.inputs.limits.attempts = attempts;
         self
     }
 
     /// The same request with another probability to fit that an attempt should have.
-    #[must_use]
     pub fn with_risk(mut self, risk: f64) -> Self {
         self.inputs.risk = risk;
         self
     }
 
     /// The same request, measured on phantom GPUs before it is submitted where somebody asks for that.
-    #[must_use]
     pub fn measured_if(mut self, asked: bool) -> Self {
         self.inputs.supervision.measure |= asked;
         self
@@ -253,7 +240,6 @@ impl Request {
     }
 
     /// The preset, for the framework's version.
-    #[must_use]
     pub fn preset(&self) -> &Preset {
         &self.made.preset
     }
@@ -273,7 +259,6 @@ impl Request {
     }
 
     /// Constants of the training stack, where the preset has a bridge to the memory model.
-    #[must_use]
     pub fn profile(&self) -> Option<&Profile> {
         self.made.profile.as_ref()
     }

@@ -30,7 +30,6 @@ pub struct RuleComparison {
 
 impl Request {
     /// The rule of thumb of the preset for this configuration; `None` where it has none, or the rule none for this GPU.
-    #[must_use]
     pub fn thumb(&self) -> Option<RuleComparison> {
         let rule = self.preset().memory.as_ref()?.rule_of_thumb.as_ref()?;
         let shape = self.shape(&[]).ok()?;
@@ -56,7 +55,6 @@ impl Request {
 
     /// The largest whole value of a knob with which the configuration fits by the memory model; 0 where none does, `None`
     /// where the model has no answer.
-    #[must_use]
     pub fn largest(&self, knob: &str) -> Option<i64> {
         let fits = |value: i64| {
             let estimate = self.estimate(&[self.with(knob, value)])?.ok()?;
@@ -85,7 +83,6 @@ impl Request {
     }
 
     /// A layer that tries a whole value for a knob.
-    #[must_use]
     pub fn trial(knob: &str, value: i64) -> Layer {
         let origin = Origin::Computed {
             expr: "a value that is tried".to_owned(),

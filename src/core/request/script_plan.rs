@@ -50,7 +50,6 @@ type Submitted = (Submission, BTreeMap<String, String>);
 impl Request {
     /// Climbs as if every attempt died of a GPU OOM of which nothing is known, from attempt `first` on; `program` is this
     /// program on the job's nodes.
-    #[must_use]
     pub fn script_plan(&self, first: u32, program: Option<&str>) -> ScriptPlan {
         let mut plan = ScriptPlan {
             now: self.memory(&[]),
@@ -140,7 +139,6 @@ impl Request {
     }
 
     /// The memory of one GPU of the first attempt with its origin, where it is known.
-    #[must_use]
     pub fn gpu_memory(&self) -> Option<Resolved> {
         let shape = self.shape(&[]).ok()?;
         let known = shape.recipe().values.get(GPU_MEMORY)?;

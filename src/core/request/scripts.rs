@@ -21,7 +21,6 @@ const SAMPLER: &str = "sampler";
 
 impl Request {
     /// What is understood of the scripts, where the run's files are the user's own.
-    #[must_use]
     pub fn adoption(&self) -> Option<Adoption<'_>> {
         let scripts = self.inputs().scripts.as_ref()?;
         let own = self.own_scripts()?;
@@ -39,7 +38,6 @@ impl Request {
     }
 
     /// The same request for one task of that array: a run of its own, whose attempts all carry the index.
-    #[must_use]
     pub fn task(&self, run: &str, index: u32, array: Option<&TaskList>) -> Self {
         let mut task = self.clone().named(run);
         let alone = |options: &mut Vec<String>| {
@@ -56,7 +54,6 @@ impl Request {
     }
 
     /// The same request for a run whose first attempt is a job that was submitted without us.
-    #[must_use]
     pub fn adopting(mut self, adopts: Adopts) -> Self {
         self.inputs_mut().adopts = Some(adopts);
         self
@@ -70,7 +67,6 @@ impl Request {
     }
 
     /// What has to be said of the scripts: where they go against the preset, it is the preset which is not believed.
-    #[must_use]
     pub fn doubts(&self) -> &[String] {
         self.own_scripts().map_or(&[], |own| &own.doubts)
     }
@@ -221,7 +217,6 @@ impl Request {
     }
 
     /// Where else the user looks for the logs of the job with this id than in the project's folder for them.
-    #[must_use]
     pub fn log_links(&self, id: &str) -> Option<LogLinks> {
         let adoption = self.adoption()?;
         let user = self.inputs().user.as_deref().unwrap_or_default();

@@ -16,7 +16,6 @@ pub struct Stacks {
 
 impl Stacks {
     /// None yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

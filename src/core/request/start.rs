@@ -95,7 +95,6 @@ impl Request {
     }
 
     /// The same request with the layers of a start.
-    #[must_use]
     pub fn starting(mut self, start: &Start) -> Self {
         self.inputs_mut()
             .layers
@@ -104,7 +103,6 @@ impl Request {
     }
 
     /// The rungs of earlier runs that it starts with.
-    #[must_use]
     pub fn learned(&self) -> Vec<LearnedRung> {
         let layers = &self.inputs().layers;
         if !layers.iter().any(|l| l.kind == LayerKind::Learned) {
@@ -128,7 +126,6 @@ impl Request {
     ///
     /// Rungs are climbed one at a time, so that what several at once would lead to is among them. The policy
     /// `predict` is bound to no rung's steps, so that under it only a ladder without any is at its end.
-    #[must_use]
     pub fn infeasible(&self, memory: &LearnedEntries) -> Option<LearnedEntry> {
         if self.inputs().scripts.is_some() {
             return None;

@@ -42,7 +42,6 @@ pub struct Trial {
 
 impl Trial {
     /// What it says for the search; `None` where it says nothing.
-    #[must_use]
     pub fn tested(&self) -> Option<Tested> {
         let fitted = match self.end {
             TrialEnd::Fitted => true,

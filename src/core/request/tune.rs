@@ -96,7 +96,6 @@ impl Request {
     }
 
     /// What fitted of the same preset and says nothing here, where nothing else is known to fit.
-    #[must_use]
     pub fn elsewhere<'a>(&self, basis: &'a Basis) -> Option<Elsewhere<'a>> {
         let job = self.job(&basis.rungs).ok().filter(|_| !basis.fits)?;
         basis.memory.fitted_elsewhere(&job)

@@ -46,7 +46,6 @@ impl UnreadKnob {
     }
 
     /// The option that gives it, with what it takes and where code computes it.
-    #[must_use]
     pub fn line(&self) -> String {
         let computed = self.computed.iter();
         let computed: String = computed.map(|at| format!(" (computed: {at})")).collect();
@@ -56,7 +55,6 @@ impl UnreadKnob {
 
 impl Request {
     /// What the memory model needs and nobody says, of a script; nothing where the preset has no bridge to the model.
-    #[must_use]
     pub fn unread(&self) -> Vec<UnreadKnob> {
         let bridge = self.preset().memory.as_ref();
         let Some(bridge) =

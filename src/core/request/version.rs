@@ -21,7 +21,6 @@ pub struct VersionInLog {
 
 impl Request {
     /// Are its scripts read for an assumed version of their framework?
-    #[must_use]
     pub fn assumes_version(&self) -> bool {
         let inputs = self.inputs();
         inputs.framework_version.is_none() && inputs.scripts.as_ref().is_some_and(|s| s.recognised)
@@ -30,7 +29,6 @@ impl Request {
     /// The version that the beginnings of its job's logs name. `None` where it was known before, and
     /// where they name none, two, or one that is newer than those of the preset. Of an older one it is the oldest that the
     /// preset supports.
-    #[must_use]
     pub fn version_in(&self, heads: &[LogHead]) -> Option<VersionInLog> {
         let source = &self.inputs().preset;
         let file = parse_preset(&source.path, &source.text).ok()?;
@@ -49,7 +47,6 @@ impl Request {
     }
 
     /// The same scripts read for this version; `None` where that cannot be done.
-    #[must_use]
     pub fn for_version(&self, found: &VersionInLog) -> Option<Self> {
         let inputs = self.inputs();
         let scripts = inputs.scripts.as_ref()?;

@@ -2,7 +2,6 @@
 
 /// Cells by number, in arrays of at most `most` tasks. Those of one array ask for the same (`asks`, what each asks
 /// of the scheduler); the order is kept.
-#[must_use]
 pub fn arrays(asks: &[String], most: usize) -> Vec<Vec<usize>> {
     let mut arrays: Vec<Vec<usize>> = Vec::new();
     for (cell, ask) in asks.iter().enumerate() {
@@ -18,13 +17,11 @@ pub fn arrays(asks: &[String], most: usize) -> Vec<Vec<usize>> {
 }
 
 /// How many tasks of each of so many arrays may run at a time, for `at_once` of all: at least one of each.
-#[must_use]
 pub fn share(at_once: usize, arrays: usize) -> usize {
     (at_once / arrays.max(1)).max(1)
 }
 
 /// Indices of tasks, in ascending order, as sbatch reads them: `0-3,7`.
-#[must_use]
 pub fn indices(tasks: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for task in tasks {

@@ -144,14 +144,12 @@ impl Sweep {
     }
 
     /// Cells of the whole sweep, of ranges only the values that stand for them; saturates.
-    #[must_use]
     pub fn cells(&self) -> u64 {
         let sizes = self.axes.iter().map(|a| a.values.len() as u64);
         sizes.fold(1, u64::saturating_mul)
     }
 
     /// The same sweep with every value of the ranges that a grid goes through. The others stay as they are.
-    #[must_use]
     pub fn listed(mut self) -> Self {
         for axis in self.axes.iter_mut().filter(|a| a.sampled) {
             if let Some(all) = axis.span.and_then(|s| s.listed(MOST_VALUES)) {
@@ -163,7 +161,6 @@ impl Sweep {
     }
 
     /// The words of the command of the first cell; none where the file names no program.
-    #[must_use]
     pub fn first_words(&self) -> Vec<String> {
         let arguments = |dashes: &str| {
             let firsts = self
@@ -182,7 +179,6 @@ impl Sweep {
     }
 
     /// The axis of this name.
-    #[must_use]
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.axes.iter().position(|a| a.name == name)
     }
@@ -218,10 +214,6 @@ pub(super) fn of_kind(kind: ValueKind, value: &Value) -> Result<Value, String> {
     match (kind, value) {
         (_, Value::Null) => Ok(Value::Null),
         // Python writes whole numbers as 8.0 now and then.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a whole number within the range of i64"
-        )]
         (ValueKind::Int, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
             Ok(Value::Int(*x as i64))
         }

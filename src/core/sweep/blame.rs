@@ -41,7 +41,6 @@ pub enum ValueLimit {
 
 impl ValueLimit {
     /// The value itself.
-    #[must_use]
     pub fn value(&self) -> &Value {
         match self {
             Self::AtMost(value) | Self::AtLeast(value) => value,

@@ -28,7 +28,6 @@ pub struct Cells {
 
 impl Cells {
     /// The cells of `sweep` that `judge` must look at.
-    #[must_use]
     pub fn new(sweep: &Sweep, judge: &Judge<'_>) -> Self {
         let matter = judge.axes();
         let size = |axis: usize| u64::try_from(sweep.axes[axis].values.len()).unwrap_or(u64::MAX);

@@ -31,7 +31,6 @@ impl RandomStream {
 
     /// A number from 0 to 1, 1 left out.
     fn share(&mut self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
         let numerator = (self.next() >> 11) as f64;
         numerator / 9_007_199_254_740_992.0
     }

@@ -132,7 +132,6 @@ fn exponent_of(x: f64) -> String {
 fn written(value: &Value, exponent: bool) -> String {
     match (exponent, value) {
         (true, Value::Float(x)) => exponent_of(*x),
-        #[expect(clippy::cast_precision_loss, reason = "an end of a range")]
         (true, Value::Int(x)) => exponent_of(*x as f64),
         _ => yaml::written(value).unwrap_or_else(|| value.to_string()),
     }

@@ -148,13 +148,11 @@ impl<'a> Judge<'a> {
     }
 
     /// The same judge, which says why the memory of no cell is known.
-    #[must_use]
     pub fn doubting(self, doubt: Option<String>) -> Self {
         Self { doubt, ..self }
     }
 
     /// Axes on which some verdict depends, in order.
-    #[must_use]
     pub fn axes(&self) -> Vec<usize> {
         let mut axes = self.model.axes(&self.nodes);
         for rule in &self.rules {
@@ -169,7 +167,6 @@ impl<'a> Judge<'a> {
     }
 
     /// Axes on which memory depends.
-    #[must_use]
     pub fn memory_axes(&self) -> Vec<usize> {
         let mut axes = self.model.axes(&self.nodes);
         axes.sort_unstable();
@@ -178,7 +175,6 @@ impl<'a> Judge<'a> {
     }
 
     /// Axes that a rule looks at.
-    #[must_use]
     pub fn rule_axes(&self, rule: usize) -> Vec<usize> {
         let Some(rule) = self.rules.get(rule) else {
             // A knob's own bounds.
@@ -190,25 +186,21 @@ impl<'a> Judge<'a> {
     }
 
     /// The rule of this number.
-    #[must_use]
     pub fn rule(&self, number: usize) -> &'a Rule {
         self.rules[number].rule
     }
 
     /// The name of the rule of this number; `None` for a knob's own bounds.
-    #[must_use]
     pub fn rule_name(&self, number: usize) -> Option<&'a str> {
         self.rules.get(number).map(|r| r.rule.name.as_str())
     }
 
     /// The knob that an axis sets.
-    #[must_use]
     pub fn knob(&self, axis: usize) -> Option<&'a Knob> {
         self.knobs[axis]
     }
 
     /// The value with this number of an axis.
-    #[must_use]
     pub fn value(&self, axis: usize, number: u32) -> &Value {
         static NULL: Value = Value::Null;
         let number = usize::try_from(number).unwrap_or(usize::MAX);
@@ -307,7 +299,6 @@ impl<'a> Judge<'a> {
     }
 
     /// Why the memory of all cells is unknown, where that is known.
-    #[must_use]
     pub fn unmentioned(&self) -> Option<String> {
         if let Some(doubt) = &self.doubt {
             return Some(doubt.clone());

@@ -175,7 +175,6 @@ fn wanted(
 }
 
 /// What a cell sets: knobs, and words for the parameters that no knob describes. `path` is the sweep's file.
-#[must_use]
 pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) -> Layer {
     let mut layer = Layer::new(LayerKind::Sweep);
     for (at, axis) in sweep.axes.iter().enumerate() {

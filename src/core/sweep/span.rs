@@ -119,7 +119,6 @@ impl DrawRange {
     fn value(&self, x: f64) -> Value {
         let rounded = x.round();
         if self.whole || (self.step.is_some_and(|s| s.fract() == 0.0) && rounded == x) {
-            #[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
             return Value::Int(rounded as i64);
         }
         Value::Float(x)

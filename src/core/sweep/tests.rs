@@ -358,7 +358,6 @@ proptest! {
 }
 
 /// Bytes of path-star's fuller phase by arithmetic, not by the preset's formulas.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
 fn path_star_bytes(d: i64, l: i64, vocab: i64, width: i64, batch: i64, eval: i64) -> f64 {
     let (table, row) = ((vocab * width * 4) as f64, (vocab * 4) as f64);
     let training = 8.0 * table + 2.0 * batch as f64 * row + (d * 16 * l * 8) as f64;

@@ -208,7 +208,6 @@ fn weights(fields: &Entries, count: usize) -> Result<Vec<f64>, String> {
         return Ok(Vec::new());
     };
     let share = |node: &ConfigNode| match value(node) {
-        #[expect(clippy::cast_precision_loss, reason = "0 or 1")]
         Value::Int(x) if x >= 0 => Some(x as f64),
         Value::Float(x) if x >= 0.0 => Some(x),
         _ => None,
@@ -273,7 +272,6 @@ fn number(fields: &Entries, name: &str) -> Result<Option<f64>, String> {
         _ => Value::Null,
     };
     match value {
-        #[expect(clippy::cast_precision_loss, reason = "an end of a range")]
         Value::Int(i) => Ok(Some(i as f64)),
         Value::Float(x) => Ok(Some(x)),
         _ => Err(format!("`{name}` must be a number, got {}", node.noun())),

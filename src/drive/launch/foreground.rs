@@ -78,7 +78,6 @@ impl Foreground {
     }
 
     /// In a process that starts no program.
-    #[must_use]
     pub fn absent() -> Self {
         Self { here: None }
     }

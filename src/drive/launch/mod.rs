@@ -56,7 +56,6 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// The exit code; of a program that cannot be started that of a shell.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Refused(_) => Exit::Configuration,
@@ -95,7 +94,6 @@ pub enum ProgramResult {
 
 impl ProgramResult {
     /// The exit code that a shell gives: the program's own, or 128 and the signal.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         let code = match self {
             Self::Runs => return Exit::Failed,
@@ -186,7 +184,6 @@ pub struct Launched {
 
 impl Launched {
     /// Of a program of which no run was begun.
-    #[must_use]
     pub fn nothing(result: ProgramResult) -> Self {
         Self {
             history: History::default(),
@@ -197,7 +194,6 @@ impl Launched {
 }
 
 /// Runs a program to its end, however many attempts that takes.
-#[must_use]
 pub fn launch(handle: Handle, launch: Launch) -> Launched {
     let (wake, sources) = WakeSources::channel();
     let mut observer = Listening(Arc::clone(&launch.listener));

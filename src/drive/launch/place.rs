@@ -206,7 +206,6 @@ impl MachineGpus {
     }
 
     /// What a program has here that was given this place.
-    #[must_use]
     pub fn machine(&self, place: &LaunchPlace) -> RunMachine {
         RunMachine {
             gpu: match place {

@@ -22,7 +22,6 @@ const FEW_FILES: u64 = 1_000;
 const CLOCK_S: i64 = 5;
 
 /// Looks at the folder, or at the nearest one above it that exists.
-#[must_use]
 pub fn folder(path: &Path) -> Vec<CheckFinding> {
     let there = path.ancestors().find(|p| p.is_dir()).unwrap_or(path);
     let mut findings = vec![place(there)];

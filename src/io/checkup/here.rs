@@ -14,7 +14,6 @@ const NAME: &str = "oomctl";
 const MOST_FOLDERS: usize = 256;
 
 /// This program, and others of its name on `PATH`.
-#[must_use]
 pub fn programs(deadline: Duration) -> Vec<CheckFinding> {
     let us = std::env::current_exe()
         .and_then(|p| p.canonicalize())
@@ -99,7 +98,6 @@ fn other(path: &Path, first: bool, deadline: Duration) -> CheckFinding {
 }
 
 /// The driver of the GPUs.
-#[must_use]
 pub fn driver() -> CheckFinding {
     match Driver::open().and_then(|driver| driver.look()) {
         Ok(machine) => {

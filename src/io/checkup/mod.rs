@@ -17,7 +17,6 @@ pub use here::{driver, programs};
 
 /// Looks at the folder of runs, which may lie on a file server that answers no more: after the deadline the look is
 /// given up, and its thread left where it hangs.
-#[must_use]
 pub fn folder_within(deadline: Duration, path: PathBuf) -> Vec<CheckFinding> {
     let (send, receive) = mpsc::channel();
     let shown = path.display().to_string();

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::{FileError, io_error, sync_dir};
 
 /// Bytes of the files below a folder; links are not followed. What cannot be read counts nothing.
-#[must_use]
 pub fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |entry: std::fs::DirEntry| match entry.metadata() {

@@ -121,25 +121,21 @@ impl LedgerClaim {
     }
 
     /// Number of this owner.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.owner.epoch
     }
 
     /// Who we are.
-    #[must_use]
     pub fn owner(&self) -> &LedgerOwner {
         &self.owner
     }
 
     /// Folder of the run.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Is it still ours? Our own file is opened, for that makes a network file system ask its server.
-    #[must_use]
     pub fn holds(&self) -> bool {
         let next = file_of(&self.dir, self.owner.epoch + 1);
         let mine = load(&self.dir, self.owner.epoch);

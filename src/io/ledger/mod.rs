@@ -166,7 +166,6 @@ impl Ledger {
     }
 
     /// Number of the present owner.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.claim.epoch()
     }

@@ -36,7 +36,6 @@ pub enum SearchPath {
 
 impl SearchPath {
     /// The absolute path of `program`, when there is an executable file of that name.
-    #[must_use]
     pub fn locate(&self, program: &str) -> Option<PathBuf> {
         match self {
             Self::Folder(folder) => executable(folder, program),
@@ -97,13 +96,11 @@ pub struct CommandOutput {
 
 impl CommandOutput {
     /// True for exit code 0 and a complete standard output.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.end == CommandEnd::Exited(0) && !self.cut
     }
 
     /// How it ended, with the last line of standard error, for a message.
-    #[must_use]
     pub fn describe(&self) -> String {
         let end = match &self.end {
             CommandEnd::Exited(0) if self.cut => "more output than is read".to_owned(),
@@ -126,7 +123,6 @@ impl CommandOutput {
 
 /// `inherited` without the variables that change what Slurm's commands answer. `SLURM_CONF`, which
 /// says where the cluster is, stays.
-#[must_use]
 pub fn without_slurm_variables(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
@@ -137,7 +133,6 @@ pub fn without_slurm_variables(
 }
 
 /// True for a variable that changes what Slurm's commands do.
-#[must_use]
 pub fn changes_answers(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name != "SLURM_CONF" && SLURM_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -145,13 +140,11 @@ pub fn changes_answers(name: &OsStr) -> bool {
 
 /// Runs a call. Standard input is empty. The call has a process group of its own, so that the
 /// deadline also ends what a site's wrapper script started.
-#[must_use]
 pub fn run(call: &CommandCall) -> CommandOutput {
     run_with(call, Stdio::null())
 }
 
 /// The same, with something on standard input.
-#[must_use]
 pub fn run_with(call: &CommandCall, input: Stdio) -> CommandOutput {
     let mut command = Command::new(&call.program);
     command

@@ -233,7 +233,6 @@ pub struct Maintenance {
 }
 
 /// Whether `sbatch` is found on `PATH`.
-#[must_use]
 pub fn slurm_is_here() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join("sbatch").is_file())

@@ -43,7 +43,6 @@ impl AttemptProgress {
     pub fn steps_per_s(&self) -> Option<f64> {
         let ((from, first), (to, last)) = (self.looks.front()?, self.looks.back()?);
         let seconds = to.duration_since(*from).as_secs_f64();
-        #[expect(clippy::cast_precision_loss, reason = "steps of a training")]
         let steps = last.saturating_sub(*first) as f64;
         (seconds >= 1.0 && steps > 0.0).then(|| steps / seconds)
     }
@@ -52,12 +51,7 @@ impl AttemptProgress {
     pub fn left_s(&self) -> Option<i64> {
         let progress = self.progress.as_ref()?;
         let left = progress.total?.checked_sub(progress.step)?;
-        #[expect(clippy::cast_precision_loss, reason = "steps of a training")]
         let seconds = left as f64 / self.steps_per_s()?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "clamped to a range that fits"
-        )]
         let seconds = seconds.clamp(0.0, 1e9) as i64;
         Some(seconds)
     }

@@ -145,11 +145,6 @@ fn failed(attempt: u32, job: &str, second: i64, rung: (&str, i64, i64)) -> Vec<(
 }
 
 fn gib(gib: f64) -> Bytes {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a test's figure"
-    )]
     let bytes = (gib * GIB) as u64;
     Bytes(bytes)
 }

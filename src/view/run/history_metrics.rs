@@ -34,7 +34,6 @@ pub fn prometheus(rows: &[HistoryRow], unread: usize) -> String {
         efficiency(rows).iter().map(one).collect::<LabelledSums>()
     };
     let alone = |sum: f64| BTreeMap::from([(Vec::new(), sum)]);
-    #[expect(clippy::cast_precision_loss, reason = "a count of folders")]
     let unread = unread as f64;
     let mut out = String::new();
     for (name, help, sums) in [

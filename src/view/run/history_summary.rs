@@ -27,7 +27,6 @@ pub struct Efficiency {
 
 impl Efficiency {
     /// Attempts behind it.
-    #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
     pub fn attempts(&self) -> f64 {
         self.attempts as f64
     }
@@ -116,7 +115,6 @@ pub fn efficiency(rows: &[HistoryRow]) -> Vec<Efficiency> {
     ];
     let one = |(resource, share): (&'static str, UsedShare)| {
         let known: Vec<f64> = done.iter().filter_map(|row| share(row)).collect();
-        #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         let attempts = known.len();
         (attempts > 0).then_some(Efficiency {

@@ -329,7 +329,6 @@ impl HistoryView {
             .iter()
             .filter(|r| r.state.as_deref() == Some("COMPLETED"));
         let shares: Vec<f64> = good.filter_map(|r| r.memory).collect();
-        #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
         let mean = (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64);
         let memory = mean.map_or(String::new(), |m| {
             format!(

@@ -27,7 +27,6 @@ const MOST_EVIDENCE: usize = 200;
 
 /// A job that is ended because it hangs, and what that saves.
 pub fn hangs(attempt: u32, quiet_s: u64, saved_gpu_seconds: Option<u64>) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "hours for people")]
     let hours = saved_gpu_seconds.map(|s| s as f64 / 3_600.0);
     let saved = hours.map_or_else(String::new, |hours| {
         format!(": up to {hours:.1} GPU-hours until its time limit")

@@ -50,13 +50,11 @@ impl Default for PruneView {
 
 impl PruneView {
     /// How many and how large: `3 runs (1.2 MiB)`.
-    #[must_use]
     pub fn what(&self) -> String {
         what(&self.runs.iter().collect::<Vec<_>>())
     }
 
     /// For people: what would go, or what is gone.
-    #[must_use]
     pub fn text(&self, removing: bool) -> String {
         let gone: Vec<&PrunedRun> = self.runs.iter().filter(|run| run.removed).collect();
         let mut text = match (self.runs.is_empty(), removing) {

@@ -28,7 +28,6 @@ struct ChosenValue<'a> {
 
 impl<'a> SettingsView<'a> {
     /// Those of a configuration.
-    #[must_use]
     pub fn of(recipe: &'a Recipe) -> Self {
         let chosen =
             |origin: &Origin| !matches!(origin, Origin::Default { .. } | Origin::Computed { .. });
@@ -49,7 +48,6 @@ impl<'a> SettingsView<'a> {
     }
 
     /// The same as cells of a report's table.
-    #[must_use]
     pub fn won(&self) -> Vec<WonValue> {
         let values = self.values.iter().map(|value| WonValue {
             knob: value.knob.to_owned(),
@@ -60,7 +58,6 @@ impl<'a> SettingsView<'a> {
     }
 
     /// For people.
-    #[must_use]
     pub fn text(&self) -> String {
         if self.values.is_empty() {
             return "every value is the preset's default\n".to_owned();

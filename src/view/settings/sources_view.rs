@@ -125,7 +125,6 @@ impl ModelSource {
                 .map_or_else(|| "?".to_owned(), ToString::to_string)
         };
         let params = match self.dimensions.get("params") {
-            #[expect(clippy::cast_precision_loss, reason = "printed with three digits")]
             Some(Value::Int(n)) => format!("{:.2} B parameters, ", *n as f64 / 1e9),
             _ => String::new(),
         };

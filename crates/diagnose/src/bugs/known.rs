@@ -58,7 +58,6 @@ pub struct BugSetting {
 impl KnownBug {
     /// Takes in whether what must hold of the configuration holds: `None` where that cannot be told. False when it is
     /// not this bug after all.
-    #[must_use]
     pub fn settle(&mut self, holds: impl FnOnce(&str) -> Option<bool>) -> bool {
         if let Some(asked) = &self.when {
             match holds(asked) {
@@ -72,7 +71,6 @@ impl KnownBug {
     }
 
     /// It in a sentence, with what it depends on where it is not certain.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let Self {
             package,
@@ -100,7 +98,6 @@ impl KnownBug {
     }
 
     /// What helps, with what does not.
-    #[must_use]
     pub fn remedy(&self) -> String {
         let delays = if self.leak {
             "; more memory only delays it"

@@ -15,7 +15,6 @@ pub struct WrittenVersion {
 
 impl WrittenVersion {
     /// `0.6.0` in `0.6.0`, `v0.6`, `0.6.0.post1` and `0.6.0/bin`, `0.6.0` with `rc1` in `0.6.0rc1`; None where it is longer.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');

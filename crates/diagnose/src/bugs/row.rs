@@ -106,26 +106,22 @@ pub struct BugConditions {
 
 impl Bugs {
     /// Of several packages.
-    #[must_use]
     pub fn new(packages: Vec<Package>) -> Self {
         Self(packages)
     }
 
     /// The tables.
-    #[must_use]
     pub fn packages(&self) -> &[Package] {
         &self.0
     }
 
     /// No tables.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The bugs that an incident may be, those that are certain first; a row of `own` stands for one of the same name.
     /// `trace` holds the frames of its traceback, as `path/file.py:function`.
-    #[must_use]
     pub fn of(
         &self,
         own: &Self,
@@ -162,7 +158,6 @@ impl Bugs {
 
 impl Package {
     /// What is wrong with a table: a pattern that is none, a name that stands there twice.
-    #[must_use]
     pub fn fault(&self) -> Option<String> {
         let patterns = self.bugs.iter().flat_map(|bug| {
             let texts = bug.seen.frame.iter().chain(&bug.seen.text);
@@ -218,7 +213,6 @@ impl Bug {
 
 impl BugConditions {
     /// Is there a function or a text that speaks of this bug? A signature is common to many failures.
-    #[must_use]
     pub fn is_telling(&self) -> bool {
         self.frame.is_some() || self.text.is_some()
     }

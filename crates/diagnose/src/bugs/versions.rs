@@ -74,7 +74,6 @@ pub enum Telling {
 
 impl Versions {
     /// What is known of a package.
-    #[must_use]
     pub fn of(&self, package: &str) -> Telling {
         let Some(told) = self.told.get(package) else {
             return Telling::Nothing;
@@ -132,7 +131,6 @@ impl Versions {
     }
 
     /// What the packages that are installed in an environment say, by the names of what lies in it.
-    #[must_use]
     pub fn installed(names: &[String]) -> Self {
         let mut versions = Self::default();
         for name in names.iter().filter_map(|n| n.strip_suffix(".dist-info")) {
@@ -146,7 +144,6 @@ impl Versions {
     }
 
     /// Nothing is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
@@ -225,7 +222,6 @@ fn installed_as(name: &str) -> Option<&'static str> {
 }
 
 /// Whether two names are those of one package, as PEP 503 has it.
-#[must_use]
 pub fn same_package(one: &str, other: &str) -> bool {
     let plain = |name: &str| name.replace(['_', '.'], "-").to_ascii_lowercase();
     plain(one) == plain(other)

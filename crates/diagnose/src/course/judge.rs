@@ -130,7 +130,6 @@ fn of_outlier(records: &Records, incident: &Incident) -> Option<MemoryCourse> {
         .checked_add(incident.requested_bytes?.0)?;
     let points = records.series(&[FigureMetric::Allocated]).remove(0);
     let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
-    #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
     let value = needed as f64;
     let out = is_outlier(&points, value) && value > most * (1.0 + ABOVE);
     out.then(|| MemoryCourse {
@@ -140,11 +139,6 @@ fn of_outlier(records: &Records, incident: &Incident) -> Option<MemoryCourse> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a slope that is positive, of figures below 10^15"
-)]
 fn whole(bytes: f64) -> Bytes {
     Bytes(bytes.round() as u64)
 }

@@ -45,7 +45,6 @@ pub enum CoursePattern {
 
 impl CoursePattern {
     /// Its name in files, and in the table of remedies.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Leak => "leak",
@@ -103,13 +102,11 @@ impl MemoryCourse {
     }
 
     /// Is it more than that memory ran out in the first steps?
-    #[must_use]
     pub fn is_over_steps(&self) -> bool {
         self.pattern != CoursePattern::Lack
     }
 
     /// What rises, and how.
-    #[must_use]
     pub fn rise(&self) -> Option<String> {
         let memory = match self.memory {
             Pool::Gpu => "GPU memory",
@@ -120,7 +117,6 @@ impl MemoryCourse {
     }
 
     /// What it was, in one line.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let rise = self.rise();
         let lengths = self.lengths.as_ref().map(|l| {
@@ -147,11 +143,6 @@ impl MemoryCourse {
 }
 
 impl StepSpan {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "values that were read as positive numbers below 10^15"
-    )]
     fn of(points: &[TrendPoint]) -> Option<Self> {
         /// Points at either end that give its level.
         const END: usize = 3;
@@ -170,7 +161,6 @@ impl StepSpan {
     }
 
     /// Did it grow by this share?
-    #[expect(clippy::cast_precision_loss, reason = "a share")]
     fn grew(&self, share: f64) -> bool {
         self.to as f64 >= self.from as f64 * (1.0 + share)
     }

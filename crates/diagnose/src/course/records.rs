@@ -130,7 +130,6 @@ impl Records {
     pub(super) fn series(&self, meters: &[FigureMetric]) -> Vec<Vec<TrendPoint>> {
         let there = |row: &&StepRow| meters.iter().all(|m| row.values[*m as usize] > 0.0);
         let rows: Vec<&StepRow> = self.rows.iter().skip(1).filter(there).collect();
-        #[expect(clippy::cast_precision_loss, reason = "steps of a training")]
         let of = |meter: &FigureMetric| {
             let point = |row: &&StepRow| (row.step as f64, row.values[*meter as usize]);
             rows.iter().map(point).collect()
@@ -202,7 +201,6 @@ mod tests {
     fn a_long_log_keeps_its_course_in_few_rows() {
         let mut records = Records::default();
         for step in 1..100_000_u64 {
-            #[expect(clippy::cast_precision_loss, reason = "small")]
             records.take(step, FigureMetric::Host, GIB * step as f64);
         }
         assert!((ROWS_MAX / 2 - 1..=ROWS_MAX).contains(&records.len()));

@@ -9,7 +9,6 @@ use oomctl_base::units::Bytes;
 
 /// The course of a GPU's memory by its samples (seconds, most bytes in use), in the order of time; they are spread over the
 /// steps that the attempt did.
-#[must_use]
 pub fn of_samples(
     samples: &[(i64, Bytes)],
     steps: u64,
@@ -28,7 +27,6 @@ pub fn of_samples(
     for (at, bytes) in samples {
         let passed = u64::try_from(at - start).ok()?;
         let step = (passed.saturating_mul(steps) / seconds).saturating_add(1);
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
         records.take(step, FigureMetric::Reserved, bytes.0 as f64);
     }
     judge(&records, incident)

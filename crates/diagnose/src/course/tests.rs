@@ -17,7 +17,6 @@ impl Draws {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
     fn uniform(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -43,7 +42,6 @@ fn noise(kind: usize, length: usize, seed: u64) -> Vec<f64> {
     (0..length).map(draw).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "few steps")]
 fn points(values: &[f64]) -> Vec<TrendPoint> {
     let point = |(i, v): (usize, &f64)| (i as f64 + 1.0, *v);
     values.iter().enumerate().map(point).collect()
@@ -91,7 +89,6 @@ fn records(steps: u64, of: impl Fn(u64) -> Vec<(FigureMetric, f64)>) -> Records 
     records
 }
 
-#[expect(clippy::cast_precision_loss, reason = "few steps")]
 fn real(step: u64) -> f64 {
     step as f64
 }
@@ -223,7 +220,6 @@ fn sampled(of: impl Fn(i64) -> f64) -> Vec<(i64, Bytes)> {
 
 #[test]
 fn a_sampler_shows_a_leak_where_the_log_prints_no_memory() {
-    #[expect(clippy::cast_precision_loss, reason = "minutes")]
     let leaks = sampled(|m| 40.0 + 0.5 * m as f64 + [0.0, 0.4, -0.3][(m % 3) as usize]);
     let course = of_samples(&leaks, 120, &gpu_oom(121)).expect("a leak");
     assert_eq!(course.pattern, CoursePattern::Leak);

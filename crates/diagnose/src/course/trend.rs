@@ -151,7 +151,6 @@ fn sign(of: f64) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "points of a bounded series")]
 fn count(n: usize) -> f64 {
     n as f64
 }

@@ -48,7 +48,6 @@ pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
 
 /// One regular expression a signature: any of its literals. For programs that search as `grep` does; the
 /// engine itself asks more of a line.
-#[must_use]
 pub fn patterns() -> Vec<String> {
     all()
         .map(|signature| {

@@ -70,7 +70,6 @@ pub struct SignatureError {
 
 impl UserSignature {
     /// The class that its kind has.
-    #[must_use]
     pub fn class(&self) -> Option<Class> {
         kind::known(&self.kind).map(|row| row.class).or(self.class)
     }

@@ -76,7 +76,6 @@ pub struct AllocationSite {
 impl Snapshot {
     /// Whose memory it is that must become less: what failed to get some of what is the loss's or the optimizer's, or
     /// who of these holds a third and more than any other. `None` where the snapshot does not say.
-    #[must_use]
     pub fn chief(&self) -> Option<MemoryOwner> {
         let leads =
             |owner: &MemoryOwner| matches!(owner, MemoryOwner::Logits | MemoryOwner::Optimizer);
@@ -99,7 +98,6 @@ impl Snapshot {
 mod tests;
 
 /// Names of files, and of folders with them, that the lines of a log name as snapshots; the last first.
-#[must_use]
 pub fn named(log: &[u8]) -> Vec<String> {
     let lines = log.split(|byte| matches!(byte, b'\n' | b'\r'));
     let names = lines.filter_map(|line| name(&String::from_utf8_lossy(line)));

@@ -36,7 +36,6 @@ pub enum MemoryOwner {
 
 impl MemoryOwner {
     /// In words.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Optimizer => "optimizer",

@@ -59,7 +59,6 @@ pub enum Trouble {
 }
 
 /// What to say about a machine, the worst first. `me` is the name of the user who asks.
-#[must_use]
 pub fn advise(machine: &Machine, me: Option<&str>) -> Vec<GpuAdvice> {
     let mut all = faults::of(machine);
     all.extend(balance::of(machine));
@@ -96,7 +95,6 @@ fn about(gpu: &Gpu, kind: Trouble, text: String, command: String) -> GpuAdvice {
 }
 
 /// The GPUs that are too small for a job that takes at least so much on one.
-#[must_use]
 pub fn too_small(machine: &Machine, need: Bytes) -> Option<GpuAdvice> {
     let small: Vec<_> = machine
         .gpus
@@ -123,7 +121,6 @@ pub fn too_small(machine: &Machine, need: Bytes) -> Option<GpuAdvice> {
 }
 
 /// A run died asking for less than the allocator held without using it.
-#[must_use]
 pub fn fragmented(run: &str, requested: Bytes, unused: Bytes) -> Option<GpuAdvice> {
     (requested <= unused).then(|| GpuAdvice {
         kind: Trouble::Fragmentation,

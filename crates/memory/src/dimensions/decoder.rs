@@ -342,7 +342,6 @@ fn layers_with_experts(fields: &DecoderFields<'_>, layers: f64) -> Result<f64, U
     let named = named.into_iter().flatten().filter_map(Value::as_u64);
     let named: BTreeSet<u32> = named.filter_map(|n| u32::try_from(n).ok()).collect();
     let without = named.into_iter().filter(|n| has(f64::from(*n))).count();
-    #[expect(clippy::cast_precision_loss, reason = "fewer than the layers")]
     let without = without as f64;
     Ok((layers / step).floor() - (first / step).floor() - without)
 }

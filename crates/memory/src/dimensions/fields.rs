@@ -142,7 +142,6 @@ impl<'a> DecoderFields<'a> {
 
 /// Line and column, from 1, of a key in the text of a `config.json`; the start of the text for one that does
 /// not stand there. Of `section.key` the first key behind the section's name.
-#[must_use]
 pub fn place_of(text: &str, field: &str) -> (u32, u32) {
     let mut at = 0;
     for part in field.split('.') {

@@ -147,7 +147,6 @@ impl Dimensions {
 
     /// The knobs of the set `model` that these dimensions give, each with the key of `config.json` that it stands under
     /// (empty for those that are counted).
-    #[must_use]
     pub fn knobs(&self) -> Vec<(&'static str, Value, &'static str)> {
         let number = |x: f64| Value::from_number(ValueKind::Int, x);
         let mut knobs = vec![

@@ -33,7 +33,6 @@ pub struct ModelEntry {
 
 impl ModelTable {
     /// The model of this name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&ModelEntry> {
         let same = |other: &String| other.eq_ignore_ascii_case(name);
         self.models.iter().find(|m| m.names.iter().any(same))
@@ -47,14 +46,12 @@ impl ModelEntry {
     /// As `read_dimensions`.
     pub fn dimensions(&self) -> Result<Dimensions, Unknown> {
         let mut dimensions = Dimensions::of(&self.config)?;
-        #[expect(clippy::cast_precision_loss, reason = "parameters are far below 2^53")]
         let published = self.params.value as f64;
         dimensions.params = published;
         Ok(dimensions)
     }
 
     /// The line of its file, from 1.
-    #[must_use]
     pub fn line(&self) -> u32 {
         u32::try_from(self.params.referenced.line()).unwrap_or(u32::MAX)
     }
@@ -98,7 +95,6 @@ pub enum Capacity {
 
 /// The capacity of a type of GPU, by its GRES type (`a100`, `nvidia_h100_80gb_hbm3`) or product name (`NVIDIA L40S`);
 /// `None` for one that the tables do not have.
-#[must_use]
 pub fn capacity<'t>(tables: impl Iterator<Item = &'t GpuTable>, name: &str) -> Option<Capacity> {
     let wanted = plain(name);
     let entries = tables.flat_map(|t| &t.gpus);
@@ -118,7 +114,6 @@ pub fn capacity<'t>(tables: impl Iterator<Item = &'t GpuTable>, name: &str) -> O
 
 /// Compute capability and multiprocessors of a type of GPU; `None` where the tables do not have them, or cards of one name
 /// differ in them.
-#[must_use]
 pub fn processor<'t>(
     tables: impl Iterator<Item = &'t GpuTable>,
     name: &str,

@@ -56,7 +56,6 @@ pub struct Settings {
 
 impl SettingsFormat {
     /// The format that the name of a file says.
-    #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         let end = path.rsplit_once('.')?.1;
         match end.to_ascii_lowercase().as_str() {
@@ -68,7 +67,6 @@ impl SettingsFormat {
     }
 
     /// What a text of this format says. None where it is none of it, or larger or deeper than what is read.
-    #[must_use]
     pub fn read(self, text: &str) -> Option<Settings> {
         if text.len() > MAX_FILE {
             return None;
@@ -84,13 +82,11 @@ impl SettingsFormat {
 
 impl Settings {
     /// How the file is written.
-    #[must_use]
     pub fn format(&self) -> SettingsFormat {
         self.format
     }
 
     /// The value of a key, the last one where it is given twice.
-    #[must_use]
     pub fn find(&self, key: &str) -> Option<&SettingsEntry> {
         let mut node = &self.root;
         for key in key.split('.').take(MAX_KEYS) {
@@ -100,7 +96,6 @@ impl Settings {
     }
 
     /// The values that no others stand in, by key.
-    #[must_use]
     pub fn leaves(&self) -> Vec<(String, &SettingsEntry)> {
         let mut all = Vec::new();
         let mut open = vec![(String::new(), &self.root)];
@@ -123,7 +118,6 @@ impl Settings {
     /// Where a key that `text` does not have is put, and with which bytes before and behind its `value`, which is
     /// written as the format wants it. None where no mapping around it is there, or is not written in a way to which a
     /// line could be added.
-    #[must_use]
     pub fn room(&self, text: &str, key: &str, value: &str) -> Option<(usize, String)> {
         match self.format {
             SettingsFormat::Json => {

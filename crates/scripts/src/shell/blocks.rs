@@ -64,7 +64,6 @@ pub enum ScriptBlock {
 }
 
 /// Reads a script. Any text is one.
-#[must_use]
 pub fn read(text: &str) -> ShellScript {
     let mut lexer = Lexer::new(text);
     let mut blocks = Vec::new();

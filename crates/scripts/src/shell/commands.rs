@@ -53,7 +53,6 @@ pub enum RedirectTarget {
 
 impl Assignment {
     /// The assignment that a word is, if it is one.
-    #[must_use]
     pub fn of(word: &Word, script: &str) -> Option<Self> {
         let Some(WordPiece::Text {
             start,

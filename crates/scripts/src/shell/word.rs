@@ -117,7 +117,6 @@ pub enum Operation {
 
 impl Word {
     /// The text, where the word consists of nothing but text.
-    #[must_use]
     pub fn plain(&self, script: &str) -> Option<String> {
         let mut text = String::new();
         for piece in &self.pieces {
@@ -131,7 +130,6 @@ impl Word {
     }
 
     /// The text of a word without any quotes, as reserved words are written.
-    #[must_use]
     pub fn bare<'s>(&self, script: &'s str) -> Option<&'s str> {
         match self.pieces.as_slice() {
             [

@@ -53,7 +53,6 @@ const MAX_SCRIPT: usize = 1 << 20;
 
 /// Follows a submission. `files` are texts by the path that scripts name them with, relative to the folder in
 /// which the job runs; `names` are programs of interest beside those of the launchers.
-#[must_use]
 pub fn follow(
     submission: &Submission,
     files: &BTreeMap<String, String>,

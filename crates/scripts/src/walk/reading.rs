@@ -174,7 +174,6 @@ impl Passed {
     }
 
     /// Whether the job has a variable of the submission's environment.
-    #[must_use]
     pub fn inherits(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(name))
     }

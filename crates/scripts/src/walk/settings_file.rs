@@ -31,7 +31,6 @@ pub struct SettingsFile {
 
 impl SettingsFile {
     /// What it says of a key.
-    #[must_use]
     pub fn find(&self, key: &str) -> Option<&SettingsEntry> {
         let key = match self.under.as_str() {
             "" => key,
@@ -43,7 +42,6 @@ impl SettingsFile {
     }
 
     /// Every single value and every list that it says, by its whole key.
-    #[must_use]
     pub fn leaves(&self) -> Vec<(String, String)> {
         let text = self.content.text();
         let mut all = Vec::new();
@@ -88,7 +86,6 @@ pub struct ConfigOptions {
 
 impl ConfigOptions {
     /// Whether nothing is said.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

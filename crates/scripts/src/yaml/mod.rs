@@ -61,7 +61,6 @@ impl Yaml {
     }
 
     /// The text.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -158,7 +157,6 @@ impl Yaml {
 }
 
 /// A value as a scalar of YAML that Python reads as it is meant; `None` for lists and maps.
-#[must_use]
 pub fn written(value: &Value) -> Option<String> {
     scalar::WrittenScalar::of(value, ScalarStyle::Plain).map(|s| s.written)
 }

@@ -30,7 +30,6 @@ pub struct Misreading {
 
 impl Yaml {
     /// Where Python reads something else than is meant, in the order of the file.
-    #[must_use]
     pub fn misread(&self) -> Vec<Misreading> {
         let nodes = self.root.as_ref().map_or_else(Vec::new, YamlNode::all);
         let mut found: Vec<Misreading> =

@@ -30,10 +30,6 @@ pub fn filled<'t>(known: &LookupTables<'_>, text: &'t str) -> anyhow::Result<Cow
         && let Ok(Some((Capacity::Known(memory, _), _))) = known.gpu(name)
         && let Ok(memory) = Bytes::parse(&memory)
     {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "bytes of a GPU are far below 2^53"
-        )]
         more.push(("gpu_total_gib", Value::from(memory.0 as f64 / GIB)));
     }
     if more.is_empty() {

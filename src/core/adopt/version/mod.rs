@@ -61,7 +61,6 @@ pub enum KnownVersion {
 
 impl KnownVersion {
     /// What several tellers come to.
-    #[must_use]
     pub fn of(file: &PresetFile, told: &[VersionStatement]) -> Self {
         let nearest = told.iter().min_by_key(|t| t.near);
         let (Some(framework), Some(first)) = (&file.framework, nearest) else {
@@ -80,7 +79,6 @@ impl KnownVersion {
     }
 
     /// The version that the preset is asked for; None where it is to be the newest that it knows.
-    #[must_use]
     pub fn version(&self, file: &PresetFile) -> Option<String> {
         match self {
             Self::One(told, _) => Some(told.number.version.to_string()),
@@ -93,7 +91,6 @@ impl KnownVersion {
     }
 
     /// The version that is taken, and why, for people. None for a preset without versions.
-    #[must_use]
     pub fn describe(&self, file: &PresetFile) -> Option<String> {
         let framework = file.framework.as_ref()?;
         let (name, newest) = (&framework.name, &framework.default_version);

@@ -31,7 +31,6 @@ const ACTIVE: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 const ACTIVATE: &str = "/bin/activate";
 
 /// What the scripts name: modules, packages that they install, environments.
-#[must_use]
 pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<VersionStatement> {
     let mut told = Vec::new();
     for source in reading.sources.iter().skip(SCRIPT) {
@@ -64,7 +63,6 @@ pub struct LogHead {
 
 impl LogHead {
     /// Of bytes that were read.
-    #[must_use]
     pub fn new(path: &Path, bytes: &[u8]) -> Self {
         Self {
             path: path.display().to_string(),
@@ -74,7 +72,6 @@ impl LogHead {
 }
 
 /// What a log prints: a list of packages, or a line about the version.
-#[must_use]
 pub fn in_log(framework: &Framework, log: &LogHead) -> Vec<VersionStatement> {
     let marks = [
         "==",
@@ -98,7 +95,6 @@ pub fn in_log(framework: &Framework, log: &LogHead) -> Vec<VersionStatement> {
 }
 
 /// What is installed in a folder, by the names of what lies in it (`trl-0.20.0.dist-info`).
-#[must_use]
 pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<VersionStatement> {
     let infos = names.iter().filter_map(|n| n.strip_suffix(".dist-info"));
     let told = infos.filter_map(|name| {
@@ -118,7 +114,6 @@ pub fn installed(framework: &Framework, names: &[String], folder: &str) -> Vec<V
 
 /// The folders of Python environments that the scripts take over, or start programs of; or else those in which the job
 /// is submitted, where it has their variables.
-#[must_use]
 pub fn environments(reading: &Reading, submission: &Submission) -> BTreeSet<String> {
     let named = reading.named.iter().map(|n| &reading.sources[n.file].path);
     let paths = named.chain(&reading.wanted);
@@ -151,13 +146,11 @@ pub fn environments(reading: &Reading, submission: &Submission) -> BTreeSet<Stri
 }
 
 /// The folder of the environment that a file activates which a script takes over.
-#[must_use]
 pub fn activated(path: &str) -> Option<&str> {
     path.strip_suffix(ACTIVATE)
 }
 
 /// The folder of the environment that is active by these variables, the innermost first.
-#[must_use]
 pub fn active(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut folders = ACTIVE.iter().filter_map(|name| variable(name));
     folders.find(|folder| !folder.is_empty())

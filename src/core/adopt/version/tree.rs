@@ -38,7 +38,6 @@ pub struct Tree {
 }
 
 /// The folders in which the packages of a framework may lie, in the order in which they are looked for.
-#[must_use]
 pub fn trees(adoption: &Adoption<'_>, inherited: Option<&str>) -> Vec<Tree> {
     let mut all: Vec<Tree> = Vec::new();
     for call in adoption.calls() {
@@ -84,7 +83,6 @@ fn path_of(call: &Call, folder: &str, inherited: Option<&str>) -> Vec<String> {
 
 /// The files of a tree in which the version of a package may stand, in the order in which they count. The first one is
 /// there in every package.
-#[must_use]
 pub fn files(tree: &Tree, package: &str) -> Vec<String> {
     let package = package.replace('-', "_");
     let inside = INSIDE.map(|name| joined(&tree.folder, &format!("{package}/{name}")));
@@ -93,7 +91,6 @@ pub fn files(tree: &Tree, package: &str) -> Vec<String> {
 }
 
 /// What a file of a tree says of a package's version.
-#[must_use]
 pub fn in_tree(tree: &Tree, package: &str, path: &str, text: &str) -> Option<VersionStatement> {
     let number = match path.rsplit_once('.').map(|(_, end)| end) {
         Some("toml") => in_project(package, text),

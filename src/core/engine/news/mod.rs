@@ -68,7 +68,6 @@ impl NewsLog {
     }
 
     /// What is to be told now. Once as much was told of the run as may be, its end alone is.
-    #[must_use]
     pub fn due(&self, notices: &Notices) -> Vec<&News> {
         let enough = self.told >= notices.at_most;
         let due = |news: &&News| notices.on.contains(&news.kind) && (news.kind.is_end() || !enough);
@@ -92,7 +91,6 @@ pub struct Pause {
 
 impl Pause {
     /// May something be told now?
-    #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.last
             .is_none_or(|last| now >= after(last, self.length_s))

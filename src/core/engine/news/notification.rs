@@ -73,7 +73,6 @@ pub struct NotifiedEvent {
 
 impl NotifiedEvent {
     /// What happened to a run, as its history has it.
-    #[must_use]
     pub fn new(history: &History, news: &News) -> Self {
         let number = news.attempt;
         let is_it = |a: &&Attempt| number.is_none_or(|number| a.number == number);
@@ -101,7 +100,6 @@ impl NotifiedEvent {
     }
 
     /// It in one line.
-    #[must_use]
     pub fn line(&self) -> String {
         let run = &self.run;
         let number = self.attempt.unwrap_or(1);
@@ -137,7 +135,6 @@ impl NotifiedEvent {
 }
 
 /// A notice of what happened.
-#[must_use]
 pub fn notification(project: &Path, mut told: Vec<NotifiedEvent>) -> Notification {
     told.sort_by_key(|t| t.at);
     let title = match told.as_slice() {

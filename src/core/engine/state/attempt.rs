@@ -110,7 +110,6 @@ pub struct Attempt {
 impl Attempt {
     /// The logs of a job that was submitted without us; of a task that waited then, the number stands in their names
     /// from when it is known.
-    #[must_use]
     pub fn own_logs(&self) -> Vec<PathBuf> {
         let number = self.status.as_ref().and_then(|s| s.number.as_deref());
         let named = |log: &PathBuf| match (number, log.to_str()) {
@@ -121,7 +120,6 @@ impl Attempt {
     }
 
     /// Is there one that cannot be named yet?
-    #[must_use]
     pub fn has_unnamed_logs(&self) -> bool {
         let logs = self.own_logs();
         logs.iter()
@@ -172,7 +170,6 @@ impl Attempt {
     }
 
     /// Layers that what follows from this attempt puts on the stack.
-    #[must_use]
     pub fn layers(&self) -> Vec<Layer> {
         if let Some(Verdict::Again { layer, .. }) = &self.verdict {
             return layer.as_deref().cloned().into_iter().collect();
@@ -181,14 +178,12 @@ impl Attempt {
     }
 
     /// GPU-seconds that it has used until `now`.
-    #[must_use]
     pub fn gpu_seconds_by(&self, now: Timestamp) -> f64 {
         let running = self.ended_at.map_or_else(|| part(self, now), |_| 0.0);
         self.gpu_seconds + running
     }
 
     /// When it ended: as the scheduler says of its job, else when it was noticed.
-    #[must_use]
     pub fn over_at(&self) -> Option<Timestamp> {
         let noticed = self.ended_at?;
         let told = self.status.as_ref().and_then(|s| s.ended);
@@ -197,7 +192,6 @@ impl Attempt {
 
     /// Seconds that its job ran, or has run by `now`. `None` before it starts, and where the scheduler does not say when it
     /// started or ended.
-    #[must_use]
     pub fn ran_s(&self, now: Timestamp) -> Option<i64> {
         let status = self.status.as_ref()?;
         let until = match self.ended_at {
@@ -208,7 +202,6 @@ impl Attempt {
     }
 
     /// Was it ended for the next rung? One that came to its own end before that is judged by it.
-    #[must_use]
     pub fn was_ended_for_a_rung(&self) -> bool {
         let state = self.status.as_ref().map(|s| &s.state);
         let cancelled = matches!(state, None | Some(JobState::Cancelled));
@@ -216,7 +209,6 @@ impl Attempt {
     }
 
     /// The refusal that stands.
-    #[must_use]
     pub fn refusal(&self) -> Option<&SchedulerRefusal> {
         self.refused.as_ref().filter(|r| !r.is_over)
     }
@@ -242,7 +234,6 @@ impl Attempt {
     }
 
     /// Rungs that are taken back after this attempt, because its program did not start with them.
-    #[must_use]
     pub fn withdrawn(&self) -> Option<&Withdrawn> {
         match &self.verdict {
             Some(Verdict::Climb { withdrawn, .. }) => withdrawn.as_ref(),
@@ -251,7 +242,6 @@ impl Attempt {
     }
 
     /// The rungs that the run climbs after this attempt.
-    #[must_use]
     pub fn steps(&self) -> &[Step] {
         match &self.verdict {
             Some(Verdict::Climb { steps, .. }) => steps,
@@ -263,7 +253,6 @@ impl Attempt {
 /// GPU-seconds of the earlier parts of a restarted job that were not counted, because nobody saw them, or were counted too
 /// high, because nobody saw them end: negative then. `None` where accounting does not tell.
 pub(in crate::core::engine) fn uncounted(attempt: &Attempt, status: &JobStatus) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "seconds and GPUs of a job")]
     let ran = |seconds: u64| seconds as f64 * attempt.gpus as f64;
     Some(ran(status.ran_before_s?) - attempt.gpu_seconds)
 }
@@ -277,7 +266,6 @@ pub(in crate::core::engine) fn part(attempt: &Attempt, now: Timestamp) -> f64 {
         return 0.0;
     };
     let end = status.ended.unwrap_or(now);
-    #[expect(clippy::cast_precision_loss, reason = "counts of GPUs are small")]
     let gpus = attempt.gpus as f64;
     (end.duration_since(started).as_secs_f64() * gpus).max(0.0)
 }

@@ -49,7 +49,6 @@ pub struct History {
 
 impl History {
     /// Folds records into what they add up to.
-    #[must_use]
     pub fn replay(records: &[Record]) -> Self {
         let mut history = Self::default();
         for record in records {
@@ -59,20 +58,17 @@ impl History {
     }
 
     /// The attempt that counts now.
-    #[must_use]
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
     }
 
     /// Layers that the attempts so far, and the measurements before them, have put on the stack, in order.
-    #[must_use]
     pub fn rungs(&self) -> Vec<Layer> {
         layers(&standing(self.in_order(&self.attempts)))
     }
 
     /// Attempts before the present one that died of a cause that is known, and what was measured on phantom GPUs before it, with
     /// the rungs that they had.
-    #[must_use]
     pub fn tried(&self) -> Vec<PastAttempt> {
         let before = self
             .attempts
@@ -82,7 +78,6 @@ impl History {
     }
 
     /// The same of all attempts, and of what was measured on phantom GPUs since the last one.
-    #[must_use]
     pub fn all_tried(&self) -> Vec<PastAttempt> {
         tried(self.in_order(&self.attempts))
     }
@@ -116,7 +111,6 @@ impl History {
 
     /// Bytes that the next attempt of a program needs at least: what those before it had on a GPU and asked for, that
     /// differ from it only in their GPU.
-    #[must_use]
     pub fn needed(&self) -> Option<Bytes> {
         let mut needed = None;
         for attempt in self.attempts.iter().filter(|a| a.verdict.is_some()) {
@@ -131,7 +125,6 @@ impl History {
     }
 
     /// What was known when an attempt had ended, before it was decided what follows.
-    #[must_use]
     pub fn at_the_end_of(&self, attempt: u32) -> Self {
         let mut past = self.clone();
         past.attempts.retain(|a| a.number <= attempt);
@@ -150,7 +143,6 @@ impl History {
     }
 
     /// Rungs that the next decision leaves out: those that somebody asked to, and those that the program refused before.
-    #[must_use]
     pub fn left_out(&self) -> Vec<Skipped> {
         let asked = self.attempts.last().map(|last| &last.steered.left_out);
         let asked = asked.into_iter().flatten().map(|rung| Skipped {
@@ -165,7 +157,6 @@ impl History {
     }
 
     /// How often the same configuration was submitted again for this cause, since somebody last asked that the run goes on.
-    #[must_use]
     pub fn retries(&self, of: RetryCause) -> u32 {
         let again =
             |a: &&Attempt| matches!(&a.verdict, Some(Verdict::Again { cause, .. }) if *cause == of);
@@ -174,7 +165,6 @@ impl History {
     }
 
     /// Nodes that attempts must stay away from.
-    #[must_use]
     pub fn excluded_nodes(&self) -> Vec<String> {
         let mut nodes: Vec<String> = Vec::new();
         for attempt in &self.attempts {
@@ -193,38 +183,32 @@ impl History {
     }
 
     /// When its first attempt was written down. Until then it costs nothing: it waits for others of its sweep.
-    #[must_use]
     pub fn begun(&self) -> Option<Timestamp> {
         self.attempts.first().map(|first| first.intended_at)
     }
 
     /// From when on its bounds count.
-    #[must_use]
     pub fn bounded_from(&self) -> Option<Timestamp> {
         self.retried.map(|(at, _)| at).or_else(|| self.begun())
     }
 
     /// How many attempts came before somebody asked that the run goes on. They count against no bound.
-    #[must_use]
     pub fn before_retry(&self) -> usize {
         self.retried.map_or(0, |(_, before)| before)
     }
 
     /// GPU-seconds that count against its bound.
-    #[must_use]
     pub fn bounded_gpu_seconds(&self, now: Timestamp) -> f64 {
         let counted = self.attempts.iter().skip(self.before_retry());
         counted.map(|a| a.gpu_seconds_by(now)).sum()
     }
 
     /// GPU-seconds that the attempts have used until `now`.
-    #[must_use]
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
         self.attempts.iter().map(|a| a.gpu_seconds_by(now)).sum()
     }
 
     /// Where the run stands.
-    #[must_use]
     pub fn phase(&self) -> RunPhase {
         if self.outcome.is_some() {
             return RunPhase::Finished;
@@ -253,7 +237,6 @@ impl History {
     }
 
     /// When a submission that was refused for now is made again.
-    #[must_use]
     pub fn again_at(&self) -> Option<Timestamp> {
         let attempt = self.attempt().filter(|_| self.phase() == RunPhase::Refused);
         attempt?.refusal()?.again_at

@@ -25,7 +25,6 @@ pub struct Run {
 
 impl Run {
     /// A run with the facts that its ledger holds.
-    #[must_use]
     pub fn new(request: Request, records: &[Record]) -> Self {
         let mut run = Self {
             request,
@@ -64,14 +63,12 @@ impl Run {
     }
 
     /// Where the run stands.
-    #[must_use]
     pub fn phase(&self) -> RunPhase {
         self.history.phase()
     }
 
     /// Whether nothing is left to do but to wait for a job that this process has seen not to be over. A node failure counts as
     /// an end only when it has stood for a while, which nobody sees who leaves at the first word of it.
-    #[must_use]
     pub fn waits_for_its_job(&self) -> bool {
         let status = self.watch.last_status.as_ref();
         self.phase() == RunPhase::Live && status.is_some_and(|s| s.state.stage() != Stage::Ended)
@@ -79,13 +76,11 @@ impl Run {
 
     /// How far the logs had been read when the scheduler last said how often the job was restarted: what came later may be of
     /// a part of the job that nobody has heard of yet.
-    #[must_use]
     pub fn logs_of_this_part(&self) -> &[LogEnd] {
         &self.watch.ends_at_poll
     }
 
     /// How far training has come in the present attempt, as last seen.
-    #[must_use]
     pub fn progress(&self) -> Option<&Progress> {
         self.watch.progress.as_ref()
     }

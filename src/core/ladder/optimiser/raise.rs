@@ -48,7 +48,6 @@ impl Optimiser<'_> {
         let mut order: Vec<&SpeedKnob> = numbers.iter().collect();
         let cost = |n: &SpeedKnob| n.values.last().map_or(0.0, |v| n.loss(v));
         order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
-        #[expect(clippy::cast_precision_loss, reason = "a few knobs")]
         let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
         let sure = least.order();
         let bound = |i| sure - (sure - risk) * parts(i);

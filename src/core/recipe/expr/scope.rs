@@ -44,7 +44,6 @@ impl Scope {
     }
 
     /// The scope as a template context.
-    #[must_use]
     pub fn context(&self) -> Jinja {
         Jinja::from_dyn_object(Arc::clone(&self.0))
     }

@@ -29,7 +29,6 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 const MAX_SIGNALS: usize = 64;
 
 /// Runs the job in `folder` to its end. The process must have the job's environment already.
-#[must_use]
 pub fn keep(folder: &Path) -> ExitCode {
     // A session of its own: the end of the terminal or of the submitting process is not ours.
     let _ = rustix::process::setsid();

@@ -49,7 +49,6 @@ pub struct Local {
 
 impl Local {
     /// Jobs below `<project>/.oomctl/local`.
-    #[must_use]
     pub fn new(project: &Path) -> Self {
         Self {
             root: project.join(".oomctl").join("local"),
@@ -60,14 +59,12 @@ impl Local {
     }
 
     /// The same with another program as keeper; it must call [`keep`] for [`KEEP_ARGUMENT`].
-    #[must_use]
     pub fn kept_by(mut self, program: impl Into<PathBuf>) -> Self {
         self.keeper = Ok(program.into());
         self
     }
 
     /// The same with another time from SIGTERM to SIGKILL, in seconds.
-    #[must_use]
     pub fn grace_s(mut self, seconds: u64) -> Self {
         self.grace_s = seconds;
         self

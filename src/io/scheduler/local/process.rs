@@ -32,19 +32,16 @@ pub enum ProcessState {
 
 impl Identity {
     /// This process.
-    #[must_use]
     pub fn own() -> Self {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
     /// The process of this machine that has this number now.
-    #[must_use]
     pub fn of(pid: i32) -> Self {
         Self::started(pid, stat(pid).map_or(0, |stat| stat.start))
     }
 
     /// The process of this boot that had this number and was started then.
-    #[must_use]
     pub fn started(pid: i32, start: u64) -> Self {
         Self {
             pid,
@@ -55,7 +52,6 @@ impl Identity {
     }
 
     /// A process of this machine that never was.
-    #[must_use]
     pub fn nobody() -> Self {
         Self {
             pid: 0,
@@ -66,7 +62,6 @@ impl Identity {
     }
 
     /// Whether the process lives.
-    #[must_use]
     pub fn life(&self) -> ProcessState {
         if self.host != host_name() {
             return ProcessState::Elsewhere;
@@ -82,7 +77,6 @@ impl Identity {
 }
 
 /// The machine's name.
-#[must_use]
 pub fn host_name() -> String {
     rustix::system::uname()
         .nodename()
@@ -127,13 +121,11 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// The state of a process, as `/proc` writes it; `None` where there is none.
-#[must_use]
 pub fn state(pid: i32) -> Option<char> {
     stat(pid).map(|stat| stat.state)
 }
 
 /// The process that started it.
-#[must_use]
 pub fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|stat| stat.parent)
 }
@@ -147,7 +139,6 @@ fn all() -> Vec<Stat> {
 }
 
 /// Living processes below `ancestor`, not itself.
-#[must_use]
 pub fn descendants(ancestor: i32) -> Vec<i32> {
     let all = all();
     let mut family = vec![ancestor];
@@ -165,14 +156,12 @@ pub fn descendants(ancestor: i32) -> Vec<i32> {
 }
 
 /// Does a process of this group live? One that has ended and that nobody has waited for does not.
-#[must_use]
 pub fn group_lives(group: i32) -> bool {
     let mut all = all().into_iter();
     all.any(|stat| stat.group == group && stat.state != 'Z')
 }
 
 /// Is the process `ancestor`, or below it?
-#[must_use]
 pub fn is_below(pid: i32, ancestor: i32) -> bool {
     /// Deeper families than this are not looked through.
     const DEPTH: usize = 64;
@@ -184,7 +173,6 @@ pub fn is_below(pid: i32, ancestor: i32) -> bool {
 
 /// Living processes of a job whose keeper is gone: of its session, younger than it, and with the
 /// job's id in their environment.
-#[must_use]
 pub fn left_behind(keeper: &Identity, mark: &str) -> Vec<i32> {
     if keeper.life() != ProcessState::Gone || keeper.boot != boot_id() {
         return Vec::new();
@@ -200,7 +188,6 @@ pub fn left_behind(keeper: &Identity, mark: &str) -> Vec<i32> {
 }
 
 /// Has the process this entry (`NAME=value`) in its environment? False where that may not be read.
-#[must_use]
 pub fn carries(pid: i32, mark: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment

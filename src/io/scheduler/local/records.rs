@@ -114,7 +114,6 @@ impl JobFolder {
     }
 
     /// The folder of a job, for an id that can be one.
-    #[must_use]
     pub fn of(root: &Path, id: &JobId) -> Option<Self> {
         id.0.parse::<u64>()
             .ok()
@@ -170,7 +169,6 @@ impl JobFolder {
     }
 
     /// True when the record is there.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.join(name).exists()
     }
@@ -202,7 +200,6 @@ pub fn numbers(root: &Path) -> io::Result<Vec<u64>> {
 }
 
 /// A job's status from its records.
-#[must_use]
 pub fn status(
     job: &LocalJob,
     started: Option<&Started>,

@@ -15,7 +15,6 @@ const OLDEST: (u32, u32) = (20, 11);
 
 impl Slurm {
     /// What can be said of Slurm on this machine.
-    #[must_use]
     pub fn checkup(&self) -> Vec<CheckFinding> {
         if self.clients.search.locate("sbatch").is_none() {
             let found = "no sbatch on PATH: jobs run on this machine (backend local)";

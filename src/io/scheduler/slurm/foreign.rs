@@ -74,7 +74,6 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(10);
 impl Slurm {
     /// Has another job got the id of this one, which had been restarted so often when it was last heard of? Ids begin
     /// anew at `MaxJobId`, and when the controller lost its state. False where the controller does not say.
-    #[must_use]
     pub fn has_given_again(&self, job: &JobRef, restarts: u32) -> bool {
         let Ok(Some(control)) = self.control(job) else {
             return false;
@@ -182,7 +181,6 @@ impl Slurm {
     }
 
     /// Does `Command=` hold the arguments of a script? Since 23.02 it is the path alone.
-    #[must_use]
     pub fn command_holds_arguments(&self) -> bool {
         self.release().is_some_and(|r| r < PATH_ALONE)
     }

@@ -36,7 +36,6 @@ pub struct TaskRanges {
 
 impl TaskRanges {
     /// Could this task be one of them?
-    #[must_use]
     pub fn may_hold(&self, task: u32) -> bool {
         let holds = |(first, last, step): &(u32, u32, u32)| {
             (*first..=*last).contains(&task) && (task - first).is_multiple_of(*step)
@@ -53,7 +52,6 @@ impl TaskRanges {
 
 impl NamedJob {
     /// Reads an id. `None` for anything else, steps (`4711.batch`) included.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit());
         let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
@@ -71,20 +69,17 @@ impl NamedJob {
     }
 
     /// Can it name several tasks: is it the id of an array, as far as one can see, or a list of its tasks?
-    #[must_use]
     pub fn is_many(&self) -> bool {
         matches!(self.part, JobIdPart::Whole | JobIdPart::Waiting(_))
     }
 
     /// The id of an array, or a list of its tasks: is the other one of these?
-    #[must_use]
     pub fn has_task(&self, other: &Self) -> bool {
         let whole = self.part == JobIdPart::Whole && matches!(other.part, JobIdPart::Task(_));
         whole && self.number == other.number || self.stands_for(other)
     }
 
     /// Is this the record of several waiting tasks, of which the other may be one?
-    #[must_use]
     pub fn stands_for(&self, other: &Self) -> bool {
         match (&self.part, &other.part) {
             (JobIdPart::Waiting(tasks), JobIdPart::Task(task)) => {

@@ -15,7 +15,6 @@ const MAX_PATH: usize = 4_096;
 const NO_ARRAY_TASK: &str = "4294967294";
 
 /// Paths of standard output and standard error; the same one twice when they go together.
-#[must_use]
 pub fn log_paths(job: &Control) -> Option<(PathBuf, PathBuf)> {
     let stdout = absolute(job, job.stdout.as_deref()?)?;
     let stderr = match job.stderr.as_deref() {
@@ -37,7 +36,6 @@ fn absolute(job: &Control, pattern: &str) -> Option<PathBuf> {
 
 /// Fills a pattern. A backslash anywhere switches the patterns off and is itself dropped; a letter
 /// that is no pattern stays as it is.
-#[must_use]
 pub fn fill(pattern: &str, job: &Control) -> String {
     if pattern.contains('\\') {
         return pattern.replace('\\', "");

@@ -53,7 +53,6 @@ pub use submit::bad_option;
 pub use watch_chain::{WatchJob, WatchStart};
 
 /// True when Slurm's commands are on this machine.
-#[must_use]
 pub fn available() -> bool {
     search_path(&inherited()).locate("sbatch").is_some()
 }
@@ -95,7 +94,6 @@ const SHARING: &str = "OOMCTL_SHARED_ANSWERS";
 
 impl Slurm {
     /// Slurm's commands as `PATH` and the environment of this process find them.
-    #[must_use]
     pub fn new() -> Self {
         let inherited = inherited();
         let search = search_path(&inherited);
@@ -103,7 +101,6 @@ impl Slurm {
     }
 
     /// Slurm's commands in one folder.
-    #[must_use]
     pub fn with_path(folder: impl Into<PathBuf>) -> Self {
         Self::build(SearchPath::Folder(folder.into()), inherited())
     }
@@ -126,7 +123,6 @@ impl Slurm {
 
     /// The same, sharing what squeue says with the other processes of this user on this host, unless the user does not
     /// want that or there is no safe place for it.
-    #[must_use]
     pub fn sharing_answers(self) -> Self {
         let switch = self
             .clients
@@ -140,28 +136,24 @@ impl Slurm {
     }
 
     /// The same for who looks at the jobs of other users.
-    #[must_use]
     pub fn of_others(mut self) -> Self {
         self.of_others = true;
         self
     }
 
     /// The same, in a folder that is made if it is missing.
-    #[must_use]
     pub fn sharing_answers_in(mut self, folder: &Path) -> Self {
         self.shared = SharedAnswers::open_in(folder).ok();
         self
     }
 
     /// The same with other deadlines.
-    #[must_use]
     pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
         self.clients.deadlines = deadlines;
         self
     }
 
     /// The same as a process with this environment would have it.
-    #[must_use]
     pub fn inheriting(mut self, environment: Vec<(OsString, OsString)>) -> Self {
         self.clients.inherited = environment;
         self
@@ -169,7 +161,6 @@ impl Slurm {
 
     /// The same, with `find` looking on these clusters and not on the one of this machine: needed
     /// where submissions name a cluster (`--clusters`).
-    #[must_use]
     pub fn on_clusters(mut self, clusters: &[String]) -> Self {
         if !clusters.is_empty() {
             self.clusters = clusters.iter().cloned().map(Some).collect();
@@ -179,7 +170,6 @@ impl Slurm {
 
     /// Where the logs of a job are, as Slurm reports it: standard output and standard error, with
     /// sbatch's patterns filled in. `None` when Slurm does not say (any more).
-    #[must_use]
     pub fn log_paths(&self, job: &JobRef) -> Option<(PathBuf, PathBuf)> {
         let control = self.control(job).ok()??;
         log_paths::log_paths(&control)

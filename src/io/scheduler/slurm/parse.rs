@@ -19,7 +19,6 @@ pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Su
 const SACCT_COLUMNS: usize = 14;
 
 /// `MaxArraySize` in what `scontrol show config` prints.
-#[must_use]
 pub fn read_array_limit(text: &str) -> Option<usize> {
     let mut fields = text.lines().filter_map(|line| line.split_once('='));
     let (_, value) = fields.find(|(name, _)| name.trim() == "MaxArraySize")?;
@@ -61,7 +60,6 @@ fn place_exits(status: &mut JobStatus, exit: Option<ExitStatus>, derived: Option
 }
 
 /// Lines of squeue in the columns of [`SQUEUE_FIELDS`].
-#[must_use]
 pub fn read_squeue(text: &str) -> Vec<JobRecord> {
     let mut room = MAX_ANSWER_NODES;
     let records = text.lines().filter_map(|line| squeue_line(line, &mut room));
@@ -110,7 +108,6 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<JobRecord> {
 
 /// Lines of `sacct -D` in the columns of [`SACCT_FIELDS`]. Each job comes once, as its last run
 /// shows it: earlier runs of the same id and name count as restarts, steps add what they know.
-#[must_use]
 pub fn read_sacct(text: &str) -> Vec<JobRecord> {
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut room = MAX_ANSWER_NODES;
@@ -225,7 +222,6 @@ pub struct Control {
 }
 
 /// Output of `scontrol -d show job ID`: the first of the jobs in it.
-#[must_use]
 pub fn read_scontrol(text: &str) -> Option<Control> {
     let mut first = None;
     let mut fields: Vec<(&str, &str)> = Vec::new();
@@ -318,7 +314,6 @@ fn scontrol_fields<'a>(line: &'a str, fields: &mut Vec<(&'a str, &'a str)>) {
 
 /// The one job id that `sbatch --parsable` printed, with the cluster if it named one. Sites print
 /// banners around it; two different ids are as bad as none.
-#[must_use]
 pub fn read_submission(stdout: &str) -> Option<(JobId, Option<String>)> {
     let mut found: Vec<(&str, Option<&str>)> = stdout
         .lines()

@@ -22,7 +22,6 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// The same with the number in its status, of a task that has one: those that wait share the array's.
-    #[must_use]
     pub fn numbered(mut self) -> Self {
         let own = self.raw_id != self.status.id.0 && self.status.state.stage() != Stage::Waiting;
         self.status.number = own.then(|| self.raw_id.clone());
@@ -30,13 +29,11 @@ impl JobRecord {
     }
 
     /// True when the record has this id in either way of writing it.
-    #[must_use]
     pub fn has_id(&self, id: &JobId) -> bool {
         self.status.id == *id || self.raw_id == id.0
     }
 
     /// True when the job carries the token as its name or its comment.
-    #[must_use]
     pub fn carries(&self, token: &Token) -> bool {
         self.has(token) || array_of(&self.status.id, token).is_some_and(|array| self.has(&array))
     }
@@ -46,7 +43,6 @@ impl JobRecord {
     }
 
     /// True when this is the one record of several tasks of an array that wait, and the job is one of them.
-    #[must_use]
     pub fn stands_for(&self, job: &JobRef) -> bool {
         let (Some(shared), Some(one)) =
             (NamedJob::read(&self.status.id.0), NamedJob::read(&job.id.0))
@@ -58,7 +54,6 @@ impl JobRecord {
     }
 
     /// The id of the task with this token, when this is the one record of several that wait.
-    #[must_use]
     pub fn waiting_task(&self, token: &Token) -> Option<JobId> {
         let (array, index) = token.array()?;
         let shared = NamedJob::read(&self.status.id.0)?;
@@ -72,7 +67,6 @@ impl JobRecord {
 
     /// A record is a job's when the id fits and, for a job of ours, the token does too: ids are given out again after a
     /// crash of the controller.
-    #[must_use]
     pub fn is_of(&self, job: &JobRef) -> bool {
         let carries = |token: &Token| self.carries(token);
         (self.has_id(&job.id) && job.token.as_ref().is_none_or(carries)) || self.stands_for(job)

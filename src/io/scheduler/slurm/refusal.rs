@@ -224,7 +224,6 @@ fn passes(reason: &str) -> bool {
 }
 
 /// The next step for one of Slurm's reasons.
-#[must_use]
 pub fn hint(reason: &str) -> Option<&'static str> {
     let reason = reason.to_lowercase();
     HINTS
@@ -234,7 +233,6 @@ pub fn hint(reason: &str) -> Option<&'static str> {
 }
 
 /// What a call of `sbatch --parsable` means.
-#[must_use]
 pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
     let submitted = read_submission(&answer.stdout);
     match (&answer.end, submitted) {

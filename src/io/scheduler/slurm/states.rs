@@ -6,7 +6,6 @@ use oomctl_base::job::{ExitStatus, JobState};
 
 /// A state word of squeue, sacct or scontrol. sacct writes `CANCELLED by 1000`; a list of words
 /// (`CANCELLED,COMPLETING`) is what the flag in it says.
-#[must_use]
 pub fn parse_state(text: &str) -> JobState {
     let text = text.trim();
     let mut words = text.split([' ', ',', '+']).filter(|word| !word.is_empty());
@@ -50,14 +49,12 @@ fn bounded_word(text: &str) -> String {
 }
 
 /// Who cancelled a job: `1000` of sacct's `CANCELLED by 1000`.
-#[must_use]
 pub fn parse_canceller(text: &str) -> Option<String> {
     let by = text.trim().strip_prefix("CANCELLED by ")?;
     (!by.is_empty()).then(|| bounded_word(by))
 }
 
 /// `code:signal`, as sacct and scontrol write it.
-#[must_use]
 pub fn parse_exit(text: &str) -> Option<ExitStatus> {
     let (code, signal) = text.trim().split_once(':')?;
     Some(ExitStatus {
@@ -68,7 +65,6 @@ pub fn parse_exit(text: &str) -> Option<ExitStatus> {
 
 /// An exit as squeue prints it: the number that wait(2) gave, of which the second byte is the code and the lowest seven
 /// bits are the signal. What was not set yet is larger.
-#[must_use]
 pub fn parse_wait(text: &str) -> Option<ExitStatus> {
     let status: i32 = text.trim().parse().ok()?;
     (0..=0xffff).contains(&status).then_some(ExitStatus {
@@ -79,7 +75,6 @@ pub fn parse_wait(text: &str) -> Option<ExitStatus> {
 
 /// A time in seconds since 1970, as `SLURM_TIME_FORMAT=%s` makes the commands print it. Slurm's
 /// words for "none" (`N/A`, `Unknown`, `None`, `0`) are `None`.
-#[must_use]
 pub fn parse_time(text: &str) -> Option<Timestamp> {
     let seconds: i64 = text.trim().parse().ok()?;
     (seconds > 0)
@@ -88,7 +83,6 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
 }
 
 /// Text of a field, `None` for Slurm's words for "nothing".
-#[must_use]
 pub fn parse_word(text: &str) -> Option<String> {
     let text = text.trim();
     let nothing = [
@@ -114,7 +108,6 @@ const MAX_NAME: usize = 255;
 const MAX_DIGITS: usize = 16;
 
 /// Node names of `node[1-3,7],gpu-[01-02]-a`. What cannot be read stays as it is, as one name.
-#[must_use]
 pub fn expand_nodes(text: &str) -> Vec<String> {
     expand_within(text, &mut { MAX_NODES })
 }

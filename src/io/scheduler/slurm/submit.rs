@@ -164,7 +164,6 @@ fn check(submission: &JobSubmission) -> Result<(), SubmitAnswer> {
 }
 
 /// Why an option may not be handed on to sbatch, and what to do instead.
-#[must_use]
 pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
     if !option.starts_with('-') || option == "--" || option == "-" {
         let reason = format!("{option:?} is not an option: sbatch would take it for the script");

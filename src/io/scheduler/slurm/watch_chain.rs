@@ -42,7 +42,6 @@ pub struct WatchStart {
 impl Slurm {
     /// Submits a watch job. It gets the environment of this process, for what it submits needs the secrets in it. One
     /// more than wanted does no harm, so a lost answer needs no search.
-    #[must_use]
     pub fn send_watch(&self, job: &WatchJob, start: &WatchStart) -> SubmitAnswer {
         let minutes = format!("--time={MINUTES}");
         let small = ["--nodes=1", "--ntasks=1", "--cpus-per-task=1", &minutes];
