@@ -113,16 +113,19 @@ impl<'a> ScriptTable<'a> {
             heads.extend(wide.then_some("fits"));
         }
         heads.extend(with_speed.then_some("speed"));
-        let tails: Vec<Vec<TableCell>> = rows
-            .iter()
-            .zip(&places.0)
-            .map(|(row, place)| tail(row, place))
-            .collect();
-        let width = |at: usize| {
-            let cells = tails.iter().map(|t| t[at].width());
-            cells.chain([heads[at].len()]).max().unwrap_or(0)
-        };
-        let taken: usize = (0..heads.len()).map(|at| width(at) + 2).sum();
+        let tails = rows.iter().zip(&places.0);
+        let mut tails: Vec<Vec<TableCell>> = tails.map(|(row, place)| tail(row, place)).collect();
+        let mut taken = widths(&heads, &tails);
+        let narrowest = rows.iter().map(|row| {
+            let change = row.change(NARROW, whole);
+            change.lines().map(display_width).max().unwrap_or(0)
+        });
+        if INDENT + taken + narrowest.max().unwrap_or(NARROW) > columns {
+            // The diffs name the places too.
+            heads.remove(0);
+            tails.iter_mut().for_each(|tail| drop(tail.remove(0)));
+            taken = widths(&heads, &tails);
+        }
         let room = columns.saturating_sub(INDENT + taken).max(NARROW);
         let left = (0..heads.len()).map(|_| (Side::Left, 0));
         let mut table = Table::new(
@@ -192,6 +195,15 @@ impl<'a> ScriptTable<'a> {
             columns,
         )
     }
+}
+
+/// Columns of a table's last cells, and of the blanks before each.
+fn widths(heads: &[&str], tails: &[Vec<TableCell>]) -> usize {
+    let widest = |at: usize| {
+        let cells = tails.iter().map(|tail| tail[at].width());
+        cells.chain([heads[at].len()]).max().unwrap_or(0)
+    };
+    (0..heads.len()).map(|at| widest(at) + 2).sum()
 }
 
 fn wrapped(label: &str, text: &str, columns: usize) -> String {

@@ -55,6 +55,7 @@ mod one_machine;
 mod output;
 mod over_time;
 mod own_arrays;
+mod own_programs;
 mod own_scripts;
 mod peers;
 mod permission;

@@ -765,7 +765,8 @@ fn a_spelling_that_no_preset_lists_is_no_reason_to_refuse_a_script() {
 fn that_an_older_trainer_takes_its_batch_from_the_checkpoint_is_told_where_checkpoints_are_written()
 {
     let place = place();
-    let told = "transformers before 5.2 resumes with the batch of the checkpoint";
+    let told =
+        "a job that resumes with transformers before 5.2 takes the old batch from its checkpoint";
     for (save, there) in [("2", true), ("0", false)] {
         let line = format!("python run_clm.py --per_device_train_batch_size 8 --save_steps {save}");
         place.write("clm.slurm", &format!("#!/bin/bash\n{line}\n"));

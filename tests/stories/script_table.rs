@@ -354,7 +354,7 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
     place
         .run(&["plan", "tune.slurm"])
         .ends(0)
-        .says(&["now: 59 GiB in forward"]);
+        .says(&["now: 25 GiB in backward"]);
     place.write("tune.py", &adapter("rank_of(m)"));
     let open = place.run(&["plan", "tune.slurm"]).ends(0);
     open.says(&["memory unknown", "--set lora_r=RANK (0 without LoRA)"]);

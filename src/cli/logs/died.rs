@@ -11,7 +11,7 @@ use crate::view::CommandFailure;
 use crate::view::plan_after_view::PlanAfterView;
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
-use oomctl_diagnose::Incident;
+use oomctl_diagnose::{Class, Incident};
 
 /// What died, and what had been tried before.
 pub struct Died {
@@ -113,7 +113,8 @@ impl Died {
         };
         let now = request.memory(rungs);
         let scripts = request.inputs().scripts.as_ref();
-        let unrecognised = scripts.is_some_and(|s| !s.recognised) && steps.is_empty();
+        let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
+        let unrecognised = scripts.is_some_and(|s| !s.recognised) && steps.is_empty() && of_gpu;
         let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         Ok(FailureDecision {

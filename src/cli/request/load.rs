@@ -60,7 +60,7 @@ pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
 /// Neither a project file nor a flag says what to run.
 fn nothing_to_run() -> CommandFailure {
     CommandFailure::configuration("there is no oomctl.yaml here or above")
-        .hint("`oomctl init` writes one; `oomctl submit SCRIPT` runs a job script that you have")
+        .hint("add the job script that you have (`oomctl plan SCRIPT`, `oomctl submit SCRIPT`); `oomctl init` writes a project")
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.

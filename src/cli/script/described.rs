@@ -9,7 +9,7 @@ use crate::core::config::{ConfigDocument, from_environment, from_flags};
 use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
 use crate::io::environment::variables;
 use crate::view::{CommandFailure, print};
-use oomctl_base::Role;
+use oomctl_base::{Role, nearest};
 use oomctl_memory::GPU_MEMORY;
 
 /// The knob for the type of the GPUs.
@@ -125,6 +125,19 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
     let asked = bridge.is_some_and(|m| is_model || m.asks.values().any(|name| name == knob));
     if DESCRIBING.contains(&knob) || used.contains(knob) || asked {
         return Ok(());
+    }
+    let takes = DESCRIBING.into_iter();
+    let takes = takes.chain(
+        bridge
+            .iter()
+            .flat_map(|m| m.asks.values().map(String::as_str)),
+    );
+    // A word for something else is no misspelling.
+    let alike =
+        |near: &&str| preset.knob(name).is_none() && near.chars().next() == knob.chars().next();
+    if let Some(near) = nearest(knob, takes).filter(alike) {
+        let what = format!("--set {set} names no knob");
+        return Err(CommandFailure::usage(what).hint(format!("did you mean {near}?")));
     }
     let what = format!("--set {set} before SCRIPT changes nothing: an estimate does not need it");
     Err(CommandFailure::usage(what).hint(format!(

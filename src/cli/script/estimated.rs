@@ -8,17 +8,22 @@ use crate::core::request::Request;
 use crate::view::CommandFailure;
 use oomctl_memory::Estimate;
 
-/// The request of a script. What it leaves open and the memory model needs is asked for.
+/// The request of a script as it stands, whatever earlier runs have taught. What it leaves open and the memory model needs
+/// is asked for.
 pub fn estimated(
     session: &Session,
     flags: &Configuration,
     sbatch: &[String],
     words: &[String],
 ) -> Result<Request, CommandFailure> {
+    let fresh = Configuration {
+        fresh: true,
+        ..flags.clone()
+    };
     let request = planned(
         session,
         &ScriptCommandLine {
-            flags,
+            flags: &fresh,
             run: None,
             sbatch,
             words,

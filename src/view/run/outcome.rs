@@ -107,14 +107,22 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             ..
         } => Some(smallest_request(shortfall)),
         Outcome::Exhausted { skipped, .. } if skipped.len() < 2 || is_taken_over(history) => {
-            by_hand(history)
+            let named = |helps| {
+                let run = &history.run;
+                format!(
+                    "{helps}; `oomctl fix {run}` names the options, if the log shows the framework"
+                )
+            };
+            by_hand(history).map(named)
         }
-        Outcome::Exhausted { .. } => Some(
-            "`oomctl plan` shows why each rung was skipped; try more GPUs, a smaller model or shorter sequences"
-                .to_owned(),
-        ),
+        Outcome::Exhausted { .. } => Some(format!(
+            "`oomctl fix {}` shows why each rung was skipped; try more GPUs, a smaller model or shorter sequences",
+            history.run
+        )),
         Outcome::BudgetSpent { budget } => Some(match budget {
-            Budget::Attempts { .. } => "raise it with `--attempts` or `limits: attempts`".to_owned(),
+            Budget::Attempts { .. } => {
+                "raise it with `--attempts` or `limits: attempts`".to_owned()
+            }
             Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
             Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
         }),

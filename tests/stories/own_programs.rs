@@ -1,0 +1,196 @@
+//! Programs of one's own, whose text decides what a word of the job script means.
+
+use super::place::{Done, Place};
+
+const LOG: &str = "\
+Traceback (most recent call last):
+  File \"/home/ada/train.py\", line 40, in main
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.
+";
+
+/// A job that runs `script`, with these files beside it.
+fn job(script: &str, files: &[(&str, &str)]) -> Place {
+    let place = Place::bare();
+    let head = "#!/bin/bash\n#SBATCH --gres=gpu:8\n#SBATCH --mem=64G";
+    place.write("job.sh", &format!("{head}\n{script}\n"));
+    place.write("job.log", LOG);
+    for (name, text) in files {
+        place.write(name, text);
+    }
+    place
+}
+
+fn fixed(script: &str, files: &[(&str, &str)]) -> Done {
+    job(script, files).call("fix job.log job.sh").ends(0)
+}
+
+/// `train: {micro_batch_size: …}` is a key of OpenRLHF too. The program imports no OpenRLHF, and looks the key up itself.
+#[test]
+fn sections_of_settings_that_the_program_looks_up_are_its_own() {
+    let settings = "data:\n  seq_len: 4096\ntrain:\n  micro_batch_size: 16\n  grad_accum: 2\neval:\n  micro_batch_size: 64\n";
+    let program = "\
+import argparse, torch, yaml
+p = argparse.ArgumentParser()
+p.add_argument('--config')
+p.add_argument('--micro-batch-size', type=int, default=None)
+args = p.parse_args()
+cfg = yaml.safe_load(open(args.config))
+if args.micro_batch_size is not None:
+    cfg['train']['micro_batch_size'] = args.micro_batch_size
+rows(cfg['train']['micro_batch_size'], cfg['eval']['micro_batch_size'])
+step(cfg['train'].get('grad_accum', 1))
+";
+    let files = [("conf/a.yaml", settings), ("train.py", program)];
+    let script = "torchrun --nproc_per_node 8 train.py --config conf/a.yaml";
+    fixed(script, &files).says(&[
+        "batch_size                   16 -> 8",
+        "-  micro_batch_size: 16\n-  grad_accum: 2\n+  micro_batch_size: 8\n+  grad_accum: 4",
+    ]);
+    // An option on the command line wins over the file.
+    let script = format!("{script} --micro-batch-size 4");
+    fixed(&script, &files).says(&[
+        "batch_size                   4 -> 2",
+        "+torchrun --nproc_per_node 8 train.py --config conf/a.yaml --micro-batch-size 2",
+        "+  grad_accum: 4",
+    ]);
+    // An option with a default of its own may win, so the file is left alone.
+    let decided = program.replace("default=None", "default=8");
+    let said = fixed(
+        "torchrun --nproc_per_node 8 train.py --config conf/a.yaml",
+        &[("conf/a.yaml", settings), ("train.py", &decided)],
+    );
+    assert!(!said.out.contains("+  micro_batch_size"), "{}", said.out);
+}
+
+/// A batch that the program divides, or that its help calls global, is none of one GPU.
+#[test]
+fn a_batch_of_all_gpus_is_not_halved_for_one() {
+    let program = |help: &str, local: &str| {
+        format!(
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=8, help='{help}')\n\
+             p.add_argument('--grad-accum', type=int, default=1)\na = p.parse_args()\nlocal = {local}\n"
+        )
+    };
+    let script = "torchrun --nproc_per_node 8 train.py --batch-size 256 --grad-accum 2";
+    for (help, local) in [
+        ("samples", "a.batch_size // world // a.grad_accum"),
+        ("global batch size, over all ranks", "split(a)"),
+    ] {
+        let said = fixed(script, &[("train.py", &program(help, local))]);
+        said.says(&["gradient_accumulation_steps  2 -> 4", "(same math, slower)"]);
+        assert!(!said.out.contains(" 256 -> "), "{}", said.out);
+    }
+    let said = fixed(script, &[("train.py", &program("samples", "a.batch_size"))]);
+    said.says(&[
+        "batch_size                   256 -> 128",
+        "gradient_accumulation_steps  2 -> 4",
+    ]);
+}
+
+/// Python that the script writes itself is the program that runs, whatever lies there now.
+#[test]
+fn a_program_that_the_script_writes_is_read() {
+    let script = "\
+cat > grpo.py <<'EOF'
+from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig(output_dir='o', per_device_train_batch_size=8, num_generations=8)
+GRPOTrainer(model='Qwen/Qwen3-0.6B', args=args).train()
+EOF
+python grpo.py";
+    for old in [
+        "",
+        "from trl import TrlParser, GRPOConfig\nTrlParser((GRPOConfig,)).parse_args_and_config()\n",
+    ] {
+        let place = job(script, &[("grpo.py", old)]);
+        let said = place.call("plan job.sh").ends(0);
+        said.says(&["recognised as trl", "(grpo.py:2)", "the code fixes it"]);
+        assert!(!said.out.contains("8 -> 4"), "{}", said.out);
+    }
+}
+
+/// An adapter in one branch may not be there.
+#[test]
+fn an_adapter_below_a_condition_is_not_known() {
+    let program = |adapter: &str| {
+        format!(
+            "import argparse\nfrom peft import LoraConfig, get_peft_model\nfrom transformers import Trainer, TrainingArguments, HfArgumentParser\n\
+             args, own = HfArgumentParser((TrainingArguments, Own)).parse_args_into_dataclasses()\n\
+             def main():\n    model = load()\n{adapter}    Trainer(model=model, args=args).train()\n\nif __name__ == '__main__':\n    main()\n"
+        )
+    };
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 8 \
+        --bf16 --torch_dtype bfloat16 --output_dir o";
+    let known = "    model = get_peft_model(model, LoraConfig(r=16))\n";
+    let read = "lora_r                       16  train.py";
+    let plan = |adapter: &str| {
+        let place = job(script, &[("train.py", &program(adapter))]);
+        place.call("plan --all job.sh").ends(0)
+    };
+    plan(known).says(&[read]);
+    for unknown in [
+        "    if own.lora:\n        model = get_peft_model(model, LoraConfig(r=16))\n",
+        "    config = LoraConfig(r=16) if own.lora else None\n    model = get_peft_model(model, config)\n",
+    ] {
+        let said = plan(unknown);
+        assert!(!said.out.contains(read), "{}", said.out);
+        said.says(&["--set lora_r=RANK"]);
+    }
+}
+
+/// Nothing in the script names the Trainer. The log does, and so may the user.
+#[test]
+fn a_framework_is_named_by_the_log_or_by_the_user() {
+    let log = "\
+Traceback (most recent call last):
+  File \"run_language_modeling.py\", line 277, in main
+    trainer.train()
+  File \"/opt/venv/lib/python3.8/site-packages/transformers/trainer.py\", line 499, in train
+    tr_loss += self._training_step(model, inputs, optimizer)
+  File \"/opt/venv/lib/python3.8/site-packages/transformers/trainer.py\", line 622, in _training_step
+    outputs = model(**inputs)
+RuntimeError: CUDA out of memory. Tried to allocate 384.00 MiB (GPU 0; 15.90 GiB total capacity; 14.75 GiB already allocated; 225.81 MiB free; 14.81 GiB reserved in total by PyTorch)
+";
+    let place = job("python lm.py --train_data_file a.txt --do_train", &[]);
+    place.write("job.log", log);
+    place.call("fix job.log job.sh").ends(0).says(&[
+        "transformers by transformers/",
+        "lower --per_device_train_batch_size",
+        "`oomctl fix --preset hf-trainer job.log job.sh`",
+    ]);
+    place
+        .call("fix --preset hf-trainer job.log job.sh")
+        .ends(0)
+        .says(&[
+            "per_device_train_batch_size  8 -> 4",
+            "+python lm.py --train_data_file a.txt --do_train",
+        ]);
+    place
+        .call("plan --preset hf-trainer job.sh")
+        .ends(0)
+        .says(&["recognised as hf-trainer"]);
+}
+
+/// Where no memory ran out the memory model has nothing to say, however large the job is.
+#[test]
+fn after_another_failure_nothing_is_said_of_memory() {
+    let script = "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-72B --per_device_train_batch_size 8 \
+        --block_size 8192 --bf16 --torch_dtype bfloat16 --lora_r 0 --output_dir o --use_liger_kernel false";
+    let place = job(script, &[]);
+    let logs = [
+        (
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n",
+            "a longer --time",
+        ),
+        ("{'loss': 0.3, 'epoch': 3.0}\n", "nothing to change"),
+    ];
+    for (log, says) in logs {
+        place.write("job.log", log);
+        let said = place
+            .call("fix --set gpu_memory=80GiB --set sharding=ddp job.log job.sh")
+            .ends(0);
+        said.says(&[says]);
+        assert!(!said.out.contains("cannot fit"), "{}", said.out);
+        assert!(!said.out.contains("skipped:"), "{}", said.out);
+    }
+}
