@@ -100,8 +100,7 @@ impl Pace {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
-        let part = (z >> 40) as f64 / 16_777_216.0;
-        part
+        (z >> 40) as f64 / 16_777_216.0
     }
 }
 
