@@ -36,8 +36,6 @@ pub enum ProgramEvent {
     Exited(ExitStatus),
     /// A signal for us.
     Signal(i32),
-    /// Another program of ours ended: a GPU may be free.
-    Freed,
 }
 
 /// Where the events of one program are taken from.
@@ -128,7 +126,14 @@ impl Ears {
             let first = (Ordering::AcqRel, Ordering::Relaxed);
             let _ = self.ending.compare_exchange(0, signal, first.0, first.1);
         }
-        self.tell(|| ProgramEvent::Signal(signal));
+        let listeners: Vec<_> = self.lock().clone();
+        let told = |listener: &ProgramListener| (listener.1)(ProgramEvent::Signal(signal));
+        let gone = listeners.iter().filter(|l| !told(l)).map(|l| l.0);
+        let gone: Vec<u64> = gone.collect();
+        // Those who have gone away are forgotten.
+        if !gone.is_empty() {
+            self.lock().retain(|(number, _)| !gone.contains(number));
+        }
     }
 
     /// Does the signal end a program, as a rule?
@@ -145,16 +150,6 @@ impl Ears {
     pub fn add(&self, listener: impl Fn(ProgramEvent) -> bool + Send + Sync + 'static) {
         let number = self.added.fetch_add(1, Ordering::AcqRel);
         self.lock().push((number, Arc::new(listener)));
-    }
-
-    /// Tells all; those who have gone away are forgotten.
-    pub fn tell(&self, event: impl Fn() -> ProgramEvent) {
-        let listeners: Vec<_> = self.lock().clone();
-        let gone = |(number, listener): &ProgramListener| (!listener(event())).then_some(*number);
-        let gone: Vec<u64> = listeners.iter().filter_map(gone).collect();
-        if !gone.is_empty() {
-            self.lock().retain(|(number, _)| !gone.contains(number));
-        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<ProgramListener>> {
@@ -313,7 +308,7 @@ impl ProgramEnd {
             ProgramEvent::Exited(exit) => self.exited = Some((now, *exit)),
             ProgramEvent::Said => self.streams_said += 1,
             ProgramEvent::Closed => self.streams_closed += 1,
-            ProgramEvent::Signal(_) | ProgramEvent::Freed => {}
+            ProgramEvent::Signal(_) => {}
         }
         if self.exited.is_some() && self.streams_said == 2 && self.said.is_none() {
             self.said = Some(now);

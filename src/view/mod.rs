@@ -49,7 +49,7 @@ pub use failure::CommandFailure;
 pub(crate) use gpu::memory_bar;
 pub use gpu::{gpus_view, phantom_view};
 pub use incident::IncidentView;
-pub use launch::{launch_summary, launch_view, queue_view};
+pub use launch::{launch_summary, launch_view};
 pub use run::lines::next_step;
 pub use run::{
     everybody, heartbeat, history_column, history_metrics, history_summary, history_view, outcome,

@@ -496,3 +496,38 @@ fn a_program_whose_oomctl_was_killed_keeps_its_gpu_until_it_ends() {
     // The kernel closes the files of a process a moment after it is gone.
     run(&place, &["--wait", "30s"], COMMAND).ends(0);
 }
+
+/// Takes the GPU for itself, and tells when it is not alone there.
+const ALONE: &str = r#"#!/bin/bash
+[[ -n "$CUDA_VISIBLE_DEVICES" ]] || { echo "no GPU" >>double; exit 1; }
+mkdir "on-$CUDA_VISIBLE_DEVICES" || { echo "$CUDA_VISIBLE_DEVICES" >>double; exit 1; }
+sleep 0.02
+echo done >>done
+rmdir "on-$CUDA_VISIBLE_DEVICES"
+"#;
+
+#[test]
+fn many_at_once_never_get_one_gpu_twice() {
+    /// Programs that are run at once; the figures in `docs/run.md` are of 200.
+    const AT_ONCE: usize = 24;
+    let count = std::env::var("OOMCTL_RUNS_AT_ONCE");
+    let count = count.map_or(AT_ONCE, |n| n.parse().unwrap());
+    let gpus: Vec<String> = (0..4).map(|n| gpu(&format!("GPU-{n}"), n * 100)).collect();
+    let gpus = Gpus::new(&gpus.iter().map(String::as_str).collect::<Vec<_>>());
+    let place = place(&gpus);
+    install(&place.path("alone.sh"), ALONE);
+    let all: Vec<_> = (0..count)
+        .map(|_| start(&place, &["--check-every", "1s"], "./alone.sh x"))
+        .collect();
+    for started in all {
+        let done = started.end().ends(0);
+        assert!(!done.err.contains("not recorded"), "{}", done.told());
+    }
+    assert!(!place.has("double"));
+    assert_eq!(place.read("done").lines().count(), count);
+    // Nothing is left that claims a GPU.
+    let left = std::fs::read_dir(place.path("runtime/oomctl")).unwrap();
+    let names = left.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let claims: Vec<String> = names.filter(|n| !n.ends_with(".lock")).collect();
+    assert_eq!(claims, Vec::<String>::new());
+}

@@ -35,7 +35,6 @@ mod hostile;
 mod interactive;
 mod killed_watch;
 mod launch;
-mod launch_queue;
 mod launch_run;
 mod learning;
 mod levers;

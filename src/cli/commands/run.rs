@@ -1,11 +1,9 @@
 //! `oomctl run`: a program on this machine, on a GPU that is free, again and smaller when it runs out of memory.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::cli::launch::begin::ReadyProgram;
 use crate::cli::launch::launching::{Options, signals, visible};
-use crate::cli::launch::run_queue;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::drive::launch::MachineGpus;
@@ -24,14 +22,8 @@ pub struct RunArgs {
     /// Print one JSON document at the end; the program's standard output goes to standard error
     #[arg(short, long)]
     json: bool,
-    /// Run the commands of standard input, one a line, each as soon as a GPU is free for it
-    #[arg(long, hide_short_help = true)]
-    after_gpu: bool,
-    /// Run the commands of a file, one a line, each as soon as a GPU is free
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    queue: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required_unless_present_any = ["queue", "after_gpu"], trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -39,8 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   oomctl run -- python train.py model=lora training.batch_size=64
   oomctl run --min-gpu-memory 20GiB --knob batch=--bs -- python train.py --bs 64
-  oomctl run --set batch=64 -- bash -c 'BS={batch} ./train.sh'
-  oomctl run --queue commands.txt";
+  oomctl run --set batch=64 -- bash -c 'BS={batch} ./train.sh'";
 
 const EXIT_CODES: &str = "\
 The exit code is the program's, or 128 plus the signal that ended it. Of oomctl itself: 2 usage,
@@ -49,17 +40,7 @@ The exit code is the program's, or 128 plus the signal that ended it. Of oomctl 
 /// Runs `oomctl run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(None)?;
-    if args.after_gpu || args.queue.is_some() {
-        let list = match args.command.as_slice() {
-            [] => run_queue::list(args.queue.as_deref())?,
-            command => vec![command.to_vec()],
-        };
-        return run_queue::run(&args.options, &session, &list, args.json);
-    }
-    let shelves = args.options.shelves(&session)?;
-    let (request, remarks) = args
-        .options
-        .request(&session, &shelves, args.command.clone())?;
+    let (request, remarks) = args.options.request(&session, args.command.clone())?;
     let memory = args.options.memory(&session);
     let json = args.json;
     let program = ReadyProgram {
@@ -67,8 +48,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {
         request,
         memory: memory.as_ref(),
         ears: signals()?,
-        listener: Arc::new(Mutex::new(Teller::new(None).telling(&remarks))),
-        outputs: Box::new(move |_| Box::new(move || launch_view::outputs(json))),
+        listener: Arc::new(Mutex::new(Teller::new(&remarks))),
+        outputs: Box::new(move || launch_view::outputs(json)),
     };
     let machine = MachineGpus::open(visible())?;
     let place = program.place(&machine)?;

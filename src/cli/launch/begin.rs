@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
-use crate::core::launch::GpuWish;
 use crate::core::learn::LearnedEntries;
 use crate::core::request::{Ground, Request};
 use crate::drive::launch::{
@@ -16,9 +15,6 @@ use crate::io::program::{Ears, Outputs};
 use crate::view::launch_summary::Summary;
 use crate::view::{CommandFailure, start_view};
 
-/// Where the output of a run's program goes besides its logs, by the folder of the run.
-pub type OutputsOf<'a> = Box<dyn Fn(&Path) -> Box<dyn Fn() -> Outputs + Send> + Send + 'a>;
-
 /// A program that is ready to be run.
 pub struct ReadyProgram<'a> {
     pub session: &'a Session,
@@ -27,19 +23,16 @@ pub struct ReadyProgram<'a> {
     pub memory: Option<&'a LearnedEntries>,
     pub ears: Ears,
     pub listener: SharedListener,
-    pub outputs: OutputsOf<'a>,
+    /// Where its output goes besides its logs.
+    pub outputs: Box<dyn Fn() -> Outputs + Send>,
 }
 
 impl ReadyProgram<'_> {
-    /// What its first attempt asks of the GPUs.
-    pub fn wish(&self) -> Result<GpuWish, CommandFailure> {
-        Ok(self.request.gpu_wish(&[])?)
-    }
-
     /// Finds a place for its first attempt, and waits for it.
     pub fn place(&self, machine: &MachineGpus) -> Result<LaunchPlace, CommandFailure> {
+        let wish = self.request.gpu_wish(&[])?;
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(machine.place(&self.wish()?, &self.ears, &mut *listener)?)
+        Ok(machine.place(&wish, &self.ears, &mut *listener)?)
     }
 
     /// Runs it to its end.
@@ -62,11 +55,10 @@ impl ReadyProgram<'_> {
         let request = self.request.clone().on_gpu(&machine.machine(&first));
         let request = self.started(request);
         let (handle, request) = self.create(&request)?;
-        let outputs = (self.outputs)(handle.folder().dir());
         let launched = launch(
             handle,
             Launch {
-                outputs,
+                outputs: self.outputs,
                 ears: self.ears,
                 machine: machine.into(),
                 first,

@@ -99,11 +99,6 @@ impl Options {
         all
     }
 
-    /// The preset, and what is known of launchers: the same for all programs of a queue.
-    pub fn shelves(&self, session: &Session) -> Result<Shelves, CommandFailure> {
-        Shelves::of(&session.library, Some(&self.preset))
-    }
-
     /// What earlier runs taught, where that is to count.
     pub fn memory(&self, session: &Session) -> Option<LearnedEntries> {
         learned::memory(session, self.fresh)
@@ -113,9 +108,9 @@ impl Options {
     pub fn request(
         &self,
         session: &Session,
-        shelves: &Shelves,
         command: Vec<String>,
     ) -> Result<(Request, Vec<String>), CommandFailure> {
+        let shelves = Shelves::of(&session.library, Some(&self.preset))?;
         let file = shelves.presets.first().cloned();
         let mut file = file
             .ok_or_else(|| CommandFailure::configuration(format!("no preset {}", self.preset)))?;
@@ -124,7 +119,7 @@ impl Options {
         let sets = sets.map(|set| session.library.get(LibraryFolder::Sets, set));
         let texts: Vec<NamedText> = sets.collect::<Result<_, _>>()?;
         let program = RunProgram {
-            composed: script::composed(shelves, &command, &self.spellings),
+            composed: script::composed(&shelves, &command, &self.spellings),
             command,
             spellings: self.spellings.clone(),
             gpu: String::new(),

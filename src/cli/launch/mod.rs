@@ -1,5 +1,4 @@
-//! Programs that `oomctl run` starts here: from its options to a program, and many of them one after the other.
+//! Programs that `oomctl run` starts here: from its options to a program, and to the program's end.
 
 pub mod begin;
 pub mod launching;
-pub mod run_queue;

@@ -4,7 +4,6 @@
 
 mod copied;
 mod gpu;
-mod lines;
 mod program;
 mod spelled;
 mod stored;
@@ -12,6 +11,5 @@ mod words;
 
 pub use copied::Copied;
 pub use gpu::{GpuWish, chosen, hang_grace_s, needed, only_moves_away};
-pub use lines::commands;
 pub use program::{Command, SET, template, unknown_batch, uses_set};
 pub use stored::{Composed, RunProgram};

@@ -63,7 +63,7 @@ impl Foreground {
         result: Arc<Mutex<ProgramResult>>,
     ) -> Self {
         let first = std::mem::replace(&mut launch.first, LaunchPlace::Cpu);
-        // A signal, or a GPU that comes free, ends the pause of a search.
+        // A signal ends the pause of a search.
         let woken = wake.clone();
         launch.ears.add(move |_| woken.send(Wake::Jobs).is_ok());
         let here = ProgramStarter {

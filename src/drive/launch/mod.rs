@@ -6,7 +6,6 @@
 mod foreground;
 mod minder;
 mod place;
-mod queue;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,6 @@ use oomctl_gpu::nvml::GpuError;
 
 pub use foreground::Foreground;
 pub use place::{LaunchPlace, MachineGpus};
-pub use queue::{Queued, queue};
 
 /// The longest wait for a program that runs on while nothing can be written down of it any more.
 const LONG: Duration = Duration::from_secs(3_600);

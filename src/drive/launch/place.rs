@@ -1,8 +1,7 @@
 //! Where an attempt runs: the GPU that it holds already, one that is waited for, or the CPU.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::{LaunchError, LaunchListener, LaunchNews};
@@ -27,8 +26,6 @@ pub struct MachineGpus {
     driver: Result<Driver, String>,
     claims: Claims,
     list: Option<String>,
-    /// Set while programs of ours run whose end may free a GPU: then waiting costs no patience.
-    pub(super) others: Option<Arc<AtomicUsize>>,
     capacities: OnceLock<BTreeMap<String, Bytes>>,
 }
 
@@ -80,7 +77,6 @@ impl MachineGpus {
             driver,
             claims: Claims::open()?,
             list,
-            others: None,
             capacities: OnceLock::new(),
         })
     }
@@ -184,9 +180,6 @@ impl MachineGpus {
                 None => Bytes(0),
             },
         };
-        if self.others_run() {
-            search.waiting = None;
-        }
         let start = *search.waiting.get_or_insert_with(Instant::now);
         let limit = Duration::from_secs(wish.wait_s);
         let (need, waited) = (wish.need, start.elapsed());
@@ -214,11 +207,6 @@ impl MachineGpus {
             },
             capacities: self.capacities(),
         }
-    }
-
-    fn others_run(&self) -> bool {
-        let others = self.others.as_ref();
-        others.is_some_and(|n| n.load(Ordering::Acquire) > 0)
     }
 
     /// Why no GPU will ever do.
@@ -303,13 +291,11 @@ fn again(cards: &mut Cards<'_>, mut held: ClaimedGpu, need: Bytes) -> Option<Cla
     (free >= need).then_some(held)
 }
 
-/// Waits, or until a GPU may have come free or a signal has come that ends programs.
+/// Waits, or until a signal has come that ends programs.
 fn pass_time(inbox: &Inbox, until: Instant) {
     while let Some(event) = inbox.next(until) {
-        match event {
-            ProgramEvent::Signal(number) if !Ears::ends(number) => {}
-            ProgramEvent::Signal(_) | ProgramEvent::Freed => return,
-            _ => {}
+        if matches!(event, ProgramEvent::Signal(number) if Ears::ends(number)) {
+            return;
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What came of a program in the end, as text and as JSON.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -29,9 +28,6 @@ pub struct Summary {
     pub exit_code: Exit,
     /// Its attempts.
     attempts: Vec<ProgramAttempt>,
-    /// Where its run lies.
-    #[serde(skip)]
-    pub folder: PathBuf,
 }
 
 /// How it went on to the end.
@@ -99,7 +95,6 @@ impl Summary {
             outcome: outcome(launched),
             exit_code: launched.result.exit(),
             attempts: started.collect(),
-            folder: launched.folder.clone(),
         }
     }
 }
@@ -177,7 +172,7 @@ pub fn close(summary: &Summary) {
                 let name = Paint(NAME, &rung.rung);
                 let _ = write!(text, "\n           {name}: {}", rung.reason);
             }
-            super::print::talk(&lines("oomctl", &text));
+            super::print::talk(&lines(&text));
         }
         ProgramOutcome::Failed => {
             let added = added(summary);
@@ -188,7 +183,7 @@ pub fn close(summary: &Summary) {
                     Paint(WARN, "hint:"),
                     added.join(" ")
                 );
-                super::print::talk(&lines("oomctl", &text));
+                super::print::talk(&lines(&text));
             }
         }
         ProgramOutcome::NoGpu { .. } => {
@@ -197,7 +192,7 @@ pub fn close(summary: &Summary) {
                  --allow-cpu runs without a GPU; on a login node use srun or sbatch",
                 Paint(WARN, "hint:")
             );
-            super::print::talk(&lines("oomctl", &text));
+            super::print::talk(&lines(&text));
         }
         _ => {}
     }

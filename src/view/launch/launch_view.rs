@@ -20,9 +20,8 @@ use oomctl_base::job::{ExitStatus, GpuUsed, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Incident;
 
-/// Tells on standard error, each line with a name in front: the program's own output is there too.
+/// Tells on standard error, each line with our name in front: the program's own output is there too.
 pub struct Teller {
-    name: String,
     bar: ProgressBar,
     /// When it was last told off a terminal that a GPU is waited for.
     waited: Option<Duration>,
@@ -34,28 +33,23 @@ pub struct Teller {
 const WAIT_TOLD: Duration = Duration::from_secs(300);
 
 impl Teller {
-    /// A teller for a program; `number` is its place in a queue.
-    pub fn new(number: Option<usize>) -> Self {
-        Self {
-            name: number.map_or_else(|| "oomctl".to_owned(), |n| format!("oomctl {n}")),
+    /// A teller, after remarks that were made before anything was run.
+    pub fn new(remarks: &[String]) -> Self {
+        let mut teller = Self {
             bar: ProgressBar::hidden(),
             waited: None,
             end: EndedAttempt::default(),
+        };
+        for remark in remarks {
+            teller.news(&LaunchNews::Remark(remark));
         }
-    }
-
-    /// The same, after remarks that were made before anything was run.
-    pub fn telling(mut self, remarks: &[String]) -> Self {
-        remarks
-            .iter()
-            .for_each(|r| self.news(&LaunchNews::Remark(r)));
-        self
+        teller
     }
 
     fn say(&mut self, text: &str) {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::hidden();
-        super::print::talk(&lines(&self.name, text));
+        super::print::talk(&lines(text));
     }
 
     fn climbing(&mut self, steps: &[Step]) {
@@ -105,7 +99,7 @@ impl Teller {
                 .set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             self.bar.enable_steady_tick(Duration::from_secs(1));
         }
-        self.bar.set_message(format!("{}: {text}", self.name));
+        self.bar.set_message(format!("oomctl: {text}"));
     }
 }
 
@@ -161,9 +155,9 @@ impl Observer for Teller {
     }
 }
 
-/// A text with the name before each of its lines.
-pub fn lines(name: &str, text: &str) -> String {
-    let head = Paint(DIM, &format!("{name}:")).to_string();
+/// A text with our name before each of its lines.
+pub fn lines(text: &str) -> String {
+    let head = Paint(DIM, "oomctl:").to_string();
     let named: Vec<String> = text.lines().map(|l| format!("{head} {l}")).collect();
     named.join("\n")
 }

@@ -4,6 +4,5 @@
 
 pub mod launch_summary;
 pub mod launch_view;
-pub mod queue_view;
 
 use super::{explanation, figures, lines, print, style};

@@ -23,7 +23,6 @@ use crate::view::plan_after_view::PlanAfterView;
 use crate::view::plan_view::PlanView;
 use crate::view::probe_view::{NextView, ProbeView};
 use crate::view::prune_view::PruneView;
-use crate::view::queue_view::QueueView;
 use crate::view::report::Report;
 use crate::view::run_view::RunsDocument;
 use crate::view::settings_view::SettingsView;
@@ -99,7 +98,7 @@ impl Output {
             Self::Prune => one::<PruneView>(),
             Self::Render => one::<FilesView<'_>>(),
             Self::Report => one::<Report>(),
-            Self::Run => any(&[of::<LaunchView<'_>>, of::<QueueView>]),
+            Self::Run => one::<LaunchView<'_>>(),
             Self::Status => any(&[of::<RunsDocument<'_>>, of::<EverybodyView>]),
             Self::Retry | Self::Watch => one::<RunsDocument<'_>>(),
             Self::Submit => any(&[
