@@ -10,7 +10,7 @@ use super::rung_view::{EVEN, interval, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
-use crate::core::request::{FittingSteps, Resources, RuleComparison};
+use crate::core::request::{FittingSteps, Resources};
 use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.
@@ -115,8 +115,6 @@ pub struct EstimateView {
     #[serde(skip)]
     narrower: String,
     smallest_change: Option<SmallestChange>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule_of_thumb: Option<RuleComparison>,
 }
 
 /// What is known of a job besides its estimate.
@@ -135,8 +133,6 @@ pub struct EstimatedJob {
     pub sources: EstimateSources,
     /// The first rungs that make it fit.
     pub remedy: Option<FittingSteps>,
-    /// A rule of thumb for it.
-    pub thumb: Option<RuleComparison>,
 }
 
 impl EstimateView {
@@ -172,7 +168,6 @@ impl EstimateView {
             mem: job.host_memory,
             narrower: job.narrower,
             smallest_change: job.remedy.map(SmallestChange::of),
-            rule_of_thumb: job.thumb,
         }
     }
 
@@ -298,32 +293,7 @@ impl EstimateView {
             }
             None => {}
         }
-        if let Some(thumb) = &self.rule_of_thumb {
-            thumb_line(out, thumb);
-        }
     }
-}
-
-/// The rule of thumb, and how far it is from the memory model.
-fn thumb_line(out: &mut String, thumb: &RuleComparison) {
-    let (knob, rule) = (&thumb.knob, thumb.by_rule);
-    let _ = writeln!(
-        out,
-        "rule of thumb ({}): {knob} {rule} by {}",
-        thumb.source, thumb.formula
-    );
-    let model = match thumb.by_model {
-        None => return,
-        Some(0) => "no value fits with this probability".to_owned(),
-        Some(model) => format!(
-            "{knob} {model} at most ({:+} beside the rule)",
-            model - rule
-        ),
-    };
-    let _ = writeln!(
-        out,
-        "the memory model, which looks at model, precision and lengths: {model}"
-    );
 }
 
 fn verdict(fits: Option<f64>) -> &'static str {

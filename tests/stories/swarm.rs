@@ -183,51 +183,6 @@ fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
 }
 
 #[test]
-fn the_rule_of_thumb_stands_beside_the_memory_model() {
-    let place = Place::example_named("swarm");
-    let gpu = "gpu_memory=80GB";
-    let done = place
-        .run(&["estimate", "--set", gpu, "--json"])
-        .ends(0)
-        .json();
-    let thumb = &done["rule_of_thumb"];
-    // (80 - 2) / (1.5 * 2.5) is 20.8.
-    assert_eq!(
-        (thumb["knob"].as_str(), thumb["by_rule"].as_i64()),
-        (Some("minibatch_size"), Some(20))
-    );
-    let model = thumb["by_model"].as_i64().unwrap();
-    // The model's own answer fits, and one more does not.
-    let fits = |batch: i64| {
-        let batch = format!("minibatch_size={batch}");
-        let words = [
-            "estimate",
-            "--json",
-            "--set",
-            gpu,
-            "--set",
-            &batch,
-            "--set",
-            "gradient_accumulation_steps=1",
-        ];
-        place.run(&words).ends(0).json()["fits_probability"]
-            .as_f64()
-            .unwrap()
-            >= 0.9
-    };
-    assert!(fits(model) && !fits(model + 1), "{model}");
-    let text = place.run(&["estimate", "--set", gpu]).ends(0);
-    let beside = format!(
-        "minibatch_size {model} at most ({:+} beside the rule)",
-        model - 20
-    );
-    text.says(&[
-        "minibatch_size 20 by (total - overhead) / (model * 2.5)",
-        &beside,
-    ]);
-}
-
-#[test]
 fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
     let place = Place::example_named("swarm");
     let file = place.read(FILE);

@@ -86,7 +86,6 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
         sources: sources(&request, &known)?,
         narrower: script::narrower(&request, &estimate),
         remedy: request.remedy()?,
-        thumb: request.thumb(),
     };
     let view = EstimateView::new(job, &estimate);
     session.show(&view, |view| view.text(print::unicode()))?;

@@ -285,16 +285,13 @@ fn ask_precision(draft: &mut Draft) -> Result<(), CommandFailure> {
     ask_legal(draft, knob, &present, &present)
 }
 
-/// The batch, with what the memory model and the rule of thumb say of it.
+/// The batch, with what the memory model says of it.
 fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
     let request = draft.request()?;
     let recipe = request.recipe(&[])?;
     let preset = request.preset();
-    let thumb = request.thumb();
-    let by_thumb = thumb.as_ref().and_then(|t| preset.knob(&t.knob));
-    let by_role = [Role::MicroBatch, Role::TrainBatch].into_iter();
-    let by_role = by_role.flat_map(|role| preset.with_role(role));
-    let mut candidates = by_thumb.into_iter().chain(by_role);
+    let roles = [Role::MicroBatch, Role::TrainBatch].into_iter();
+    let mut candidates = roles.flat_map(|role| preset.with_role(role));
     let Some(knob) = candidates.find(|k| matches!(recipe.value(&k.name), Value::Int(_))) else {
         return Ok(());
     };
@@ -302,12 +299,6 @@ fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let present = recipe.value(&knob.name).to_string();
-    if let Some(thumb) = &thumb {
-        print::say(&format!(
-            "rule of thumb: {} {} by {}",
-            thumb.knob, thumb.by_rule, thumb.formula
-        ));
-    }
     let by_model = request.largest(&knob.name);
     print::say(&match (by_model, request.estimate(&[])) {
         (Some(0), _) => format!(
@@ -321,11 +312,7 @@ fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
         }
         (None, _) => "memory model: no answer".to_owned(),
     });
-    let computed = match by_model {
-        Some(batch) => Some(batch.max(1)),
-        None => thumb.map(|t| t.by_rule),
-    };
-    let default = computed.and_then(|most| legal(&request, &knob.name, most));
+    let default = by_model.and_then(|most| legal(&request, &knob.name, most.max(1)));
     let default = default.map_or_else(|| present.clone(), |batch| batch.to_string());
     ask_legal(draft, knob, &present, &default)
 }

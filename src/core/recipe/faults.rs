@@ -120,8 +120,6 @@ impl Preset {
         }
         let fields = self.memory.iter().flat_map(|m| &m.fields);
         all.extend(fields.map(|(field, text)| (field.as_str(), text.as_str())));
-        let thumb = self.memory.iter().flat_map(|m| &m.rule_of_thumb);
-        all.extend(thumb.map(|t| ("rule_of_thumb", t.expr.as_str())));
         all.extend(self.formulas.iter().flat_map(Formulas::expressions));
         if let Some(c) = &self.checkpoint {
             all.extend(c.expressions().map(|e| ("checkpoint", e)));

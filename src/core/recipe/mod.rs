@@ -39,7 +39,7 @@ pub use knob::{Knob, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
 pub use needs::Binding;
 pub use preset::{
-    Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule, RuleOfThumb, RuleStage,
+    Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule, RuleStage,
 };
 pub use resolve::{add_ambient, resolve};
 pub use resolved::{Recipe, Resolved};

@@ -98,23 +98,6 @@ pub struct MemoryFields {
     /// is asked (`--set KNOB=VALUE`).
     #[serde(default)]
     pub asks: BTreeMap<String, String>,
-    /// What people use instead of a model, shown beside it.
-    #[serde(default)]
-    pub rule_of_thumb: Option<RuleOfThumb>,
-}
-
-/// A rule for a batch by the memory of the GPU, as guides give it.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RuleOfThumb {
-    /// Knobs that it is about; the first that has a value counts.
-    pub knobs: Vec<String>,
-    /// Expression for the value; `none` where it cannot be told.
-    pub expr: String,
-    /// The rule in words.
-    pub formula: String,
-    /// Where it was read.
-    pub source: String,
 }
 
 /// The framework behind a preset.

@@ -12,6 +12,7 @@ mod data_parallel;
 mod environment;
 mod handed;
 mod inputs;
+mod largest;
 mod limits;
 mod memory;
 mod notices;
@@ -24,7 +25,6 @@ mod queue_starts;
     reason = "each type has its file, and this one is what the folder is about"
 )]
 mod request;
-mod rule_of_thumb;
 mod script_plan;
 mod scripts;
 mod source;
@@ -48,7 +48,6 @@ pub use probe::ProbeSeries;
 pub use queue::Alternative;
 pub use queue_starts::{QueueChoice, QueueStart, StartForecast, started, work_left};
 pub use request::{Request, Resources};
-pub use rule_of_thumb::RuleComparison;
 pub use script_plan::{ScriptAttempt, ScriptPlan};
 pub use stacks::Stacks;
 pub use start::{Ground, Start};
