@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::DriveError;
-use super::explain::{explained, save};
+use super::explain::explained;
 use super::folder::{Environment, RunFolder};
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
@@ -216,9 +216,10 @@ impl Handle {
                 });
                 let learned = match &record.fact {
                     Fact::Decided { attempt, .. } => self.learn(*attempt),
-                    Fact::Diagnosed {
-                        attempt, incident, ..
-                    } => self.explain(*attempt, incident, observer),
+                    Fact::Diagnosed { incident, .. } => {
+                        self.explain(incident, observer);
+                        Ok(())
+                    }
                     _ => Ok(()),
                 };
                 if let Err(error) = self.projections(&record.fact).and(learned) {
@@ -315,25 +316,16 @@ impl Handle {
         Ok(replace(&path, text.as_bytes())?)
     }
 
-    /// Tells why one GPU is full while the others are not, and saves what could be changed in the script.
-    fn explain(
-        &self,
-        attempt: u32,
-        incident: &Incident,
-        observer: &mut dyn Observer,
-    ) -> Result<(), DriveError> {
+    /// Tells why one GPU is full while the others are not.
+    fn explain(&self, incident: &Incident, observer: &mut dyn Observer) {
         let request = &self.run.request;
         let rungs = self.run.history.rungs();
-        let Some(explanation) = explained(request, &rungs, incident, &self.measured()) else {
-            return Ok(());
-        };
-        let saved = save(&self.folder, attempt, &explanation)?;
-        observer.notice(&Notice::Explained {
-            run: self.name(),
-            explanation: &explanation,
-            saved: saved.as_deref(),
-        });
-        Ok(())
+        if let Some(explanation) = explained(request, &rungs, incident, &self.measured()) {
+            observer.notice(&Notice::Explained {
+                run: self.name(),
+                explanation: &explanation,
+            });
+        }
     }
 
     /// What the present attempt was measured to need: by the samplers on its nodes, and in its logs.

@@ -1,7 +1,5 @@
 //! What the drive tells whoever started it. It prints nothing itself.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 
 use super::DriveError;
@@ -79,8 +77,6 @@ pub enum Notice<'a> {
         run: &'a str,
         /// What was found.
         explanation: &'a Explanation,
-        /// Where changes of the script are proposed.
-        saved: Option<&'a Path>,
     },
     /// What an escalation would take now, for somebody who asked.
     Outlook {

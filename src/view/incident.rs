@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::explanation::with_patch;
+use super::explanation::explained;
 use super::lines::evidence;
 use super::memory_bar::memory_bar;
 use super::snapshot_view;
@@ -163,8 +163,7 @@ impl IncidentView {
             }
         }
         if let Some(explanation) = &self.explanation {
-            out.push('\n');
-            out.push_str(&with_patch(explanation));
+            let _ = writeln!(out, "\n{}", explained(explanation));
         }
         out
     }

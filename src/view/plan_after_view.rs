@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::explanation::with_patch;
+use super::explanation::explained;
 use super::lines::evidence;
 use super::lines::{bugs, course};
 use super::outcome::{cannot_fit, expectation, smallest_request};
@@ -128,7 +128,7 @@ impl PlanAfterView {
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
         if let Some(explanation) = &self.explanation {
-            let _ = write!(out, "\n{}", with_patch(explanation));
+            let _ = writeln!(out, "\n{}", explained(explanation));
         }
         if self.is_left_to_people() {
             let one = |help: &String| format!("helps      {help}\n");

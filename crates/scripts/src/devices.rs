@@ -22,15 +22,10 @@ pub struct DataParallel {
     pub column: usize,
     /// The call as it is written, up to its bracket: `nn.DataParallel`.
     pub name: String,
-    /// Its first argument as it is written.
-    pub module: String,
     /// Places in the list of visible GPUs; all where it is absent.
     pub device_ids: Literal<Vec<u32>>,
     /// Where outputs are gathered; the first device where it is absent.
     pub output_device: Literal<u32>,
-    /// Bytes of the call in the script, brackets included.
-    pub(super) from: usize,
-    pub(super) to: usize,
 }
 
 /// What one script says.
@@ -104,22 +99,17 @@ fn call(text: &str, tokens: &[PythonToken<'_>], at: usize) -> Option<DataParalle
         dot > 0 && tokens[dot].is(".") && tokens[dot - 1].kind == TokenKind::Name
     });
     let from = tokens[at - 2 * first.count()].from;
-    let (arguments, to) = closed_call(&tokens[at + 2..])?;
+    let (arguments, _) = closed_call(&tokens[at + 2..])?;
     let named = |wanted: &str, place| argument(&arguments, wanted, place);
     let spread = arguments.iter().any(|a| a[0].is("*"));
-    let module = named("module", 0)?;
+    named("module", 0)?;
     let (line, column) = place(text, from);
     Some(DataParallel {
         line,
         column,
         name: text.get(from..name.to)?.to_owned(),
-        module: text
-            .get(module.first()?.from..module.last()?.to)?
-            .to_owned(),
         device_ids: given(named("device_ids", 1), spread, places),
         output_device: given(named("output_device", 2), spread, device),
-        from,
-        to,
     })
 }
 
@@ -219,10 +209,7 @@ mod tests {
             "import torch\nmodel = torch.nn.DataParallel(net.to(0), device_ids=[0, 1, 2], output_device=2)\n",
         );
         assert_eq!((call.line, call.column), (2, 9));
-        assert_eq!(
-            (call.name.as_str(), call.module.as_str()),
-            ("torch.nn.DataParallel", "net.to(0)")
-        );
+        assert_eq!(call.name, "torch.nn.DataParallel");
         assert_eq!(call.device_ids, Literal::Known(vec![0, 1, 2]));
         assert_eq!(call.output_device, Literal::Known(2));
         let call = one(
@@ -235,7 +222,6 @@ mod tests {
             (call.device_ids, call.output_device),
             (Literal::Absent, Literal::Absent)
         );
-        assert_eq!(call.module, "m");
     }
 
     #[test]

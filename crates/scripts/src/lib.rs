@@ -2,7 +2,7 @@
 //!
 //! Rule: a value is changed where its bytes stand and nowhere else; what is computed is said to be, and never
 //! guessed. Text comes in and text leaves; what was written is read again, and refused where it does not say exactly
-//! what was meant. What would have to change in a user's program is a proposal, a unified diff; nothing writes to it.
+//! what was meant. What would have to change in a user's program is for its author; nothing writes to it.
 
 mod adopt;
 mod append;
@@ -28,7 +28,6 @@ mod placed;
 mod preface;
 mod program;
 mod program_text;
-mod proposal;
 mod python;
 mod recognise;
 mod requested;
@@ -62,7 +61,6 @@ pub use patched::Patch;
 pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use preface::is_shell;
 pub use program::JobProgram;
-pub use proposal::{Proposal, propose};
 pub use recognise::{Recognise, is_key_of};
 pub use resources::{asked, asked_in_all, gpu_type};
 pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};

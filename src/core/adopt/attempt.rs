@@ -11,7 +11,7 @@ const SAMPLER: &str = "sampler.sh";
 /// Name of the file that shows what was changed.
 pub const PATCH: &str = "patch.diff";
 /// Names in an attempt's folder that copies of scripts do not get.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 13] = [
     CLAIM,
     SAMPLER,
     PATCH,
@@ -25,7 +25,6 @@ const TAKEN: [&str; 14] = [
     "peaks.json",
     "sampler.log",
     "watch.log",
-    "proposal.diff",
 ];
 /// Lines around a change in a diff.
 const CONTEXT: usize = 3;

@@ -1,11 +1,11 @@
-//! Why one GPU of a process that drives several is full (`nn.DataParallel`), and what could be changed in its script.
+//! Why one GPU of a process that drives several is full (`nn.DataParallel`), and what its author can do.
 
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use oomctl_base::Value;
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Replicas, replicas};
-use oomctl_scripts::{DeviceScript, Literal, Proposal, propose};
+use oomctl_scripts::{DeviceScript, Literal};
 
 use super::request::Request;
 
@@ -21,29 +21,11 @@ pub struct ScriptText {
     pub text: String,
 }
 
-/// Why, and what could be changed.
+/// Why, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Explanation {
     /// Sentences for people.
     pub lines: Vec<String>,
-    /// Changes of scripts, for their author; the one of most worth first.
-    pub proposals: Vec<Proposal>,
-}
-
-impl Explanation {
-    /// All changes as one text, each with its title and what is left to do; `None` where there is none.
-    pub fn patch(&self) -> Option<String> {
-        let one = |p: &Proposal| {
-            let left: String = p
-                .left
-                .iter()
-                .map(|l| format!("#   left to do: {l}\n"))
-                .collect();
-            format!("# {}\n{left}{}", p.title, p.patch)
-        };
-        let all: Vec<String> = self.proposals.iter().map(one).collect();
-        (!all.is_empty()).then(|| all.join("\n"))
-    }
 }
 
 impl Request {
@@ -115,11 +97,35 @@ pub fn explain(
         read.iter()
             .filter_map(|(named, script)| devices(named, script)),
     );
-    let proposals = one_process.map(|(named, script)| propose(&named.path, &named.text, script));
-    Some(Explanation {
-        lines,
-        proposals: proposals.unwrap_or_default(),
-    })
+    if let Some((_, script)) = one_process {
+        lines.push(
+            "in the script: use DistributedDataParallel under torchrun, with one process per GPU"
+                .to_owned(),
+        );
+        lines.extend(output_device(script));
+    }
+    Some(Explanation { lines })
+}
+
+/// Where else the outputs could be gathered; nothing where the author has chosen.
+fn output_device(script: &DeviceScript) -> Option<String> {
+    let [call] = script.data_parallel.as_slice() else {
+        return None;
+    };
+    let last = match (&call.device_ids, &script.visible) {
+        (Literal::Known(ids), _) => {
+            let last = ids.last().filter(|last| ids.first() != Some(last))?;
+            format!("={last}")
+        }
+        (Literal::Absent, Literal::Known(count)) if *count > 1 => format!("={}", count - 1),
+        (Literal::Absent, Literal::Known(_)) | (Literal::Unknown, _) => return None,
+        (Literal::Absent, _) => " of the last GPU".to_owned(),
+    };
+    let chosen = call.output_device != Literal::Absent;
+    let line = format!(
+        "or gather the outputs elsewhere: output_device{last} in DataParallel, with the targets of the loss there"
+    );
+    (!chosen).then_some(line)
 }
 
 fn cause(incident: &Incident, one_process: Option<&(&ScriptText, DeviceScript)>) -> String {
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn log_and_script_together_name_the_line_and_propose_a_change() {
+    fn log_and_script_together_name_the_line_and_what_helps() {
         let one = script("m = nn.DataParallel(m, device_ids=[0, 1])\n");
         let told = explain(&incident(true), &Measured::default(), None, &[one]).unwrap();
         assert!(
@@ -212,11 +218,29 @@ mod tests {
             told.lines[1].contains("2 GPUs (device_ids) and gathers outputs on the first"),
             "{told:?}"
         );
-        let patch = told.patch().unwrap();
         assert!(
-            patch.contains("#   left to do: ") && patch.contains("\n--- a/run.py\n+++ b/run.py\n"),
-            "{patch}"
+            told.lines[2].contains("DistributedDataParallel under torchrun")
+                && told.lines[3].contains("output_device=1 in DataParallel"),
+            "{told:?}"
         );
+        let helps = |text| {
+            let told = explain(&incident(true), &Measured::default(), None, &[script(text)]);
+            told.unwrap().lines.concat()
+        };
+        // A choice of the author is left alone, and so is what is not understood.
+        for text in [
+            "train(nn.DataParallel(m, [0, 1], output_device=0))\n",
+            "train(nn.DataParallel(m, args.gpus))\n",
+            "m = nn.DataParallel(m) if many else m\nn = nn.DataParallel(n)\n",
+        ] {
+            let told = helps(text);
+            assert!(
+                told.contains("torchrun") && !told.contains("output_device"),
+                "{told}"
+            );
+        }
+        assert!(helps("m = nn.DataParallel(m)\n").contains("output_device of the last GPU"));
+        assert!(!helps("m = nn.parallel.DistributedDataParallel(m)\n").contains("torchrun"));
     }
 
     #[test]

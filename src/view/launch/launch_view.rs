@@ -142,9 +142,7 @@ impl Observer for Teller {
     fn notice(&mut self, notice: &Notice<'_>) {
         match notice {
             Notice::Fact { record, .. } => self.fact(&record.fact),
-            Notice::Explained {
-                explanation, saved, ..
-            } => self.say(&explained(explanation, *saved)),
+            Notice::Explained { explanation, .. } => self.say(&explained(explanation)),
             Notice::Trouble { what, .. } => self.say(&format!("{} {what}", Paint(WARN, "note:"))),
             Notice::SetAside { why, .. } => self.say(&format!(
                 "{} {why}; what follows is not recorded, and the program is not run again",

@@ -355,11 +355,7 @@ impl Observer for Story {
             Notice::Resumed { run, look } => self.resumed(run, look),
             Notice::Progress { run, progress } => self.progress(run, progress),
             Notice::Fatal { run, class } => self.fatal(run, *class),
-            Notice::Explained {
-                run,
-                explanation,
-                saved,
-            } => self.say(run, &explained(explanation, *saved)),
+            Notice::Explained { run, explanation } => self.say(run, &explained(explanation)),
             Notice::Trouble { run, what } => {
                 let text = format!("{} {what}", Paint(WARN, "trouble:"));
                 self.line(run.unwrap_or(""), &text);
