@@ -23,7 +23,6 @@ mod step;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod unknown;
 mod words;
 
 pub use dimensions::{
@@ -38,10 +37,10 @@ pub use profile::{LossPath, Profile, Profiles};
 pub use replicas::{Replicas, replicas};
 pub use room::{Room, SAFE};
 pub use row::MeasurementRow;
+pub use row::Unknown;
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
     Sharding, Spec, Task,
 };
 pub use step::PhaseTerms;
 pub use terms::{About, FRAGMENTS, KINDS, PIECES, TERMS, Term, TermKind};
-pub use unknown::Unknown;

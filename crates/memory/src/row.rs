@@ -6,7 +6,6 @@ use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 
 use super::profile::{Profile, Profiles};
-use super::unknown::Unknown;
 
 /// A job in the fields that tables of measurements have. Fields that are not named here are ignored;
 /// every field may be missing or null where a default is stated.
@@ -176,5 +175,24 @@ impl MeasurementRow {
             let (name, why) = alone.unwrap_or(("specification", all));
             Unknown::new(name, why.to_string().replace("f64", "a number"))
         })
+    }
+}
+
+/// A field that is missing or makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct Unknown {
+    /// Its name.
+    pub field: String,
+    /// What is wrong with it, and what would be right.
+    pub why: String,
+}
+
+impl Unknown {
+    pub(super) fn new(field: &str, why: impl Into<String>) -> Self {
+        Self {
+            field: field.to_owned(),
+            why: why.into(),
+        }
     }
 }

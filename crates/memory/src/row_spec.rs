@@ -1,10 +1,9 @@
 //! What a bare specification means: the [`Spec`] of a [`MeasurementRow`].
 
 use super::profile::Profile;
-use super::row::MeasurementRow;
+use super::row::{MeasurementRow, Unknown};
 use super::sizes::{Parallelism, heads_agree, or, or_none, params_agree, size};
 use super::spec::{Lora, Model, Quantised, Rollout, Spec, Task};
-use super::unknown::Unknown;
 use super::words;
 use oomctl_base::units::GIB;
 

@@ -1,8 +1,7 @@
 //! What a size may be, and which sizes contradict each other.
 
-use super::row::MeasurementRow;
+use super::row::{MeasurementRow, Unknown};
 use super::spec::Model;
-use super::unknown::Unknown;
 
 /// Most layers, experts, heads and words, and the greatest width; far beyond any model, so that a slip of a
 /// digit is found.

@@ -1,9 +1,9 @@
 //! The words of a bare specification, and what they mean.
 
+use super::row::Unknown;
 use super::spec::{
     Attention, Checkpointing, Metric, Optimizer, Precision, Quantised, Sharding, Task,
 };
-use super::unknown::Unknown;
 
 pub(super) fn word<T: Copy>(
     field: &str,

@@ -1,17 +1,14 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
-use std::sync::Arc;
-
 use crate::cli::request::{copied, learned, signatures};
 use crate::cli::runs::PROGRAM;
 use crate::cli::script::{self, Shelves};
 use crate::cli::session::{Session, working_directory};
 use crate::core::config::{from_environment, from_flags};
-use crate::core::ladder::Policy;
 use crate::core::launch::{RunProgram, hang_grace_s, template, unknown_batch, uses_set};
 use crate::core::learn::LearnedEntries;
 use crate::core::recipe::{ClusterFacts, Shape};
-use crate::core::request::{INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision};
+use crate::core::request::{Inputs, Limits, NamedText, Request, Supervision};
 use crate::io::environment::variables;
 use crate::io::installed::active_here;
 use crate::io::library::LibraryFolder;
@@ -136,22 +133,29 @@ impl Options {
         layers.push(words);
         let shape = Shape::new(&preset, &layers, &ClusterFacts::default(), None)?;
         remarks.extend(unknown_batch(&preset, &preset.ladder, &shape));
+        let source = session.library.get(LibraryFolder::Presets, &self.preset)?;
+        let workdir = working_directory()?.display().to_string();
+        let project = session.folder.display().to_string();
         let inputs = Inputs {
-            preset: session
-                .library
-                .get(LibraryFolder::Presets, &self.preset)?
-                .into(),
             knob_sets: texts.into(),
             ladder: preset.ladder.clone().into(),
             templates: template(&preset).into(),
             originals: originals.into(),
             program: Some(program),
             layers,
+            limits: Limits {
+                attempts: ATTEMPTS,
+                ..Limits::default()
+            },
             supervision: Supervision {
                 hang_grace_s: hang_grace_s(shape.recipe()),
                 ..HERE
             },
-            ..inputs(session)?
+            signatures: signatures::of(&session.document)?,
+            bugs: signatures::bugs(&session.library)?,
+            installed: active_here(),
+            command: std::env::args().collect(),
+            ..Inputs::bare(source, PROGRAM, workdir, project)
         };
         let request = Request::of_program(inputs, preset)?;
         // What cannot be run is told before anything is waited for.
@@ -190,53 +194,6 @@ const HERE: Supervision = Supervision {
     watch: false,
     measure: false,
 };
-
-/// What is the same for all programs.
-fn inputs(session: &Session) -> Result<Inputs, CommandFailure> {
-    Ok(Inputs {
-        schema_version: INPUTS_VERSION,
-        run: String::new(),
-        preset: Arc::new(NamedText {
-            path: String::new(),
-            text: String::new(),
-        }),
-        knob_sets: Arc::default(),
-        framework_version: None,
-        ladder: Arc::default(),
-        policy: Policy::Ladder,
-        one_rung: true,
-        whole_rungs: false,
-        risk: RISK,
-        templates: Arc::default(),
-        originals: Arc::default(),
-        scripts: None,
-        program: None,
-        adopts: None,
-        user: None,
-        cluster: None,
-        memory_profile: None,
-        cluster_facts: ClusterFacts::default(),
-        dataset: None,
-        layers: Vec::new(),
-        resume_from: None,
-        limits: Limits {
-            attempts: ATTEMPTS,
-            ..Limits::default()
-        },
-        supervision: HERE,
-        notices: None,
-        backend: PROGRAM.to_owned(),
-        workdir: working_directory()?.display().to_string(),
-        project: session.folder.display().to_string(),
-        sbatch: Vec::new(),
-        signatures: signatures::of(&session.document)?,
-        bugs: signatures::bugs(&session.library)?,
-        installed: active_here(),
-        environment: None,
-        command: std::env::args().collect(),
-        probe: None,
-    })
-}
 
 /// The GPUs that this process may use, as CUDA's own list says.
 pub fn visible() -> Option<String> {

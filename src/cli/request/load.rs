@@ -1,7 +1,6 @@
 //! From flags, files and environment to the inputs of a run.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
@@ -10,8 +9,8 @@ use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
     parse_preset,
 };
-use crate::core::recipe::{ClusterFacts, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
-use crate::core::request::{INPUTS_VERSION, Inputs, NamedText, Request};
+use crate::core::recipe::{KnobSetFile, Layer, LayerKind, Preset, PresetFile};
+use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::environment::variables;
 use crate::io::installed::{lacking, versions};
 use crate::io::library::{Library, LibraryFolder};
@@ -19,7 +18,6 @@ use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;
 use crate::view::CommandFailure;
 use oomctl_base::Problem;
-use oomctl_diagnose::Versions;
 use oomctl_memory::Profiles;
 
 const PROJECT_KEYS: [&str; 16] = [
@@ -151,41 +149,21 @@ pub fn inputs(
     let memory = stack.preset.memory.as_ref();
     let memory = memory.map(|m| session.library.get(LibraryFolder::Memory, &m.profile));
     Ok(Inputs {
-        schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        ladder: Arc::default(),
         policy,
         one_rung,
         whole_rungs: climbing::whole_rungs(doc)?,
         risk: climbing::risk(flags, doc)?,
-        templates: Arc::default(),
-        originals: Arc::default(),
-        scripts: None,
-        program: None,
-        adopts: None,
-        user: None,
-        cluster_facts: ClusterFacts::default(),
-        cluster: None,
-        dataset: None,
-        layers: Vec::new(),
-        resume_from: None,
         limits: sections::limits(doc)?,
         supervision: sections::supervision(doc, backend)?,
         notices: sections::notices(doc, &outer_files()?)?,
-        backend: backend.to_owned(),
-        workdir: folder.clone(),
-        project: folder,
-        sbatch: Vec::new(),
         command: std::env::args().collect(),
-        probe: None,
         signatures: signatures::of(doc)?,
         bugs: signatures::bugs(&session.library)?,
-        installed: Versions::default(),
-        environment: None,
         memory_profile: memory.transpose()?,
-        preset: stack.texts.source.into(),
         knob_sets: stack.texts.sets.into(),
         framework_version: stack.version,
+        ..Inputs::bare(stack.texts.source, backend, folder.clone(), folder)
     })
 }
 

@@ -10,7 +10,6 @@ mod evidence;
 mod job;
 mod logged;
 mod scripts;
-mod since;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -24,7 +23,7 @@ use crate::core::recipe::{
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_scripts::{
     Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT, ScriptSource, Span,
-    Spelling, StackKnob,
+    Spelling, StackKnob, Submission,
 };
 
 pub use array::{TaskList, is_array};
@@ -37,7 +36,6 @@ pub use job::{
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN};
-pub use since::since;
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";
@@ -335,4 +333,42 @@ fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
         line: u32::try_from(line).unwrap_or(u32::MAX),
         column: u32::try_from(column).unwrap_or(u32::MAX),
     }
+}
+
+/// Lines around a change between two submissions.
+const CONTEXT: usize = 3;
+
+/// A diff from one submission of the user's scripts to the next, of the user's own lines only: options, arguments and variables one a line, then the files.
+pub fn since(
+    (before, files_before): &(Submission, BTreeMap<String, String>),
+    (after, files_after): &(Submission, BTreeMap<String, String>),
+) -> String {
+    let words = |s: &Submission| {
+        let words = s.options.iter().chain([&s.script]).chain(&s.args);
+        words.map(|w| format!("{w}\n")).collect::<String>()
+    };
+    let variables = |s: &Submission| {
+        let variables = s.variables.iter();
+        variables
+            .map(|(n, v)| format!("{n}={v}\n"))
+            .collect::<String>()
+    };
+    let mut all = text_diff("command line", &words(before), &words(after), CONTEXT);
+    // The other variables are nobody's business.
+    all += &text_diff("environment", &variables(before), &variables(after), 0);
+    for (path, text) in files_after {
+        let old = files_before.get(path).map_or("", String::as_str);
+        all += &text_diff(path, old, text, CONTEXT);
+    }
+    all
+}
+
+fn text_diff(name: &str, before: &str, after: &str, context: usize) -> String {
+    if before == after {
+        return String::new();
+    }
+    let diff = similar::TextDiff::from_lines(before, after);
+    let mut diff = diff.unified_diff();
+    let (from, to) = (format!("a/{name}"), format!("b/{name}"));
+    diff.context_radius(context).header(&from, &to).to_string()
 }

@@ -4,7 +4,6 @@ use minijinja::Value as Jinja;
 
 use super::acts::Acts;
 use super::bug;
-use super::checkpoint_notes;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
@@ -12,7 +11,7 @@ use super::incident::{self, FailureContext};
 use super::moves::TakenMoves;
 use super::packages;
 use super::remedies;
-use crate::core::recipe::{Layer, RungSpec, Shape, expr::Scope, strongest_effect};
+use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
 
@@ -198,7 +197,7 @@ impl RungView<'_, '_> {
             notes.extend(text.ok().filter(|t| !t.trim().is_empty()));
         }
         let (shaper, reshards) = (&self.evaluations.shaper, self.rung.reshards);
-        notes.extend(checkpoint_notes::notes(shaper, reshards, &changes, next));
+        notes.extend(checkpoint_notes(shaper, reshards, &changes, next));
         Ok(Step {
             rung: self.rung.rung.clone(),
             title: self.rung.title.clone(),
@@ -233,4 +232,35 @@ impl RungView<'_, '_> {
         let knobs = self.context.preset.knobs.iter();
         strongest_effect(knobs.filter(|k| layer.settings.contains_key(&k.name)))
     }
+}
+
+/// What is lost when a rung changes the number of GPUs and checkpoints are bound to it, and what its changes mean for
+/// a run that goes on from one.
+fn checkpoint_notes(
+    shaper: &Shaper<'_>,
+    reshards: bool,
+    changes: &[Change],
+    next: &Shape,
+) -> Vec<String> {
+    let Some(checkpoint) = &shaper.preset().checkpoint else {
+        return Vec::new();
+    };
+    let holds = |text: &str| {
+        let holds = shaper.expressions.holds(text, next.scope());
+        holds.unwrap_or(false)
+    };
+    if !holds(&checkpoint.written_when) {
+        return Vec::new();
+    }
+    let survives = checkpoint.survives_resharding.as_deref();
+    if reshards && !survives.is_some_and(holds) {
+        // Nothing is gone on from, so nothing was counted otherwise.
+        return checkpoint.lost.iter().cloned().collect();
+    }
+    let changed = |knob: &String| changes.iter().any(|c| c.knob == *knob);
+    let bound = checkpoint.bound.iter();
+    bound
+        .filter(|b| b.knobs.iter().any(changed))
+        .map(|b| b.text.clone())
+        .collect()
 }

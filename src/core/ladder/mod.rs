@@ -16,7 +16,6 @@ mod ascend;
 mod ascent;
 mod bounds;
 mod bug;
-mod checkpoint_notes;
 mod climb;
 mod context;
 mod cost;

@@ -156,9 +156,50 @@ fn risk() -> f64 {
 }
 
 /// The format of `Inputs` that this version writes.
-pub const INPUTS_VERSION: u32 = 1;
+const INPUTS_VERSION: u32 = 1;
 
 impl Inputs {
+    /// Inputs in which all that is not given is as it is by default: no run's name, no ladder, no layers.
+    pub fn bare(preset: NamedText, backend: &str, workdir: String, project: String) -> Self {
+        Self {
+            schema_version: INPUTS_VERSION,
+            run: String::new(),
+            preset: preset.into(),
+            knob_sets: Arc::default(),
+            framework_version: None,
+            ladder: Arc::default(),
+            policy: Policy::Ladder,
+            one_rung: true,
+            whole_rungs: false,
+            risk: RISK,
+            templates: Arc::default(),
+            originals: Arc::default(),
+            scripts: None,
+            program: None,
+            adopts: None,
+            user: None,
+            cluster: None,
+            memory_profile: None,
+            cluster_facts: ClusterFacts::default(),
+            dataset: None,
+            layers: Vec::new(),
+            resume_from: None,
+            limits: Limits::default(),
+            supervision: Supervision::default(),
+            notices: None,
+            backend: backend.to_owned(),
+            workdir,
+            project,
+            sbatch: Vec::new(),
+            signatures: Vec::new(),
+            bugs: Bugs::default(),
+            installed: Versions::default(),
+            environment: None,
+            command: Vec::new(),
+            probe: None,
+        }
+    }
+
     /// Is what these are made ready to the same for both: preset, sets, version, ladder and texts? Scripts of the user's
     /// own are the same for the tasks of one array. Commands are each run's own.
     pub(super) fn is_same_stack(&self, other: &Self) -> bool {

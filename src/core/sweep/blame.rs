@@ -1,8 +1,8 @@
 //! Which value of a cell is to blame, and the largest that would be admissible.
 
+use super::axis::number;
 use super::judge::{CellVerdict, Judge};
 use super::nodes::Cell;
-use super::numbers::number;
 use oomctl_base::{Value, ValueKind};
 
 /// Steps of a search for the largest admissible value.

@@ -1,11 +1,10 @@
 //! The cells of a sweep that are judged: every combination of the values that matter, or the corners and a
 //! sample where those are too many.
 
-use super::axis::{Axis, Sweep};
+use super::axis::{Axis, Sweep, number};
 use super::draw::RandomStream;
 use super::judge::Judge;
 use super::nodes::Cell;
-use super::numbers::number;
 
 /// Combinations that are all judged; of more, the corners and a sample.
 pub const MOST_CELLS: u64 = 200_000;

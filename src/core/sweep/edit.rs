@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::axis::{Axis, AxisPlace, Sweep};
-use super::numbers::number;
+use super::axis::{Axis, AxisPlace, Sweep, number};
 use super::repair::{Repair, SweepChange};
 use oomctl_base::Value;
 use oomctl_scripts::yaml;

@@ -13,7 +13,6 @@ mod hydra;
 mod judge;
 mod model;
 mod nodes;
-mod numbers;
 mod repair;
 mod select;
 mod span;

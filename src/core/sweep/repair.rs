@@ -1,11 +1,10 @@
 //! What would make every cell of a sweep run: values dropped or capped, and evaluation in batches.
 
-use super::axis::{Axis, Sweep};
+use super::axis::{Axis, Sweep, gib, number, rounded};
 use super::blame::{Blame, ValueLimit, at_most, with};
 use super::cells::Cells;
 use super::judge::{Brief, CellVerdict, Judge};
 use super::nodes::Cell;
-use super::numbers::{gib, number, rounded};
 use crate::core::recipe::{ClusterFacts, Preset, Recipe};
 use oomctl_base::{Refusal, Role, Value, ValueKind};
 use oomctl_memory::Profile;

@@ -8,7 +8,6 @@
 //! there is time to draw.
 
 mod attempts;
-mod footer;
 mod help;
 mod keys;
 mod log;

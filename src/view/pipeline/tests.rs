@@ -3,11 +3,7 @@ use serde_json::json;
 
 use super::commands::{annotations, defused, defused_json};
 use super::junit::junit;
-use super::quality::quality;
-use super::summary::within;
-use super::variables::Variables;
 use super::*;
-use crate::core::exit::Exit;
 use oomctl_diagnose::Incident;
 
 fn at(second: i64) -> Timestamp {
@@ -234,9 +230,9 @@ fn a_summary_keeps_to_its_size_and_closes_what_it_opened() {
         "# Title\n\n````text\n{}````\n\nend\n",
         "```\nline\n".repeat(100)
     );
-    assert_eq!(within(&markdown, markdown.len()), markdown);
+    assert_eq!(summary_within(&markdown, markdown.len()), markdown);
     for most in [0, 10, 90, 200, 400] {
-        let text = within(&markdown, most);
+        let text = summary_within(&markdown, most);
         assert!(text.len() <= most, "{most}: {text}");
         let fences = text
             .lines()

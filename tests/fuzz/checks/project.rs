@@ -7,15 +7,13 @@ use oomctl::core::config::{
     ConfigDocument, ConfigError, MAX_FILE, from_environment, from_flags, merge_ladder,
     parse_knob_set, parse_preset, variable,
 };
-use oomctl::core::ladder::{Decision, Policy};
+use oomctl::core::ladder::Decision;
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, PresetFile, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
-use oomctl::core::request::{
-    INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Supervision,
-};
+use oomctl::core::request::{Inputs, Limits, NamedText, Request, Supervision};
 use oomctl::io::library::{Library, LibraryFolder};
 use oomctl_base::{Origin, Problem, Refusal};
-use oomctl_diagnose::{Bugs, Scanner, UserSignature};
+use oomctl_diagnose::{Scanner, UserSignature};
 
 use super::allocations::within;
 
@@ -187,41 +185,21 @@ fn project(framework: &Framework, document: &ConfigDocument) {
         Err(problem) => return explained(&problem.into()),
     };
     let inputs = Inputs {
-        schema_version: INPUTS_VERSION,
         run: "run".to_owned(),
-        preset: framework.source.clone().into(),
         knob_sets: framework.sets.clone().into(),
-        framework_version: None,
         ladder: ladder.into(),
-        policy: Policy::Ladder,
         one_rung: false,
-        whole_rungs: false,
-        risk: RISK,
-        memory_profile: None,
         templates: LIBRARY.templates().unwrap().into(),
-        originals: std::sync::Arc::default(),
-        scripts: None,
-        program: None,
-        adopts: None,
-        user: None,
-        cluster: None,
         cluster_facts: facts,
-        dataset: None,
         layers: vec![framework.base(), layer],
         limits,
         supervision,
-        backend: "slurm".to_owned(),
-        workdir: "/w".to_owned(),
-        project: "/w".to_owned(),
-        sbatch: Vec::new(),
-        signatures: Vec::new(),
-        bugs: Bugs::default(),
-        installed: oomctl_diagnose::Versions::default(),
-        environment: None,
-        command: Vec::new(),
-        notices: None,
-        probe: None,
-        resume_from: None,
+        ..Inputs::bare(
+            framework.source.clone(),
+            "slurm",
+            "/w".to_owned(),
+            "/w".to_owned(),
+        )
     };
     match Request::new(inputs) {
         Ok(request) => climbed(&request),

@@ -13,7 +13,9 @@ use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, RunFolder, Supervisor, Until, WakeSources, cancel_all, drive};
 use crate::io::files::{Access, FileError, append, write_to};
-use crate::view::pipeline::{PipelineRun, commands, junit, quality, summary, variables};
+use crate::view::pipeline::{
+    PipelineRun, SUMMARY_MAX, Variables, commands, junit, quality, summary_within,
+};
 use crate::view::{CommandFailure, print};
 use oomctl_base::units::parse_duration_s;
 pub use place::Ci;
@@ -137,7 +139,7 @@ impl Pipeline<'_> {
             write(path, &junit::junit(&told));
         }
         if let Some(path) = &flags.code_quality {
-            write(path, &quality::quality(&told));
+            write(path, &quality(&told));
         }
         if is_github {
             commands::annotations(&told)
@@ -153,7 +155,7 @@ impl Pipeline<'_> {
             return;
         }
         let views = ended::views(supervisor);
-        let variables = variables::Variables::new(&self.asked, &views, exit_code);
+        let variables = Variables::new(&self.asked, &views, exit_code);
         if let Some(path) = &self.flags.dotenv {
             write(path, &variables.dotenv());
         }
@@ -170,8 +172,8 @@ impl Pipeline<'_> {
         let names: Vec<String> = told_runs.iter().map(|t| t.view.run.clone()).collect();
         match gathered::markdown(self.runs, &self.asked, &names) {
             Ok(markdown) => {
-                let left = summary::SUMMARY_MAX.saturating_sub(size_of(&path));
-                let text = summary::within(&markdown, left);
+                let left = SUMMARY_MAX.saturating_sub(size_of(&path));
+                let text = summary_within(&markdown, left);
                 told(append(&path, text.as_bytes()));
             }
             Err(failure) => {

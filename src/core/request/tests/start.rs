@@ -1,7 +1,6 @@
 //! Where runs start after others, on a small framework of its own.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -10,12 +9,9 @@ use crate::core::engine::tests::at;
 use crate::core::ladder::{Decision, Policy};
 use crate::core::learn::{AttemptEnd, LearnedEntries, LearnedEntry, LearnedRung};
 use crate::core::measure::Measured;
-use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
-use crate::core::request::{
-    Ground, INPUTS_VERSION, Inputs, Limits, NamedText, RISK, Request, Start, Supervision,
-};
+use crate::core::recipe::{Layer, LayerKind, Preset};
+use crate::core::request::{Ground, Inputs, NamedText, Request, Start};
 use oomctl_base::{Origin, Value};
-use oomctl_diagnose::{Bugs, Versions};
 
 const PRESET: &str = "
 preset: toy
@@ -65,48 +61,19 @@ pub(crate) fn request(run: &str, project: &[(&str, Value)], set: &[&str]) -> Req
 /// The inputs of `run` with nothing set: a preset, and its template with its name.
 pub(crate) fn stored(run: &str, preset: &str, (template, text): (&str, &str)) -> Inputs {
     let file = parse_preset("toy.yaml", preset).unwrap();
+    let source = NamedText {
+        path: "toy.yaml".to_owned(),
+        text: preset.to_owned(),
+    };
+    let work = || "/work".to_owned();
     Inputs {
-        schema_version: INPUTS_VERSION,
         run: run.to_owned(),
-        preset: Arc::new(NamedText {
-            path: "toy.yaml".to_owned(),
-            text: preset.to_owned(),
-        }),
-        knob_sets: Arc::default(),
-        framework_version: None,
         ladder: Preset::assemble(file, Vec::new(), None)
             .unwrap()
             .ladder
             .into(),
-        policy: Policy::Ladder,
-        one_rung: true,
-        whole_rungs: false,
-        risk: RISK,
         templates: BTreeMap::from([(template.to_owned(), text.to_owned())]).into(),
-        originals: Arc::default(),
-        scripts: None,
-        program: None,
-        adopts: None,
-        user: None,
-        cluster: None,
-        memory_profile: None,
-        cluster_facts: ClusterFacts::default(),
-        dataset: None,
-        resume_from: None,
-        layers: Vec::new(),
-        limits: Limits::default(),
-        supervision: Supervision::default(),
-        backend: "local".to_owned(),
-        workdir: "/work".to_owned(),
-        project: "/work".to_owned(),
-        sbatch: Vec::new(),
-        command: Vec::new(),
-        notices: None,
-        probe: None,
-        signatures: Vec::new(),
-        bugs: Bugs::default(),
-        installed: Versions::default(),
-        environment: None,
+        ..Inputs::bare(source, "local", work(), work())
     }
 }
 

@@ -12,7 +12,6 @@ mod cluster;
 mod dependents;
 mod find;
 mod foreign;
-mod host_use;
 mod ids;
 pub mod log_paths;
 pub mod parse;

@@ -1,13 +1,13 @@
 //! The text of squeue, sacct and scontrol, read into job records. Pure: text in, records out; a
 //! line that cannot be read is left out, never guessed.
 
-use super::host_use;
 pub use super::record::JobRecord;
 use super::states::{
     MAX_ANSWER_NODES, expand_nodes, expand_within, parse_canceller, parse_exit, parse_state,
     parse_time, parse_wait, parse_word,
 };
-use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus, Stage};
+use oomctl_base::job::{ExitStatus, HostUse, JobId, JobState, JobStatus, Stage};
+use oomctl_base::units::{Bytes, parse_duration_s};
 
 /// Columns of our squeue lines (`-O`, whose `field:|` means "as wide as needed, then a bar", in
 /// every version since 18). Free text stands last, for names and comments may hold bars.
@@ -156,7 +156,7 @@ fn sacct_job(fields: &[&str; SACCT_COLUMNS], room: &mut usize) -> JobRecord {
         (status.exit, status.derived_exit) = (None, None);
     }
     if status.state.stage() == Stage::Ended {
-        status.host = host_use::given(given, ran_s(&status));
+        status.host = host_given(given, ran_s(&status));
     }
     JobRecord {
         raw_id: raw_id.to_owned(),
@@ -196,7 +196,43 @@ fn add_step(jobs: &mut [JobRecord], job: &str, fields: &[&str; SACCT_COLUMNS]) {
     };
     job.status.step_out_of_memory |= parse_state(fields[2]) == JobState::OutOfMemory;
     if let Some(host) = &mut job.status.host {
-        host_use::add_step(host, fields[11]);
+        add_host_step(host, fields[11]);
+    }
+}
+
+/// One value of a list of TRES, as sacct prints it: `cpu=4,mem=800M,node=1,gres/gpu=1` of what a job was given,
+/// `cpu=00:00:04,mem=314360K,pages=16` of what a step used. Both columns are the same in 22.05 and 26.05.
+fn tres<'a>(list: &'a str, name: &str) -> Option<&'a str> {
+    let mut all = list.split(',').filter_map(|one| one.split_once('='));
+    all.find(|(known, _)| *known == name)
+        .map(|(_, value)| value)
+}
+
+fn tres_memory(list: &str) -> Option<Bytes> {
+    tres(list, "mem").and_then(|mem| Bytes::parse_mib(mem).ok())
+}
+
+/// What a job that ran so long was given; nothing where the site counts neither CPUs nor memory, and before it started.
+fn host_given(alloc_tres: &str, ran_s: u64) -> Option<Box<HostUse>> {
+    let cpus = tres(alloc_tres, "cpu").and_then(|cpus| cpus.parse::<u64>().ok());
+    let host = HostUse {
+        memory_given: tres_memory(alloc_tres).filter(|given| given.0 > 0),
+        cpu_given_s: cpus.and_then(|cpus| cpus.checked_mul(ran_s)),
+        ..HostUse::default()
+    };
+    (host != HostUse::default()).then(|| Box::new(host))
+}
+
+/// Adds a step's `TRESUsageInTot`. A step without memory ended before it was looked at, or nobody looks
+/// (`JobAcctGatherType=jobacct_gather/none`): it says nothing.
+fn add_host_step(host: &mut HostUse, usage_tot: &str) {
+    let Some(peak) = tres_memory(usage_tot).filter(|peak| peak.0 > 0) else {
+        return;
+    };
+    host.memory_peak = host.memory_peak.max(Some(peak));
+    let cpu = tres(usage_tot, "cpu").and_then(|cpu| parse_duration_s(cpu).ok());
+    if let Some(cpu) = cpu {
+        host.cpu_s = Some(host.cpu_s.unwrap_or(0).saturating_add(cpu));
     }
 }
 
