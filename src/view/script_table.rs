@@ -116,11 +116,7 @@ impl<'a> ScriptTable<'a> {
         let tails = rows.iter().zip(&places.0);
         let mut tails: Vec<Vec<TableCell>> = tails.map(|(row, place)| tail(row, place)).collect();
         let mut taken = widths(&heads, &tails);
-        let narrowest = rows.iter().map(|row| {
-            let change = row.change(NARROW, whole);
-            change.lines().map(display_width).max().unwrap_or(0)
-        });
-        if INDENT + taken + narrowest.max().unwrap_or(NARROW) > columns {
+        if INDENT + taken + narrowest(rows, whole) > columns {
             // The diffs name the places too.
             heads.remove(0);
             tails.iter_mut().for_each(|tail| drop(tail.remove(0)));
@@ -195,6 +191,13 @@ impl<'a> ScriptTable<'a> {
             columns,
         )
     }
+}
+
+/// Columns of the changes, where each is broken as often as it can be.
+fn narrowest(rows: &[&ChangeRow<'_>], whole: bool) -> usize {
+    let changes = rows.iter().map(|row| row.change(NARROW, whole));
+    let widest = changes.map(|change| change.lines().map(display_width).max().unwrap_or(0));
+    widest.max().unwrap_or(NARROW)
 }
 
 /// Columns of a table's last cells, and of the blanks before each.

@@ -59,26 +59,15 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
-    let decided = match decides(args, &session, &groups) {
-        true => Some(plan_after::decide(
-            &session,
-            flags,
-            &args.script,
-            &log,
-            &groups,
-        )?),
-        false => None,
-    };
-    let incident = match decided {
-        Some(decided) if !decided.unrecognised => {
-            let view = fix_view::FixDecision {
-                decision: decided.view,
-                diff: decided.diff,
-            };
-            session.show(&view, |view| view.text())?;
+    let decide = || plan_after::decide(&session, flags, &args.script, &log, &groups);
+    let decided = decides(args, &session, &groups).then(decide).transpose()?;
+    let incident = match decided.filter(|decided| !decided.unrecognised) {
+        Some(decided) => {
+            let (decision, diff) = (decided.view, decided.diff);
+            session.show(&fix_view::FixDecision { decision, diff }, |v| v.text())?;
             decided.incident
         }
-        _ => advised(args, &session, (&log, &groups))?,
+        None => advised(args, &session, (&log, &groups))?,
     };
     let code = match args.exit_code {
         true => logs::exit(&incident),
@@ -140,10 +129,7 @@ fn advised(
     }
     let of_log = logs::view(group, &incident);
     let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices);
-    let script = match &args.script[..] {
-        [] => None,
-        words => Some(words.join(" ")),
-    };
+    let script = Some(args.script.join(" ")).filter(|words| !words.is_empty());
     session.show(&view, |view| view.text(&incident, log, script.as_deref()))?;
     Ok(incident)
 }
