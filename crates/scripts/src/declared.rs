@@ -16,6 +16,12 @@ const GLOBAL: [&str; 7] = [
     "effective batch",
 ];
 
+/// The same of one that each GPU has.
+const LOCAL: [&str; 4] = ["per gpu", "per device", "per rank", "per process"];
+
+/// Names of what a batch of all GPUs is divided by.
+const PARTS: [&str; 7] = ["world", "gpu", "rank", "device", "proc", "accum", "micro"];
+
 /// An option.
 #[derive(Debug, Clone)]
 pub(super) struct DeclaredOption<'a, 't> {
@@ -120,14 +126,25 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
 fn of_all_gpus(help: &[PythonToken<'_>]) -> bool {
     let texts = help.iter().filter(|t| t.kind == TokenKind::Text);
     let text: String = texts.map(|t| t.text.to_lowercase()).collect();
-    GLOBAL.iter().any(|words| text.contains(words))
+    let says = |all: &[&str]| all.iter().any(|words| text.contains(words));
+    says(&GLOBAL) && !says(&LOCAL)
 }
 
-/// Whether the program divides what an option gives: `args.batch_size // world_size`.
+/// Whether the program divides what an option gives over GPUs or forwards: `args.batch_size // world_size`. A batch is divided by
+/// seconds too, for its speed.
 fn is_divided(tokens: &[PythonToken<'_>], name: &str) -> bool {
-    tokens
-        .windows(3)
-        .any(|w| w[0].is(".") && w[1].is(name) && w[2].is("/"))
+    let divided = |at: &usize| {
+        let word = |n: usize| tokens.get(at + n);
+        word(0).is_some_and(|t| t.is("."))
+            && word(1).is_some_and(|t| t.is(name))
+            && word(2).is_some_and(|t| t.is("/"))
+    };
+    let by_parts = |at: usize| {
+        let line = tokens[at + 3..].iter();
+        let mut line = line.take_while(|t| t.kind != TokenKind::End);
+        line.any(|t| t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part)))
+    };
+    (0..tokens.len()).filter(divided).any(by_parts)
 }
 
 /// An option with these forms.
