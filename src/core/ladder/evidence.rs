@@ -128,14 +128,6 @@ impl AttemptEvidence {
         ways.into_iter().flatten().map(|way| self.enough(way))
     }
 
-    /// What the phases needed that passed on a GPU: a phantom proves nothing there.
-    pub fn passed(&self) -> impl Iterator<Item = &PhaseSums> {
-        let of_gpu = |seen: &Peak| seen.of != PeakOf::Tensors;
-        let passed = self.passed.iter();
-        let passed = passed.filter(move |(_, seen)| seen.as_ref().is_none_or(of_gpu));
-        passed.map(|(need, _)| need)
-    }
-
     /// How well a particle explains it, as a likelihood.
     pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {

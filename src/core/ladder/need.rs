@@ -1,6 +1,5 @@
 //! What the phases of a job need under a particle at its hidden factors.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::fragmentation::Fragmentation;
@@ -127,19 +126,6 @@ impl PhaseSums {
         self.sum(inside, &parts) - between * parts.filled * parts.update
     }
 
-    /// Whether it is at least as large as another in every part.
-    pub fn covers(&self, other: &Self) -> bool {
-        let parts = self.sums.iter().zip(&other.sums).all(|(a, b)| a >= b);
-        let logits = |n: &Self, path| n.sums[TermKind::Logits as usize] * n.path(path);
-        let mut paths = 0..self.paths.len();
-        parts
-            && paths.all(|path| logits(self, path) >= logits(other, path))
-            && fuller(self.mixed, other.mixed)
-            && self.updates == other.updates
-            && self.temporaries >= other.temporaries
-            && self.pieces.bytes >= other.pieces.bytes
-    }
-
     fn parts(&self, particle: &Particle) -> Parts {
         Parts {
             path: self.path(particle.path),
@@ -231,18 +217,6 @@ impl JobNeeds {
         }
     }
 
-    /// Without what an attempt with as much in each part has shown to fit.
-    pub fn without(&self, passed: &[PhaseSums]) -> Cow<'_, Self> {
-        let is_open = |need: &&PhaseSums| !passed.iter().any(|p| p.covers(need));
-        if passed.is_empty() || self.needs.iter().all(|need| is_open(&need)) {
-            return Cow::Borrowed(self);
-        }
-        Cow::Owned(Self {
-            total: self.total,
-            needs: self.needs.iter().filter(is_open).cloned().collect(),
-        })
-    }
-
     /// Bytes of the GPU; less than anything where they are not known, so that nothing fits.
     pub fn capacity(&self) -> f64 {
         self.total.unwrap_or(f64::NEG_INFINITY)
@@ -263,7 +237,19 @@ fn decisive(mut needs: Vec<PhaseSums>) -> Vec<PhaseSums> {
     needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
     let mut kept: Vec<PhaseSums> = Vec::with_capacity(needs.len());
     for need in needs {
-        if !kept.iter().any(|k| k.covers(&need)) {
+        let covers = |k: &PhaseSums| {
+            let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
+            let logits = |n: &PhaseSums, path| n.sums[TermKind::Logits as usize] * n.path(path);
+            let mut paths = 0..k.paths.len();
+            let logits = paths.all(|path| logits(k, path) >= logits(&need, path));
+            parts
+                && logits
+                && fuller(k.mixed, need.mixed)
+                && k.updates == need.updates
+                && k.temporaries >= need.temporaries
+                && k.pieces.bytes >= need.pieces.bytes
+        };
+        if !kept.iter().any(covers) {
             kept.push(need);
         }
     }

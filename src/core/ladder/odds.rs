@@ -66,12 +66,11 @@ impl Odds {
         if let Some(known) = answer(self) {
             return Some(known);
         }
-        let job = job.without(&sample.passed);
         let mut fits = 0.0;
         let mut left = sample.weight;
         for block in &sample.blocks {
             left -= block.total;
-            fits += block.fits(&job);
+            fits += block.fits(job);
             self.least = self.least.max(f64::min(fits, 1.0));
             self.most = self.most.min(f64::min(fits + left, 1.0));
             if let Some(known) = answer(self) {
@@ -89,8 +88,7 @@ impl Odds {
 pub(super) fn near(job: &JobNeeds, sample: &ParticleSet) -> (f64, f64) {
     let share = MISSING * job.total.unwrap_or(0.0).max(1.0);
     let (mut near, mut fits) = (0.0, 0.0);
-    let job = job.without(&sample.passed);
-    for (weight, missing) in sample.blocks.iter().flat_map(|block| block.missing(&job)) {
+    for (weight, missing) in sample.blocks.iter().flat_map(|block| block.missing(job)) {
         near += weight / (1.0 + missing / share);
         fits += if missing <= 0.0 { weight } else { 0.0 };
     }

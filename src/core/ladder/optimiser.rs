@@ -95,7 +95,7 @@ impl<'a> Optimiser<'a> {
         died: Vec<Values>,
     ) -> Self {
         Self {
-            sample: posterior.sample(),
+            sample: ParticleSet::new(&posterior.particles),
             view,
             model_cache,
             checker,

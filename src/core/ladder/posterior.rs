@@ -44,8 +44,6 @@ pub struct Posterior {
     pub(super) engine: EngineRoom,
     /// Middle of how full micro batches are.
     middle: f64,
-    /// Phases that passed on a GPU of this size.
-    passed: Vec<PhaseSums>,
 }
 
 impl Posterior {
@@ -81,7 +79,6 @@ impl Posterior {
             particles: (1..=PARTICLES).map(particle).collect(),
             engine: EngineRoom::default(),
             middle,
-            passed: Vec::new(),
         }
     }
 
@@ -101,7 +98,6 @@ impl Posterior {
             self.engine.learn(spec, incident);
         }
         let evidence = AttemptEvidence::new(spec, incident, peaks, profile, total);
-        self.passed.extend(evidence.passed().cloned());
         let middle = self.middle;
         let full = |particle: &Particle| {
             let place = (particle.fill / middle).ln() / FILL_SPREAD;
@@ -161,15 +157,6 @@ impl Posterior {
             particles,
             engine: self.engine,
             middle: self.middle,
-            passed: self.passed.clone(),
-        }
-    }
-
-    /// The particles, and what passed, for questions about many jobs.
-    pub(super) fn sample(&self) -> ParticleSet {
-        ParticleSet {
-            passed: self.passed.clone(),
-            ..ParticleSet::new(&self.particles)
         }
     }
 
@@ -177,25 +164,14 @@ impl Posterior {
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
         let job = JobNeeds::new(spec, &phases(spec, profile));
-        let fits = Odds::unknown().value(&job, &self.sample());
+        let fits = Odds::unknown().value(&job, &ParticleSet::new(&self.particles));
         Some(fits * self.engine.fits(spec))
     }
 
-    /// Expected need of a job in bytes, with its phase: the fullest phase of the mean particle, of those that no attempt
-    /// has shown to fit.
+    /// Expected need of a job in bytes, with its phase: the fullest phase of the mean particle.
     pub fn expected(&self, spec: &Spec, profile: &Profile) -> Option<(Phase, f64)> {
         let needs = self.means(spec, profile);
-        let open = |phase: &PhaseTerms| {
-            let need = PhaseSums::of(spec, phase);
-            !self.passed.iter().any(|p| p.covers(&need))
-        };
-        let phases = phases(spec, profile);
-        let of_open = needs.iter().zip(&phases).filter(|(_, phase)| open(phase));
-        let of_open = of_open.map(|(need, _)| *need);
-        let most = |a: &(Phase, f64), b: &(Phase, f64)| a.1.total_cmp(&b.1);
-        of_open
-            .max_by(most)
-            .or_else(|| needs.into_iter().max_by(most))
+        needs.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Expected need of each phase in bytes.

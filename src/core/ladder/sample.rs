@@ -21,8 +21,6 @@ pub(super) struct ParticleSet {
     pub blocks: Vec<ParticleBlock>,
     /// Weight of all of them.
     pub weight: f64,
-    /// What attempts have shown to fit.
-    pub passed: Vec<PhaseSums>,
 }
 
 impl ParticleSet {
@@ -35,7 +33,6 @@ impl ParticleSet {
         Self {
             weight: blocks.iter().map(|block| block.total).sum(),
             blocks,
-            passed: Vec::new(),
         }
     }
 }
