@@ -26,6 +26,7 @@ mod environment;
 mod errors;
 mod first_hour;
 mod fix;
+mod fixing;
 mod frameworks;
 mod gpus;
 #[path = "../verl/harness.rs"]

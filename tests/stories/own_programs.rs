@@ -1,5 +1,6 @@
 //! Programs of one's own, whose text decides what a word of the job script means.
 
+use super::fixing;
 use super::place::{Done, Place};
 
 const LOG: &str = "\
@@ -9,20 +10,15 @@ Traceback (most recent call last):
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.
 ";
 
+const HEAD: &str = "#SBATCH --gres=gpu:8\n#SBATCH --mem=64G";
+
 /// A job that runs `script`, with these files beside it.
 fn job(script: &str, files: &[(&str, &str)]) -> Place {
-    let place = Place::bare();
-    let head = "#!/bin/bash\n#SBATCH --gres=gpu:8\n#SBATCH --mem=64G";
-    place.write("job.sh", &format!("{head}\n{script}\n"));
-    place.write("job.log", LOG);
-    for (name, text) in files {
-        place.write(name, text);
-    }
-    place
+    fixing::job(&format!("{HEAD}\n{script}"), LOG, files)
 }
 
 fn fixed(script: &str, files: &[(&str, &str)]) -> Done {
-    job(script, files).call("fix job.log job.sh").ends(0)
+    fixing::fixed(&format!("{HEAD}\n{script}"), LOG, files)
 }
 
 /// `train: {micro_batch_size: …}` is a key of OpenRLHF too. The program imports no OpenRLHF, and looks the key up itself.

@@ -1,7 +1,8 @@
 //! Files of a job that nobody gave, launchers that are told their GPUs, and failures whose place tells what helps: all in
 //! the formats that frameworks print and read.
 
-use super::place::{Done, Place};
+use super::fixing;
+use super::place::Done;
 
 /// A failure for memory, below some frames of a traceback.
 fn failure(frames: &[&str]) -> String {
@@ -18,10 +19,7 @@ fn failure(frames: &[&str]) -> String {
 
 /// What `fix` says of a script and a log.
 fn fixed(script: &str, log: &str) -> Done {
-    let place = Place::bare();
-    place.write("job.sh", &format!("#!/bin/bash\n{script}\n"));
-    place.write("job.log", log);
-    place.run(&["fix", "job.log", "job.sh"]).ends(0)
+    fixing::fixed(script, log, &[])
 }
 
 const STEP: &str = "torch/optim/adamw.py\", line 190, in _init_group";

@@ -1,6 +1,7 @@
 //! First decisions where one step in the usual order would free nothing, or where the key is missing in the file: logs in the
 //! formats that frameworks print.
 
+use super::fixing;
 use super::place::{Done, Place};
 
 /// A failure for memory, below frames of a traceback with the source line of each.
@@ -24,16 +25,7 @@ fn fixed(script: &str, log: &str) -> Done {
 }
 
 fn fixed_with(script: &str, log: &str, files: &[(&str, &str)]) -> Done {
-    let place = Place::bare();
-    place.write(
-        "job.sh",
-        &format!("#!/bin/bash\n#SBATCH --mem=64G\n{script}\n"),
-    );
-    place.write("job.log", log);
-    for (name, text) in files {
-        place.write(name, text);
-    }
-    place.run(&["fix", "job.log", "job.sh"]).ends(0)
+    fixing::fixed(&format!("#SBATCH --mem=64G\n{script}"), log, files)
 }
 
 const LAYER: (&str, &str) = (

@@ -55,10 +55,10 @@ impl Call {
             }
             (other, None) => Some(other.clone()),
         };
-        // What the program declares itself is its own name for the knob, and others are not.
         let global = code.global_batch();
-        let shared = global.filter(|_| knob.role == Some(Role::TrainBatch));
-        let shared = shared.map(|flag| (Spelling::read(flag), 0));
+        let global = global.filter(|_| knob.role == Some(Role::TrainBatch));
+        let global = global.map(|flag| (Spelling::read(flag), 0));
+        // What the program declares itself is its own name for the knob, and others are not.
         let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
         let all = knob.spellings.iter().zip(&knob.styles);
         let all =
@@ -84,7 +84,7 @@ impl Call {
             all.map(move |spelling| (spelling, style))
         });
         let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
-        let (spellings, styles) = all.chain(shared).chain(key).unzip();
+        let (spellings, styles) = all.chain(global).chain(key).unzip();
         Cow::Owned(StackKnob {
             spellings,
             styles,

@@ -84,14 +84,10 @@ impl CodeFiles<'_, '_> {
                 let all = arguments(&file.tokens[at + 2..]);
                 let given = keyword(&all, &wanted.argument);
                 let value = given.and_then(|given| self.value(file, given, 0));
-                let (call, conditional) = (&file.tokens[at], is_conditional(&file.tokens, at));
-                let span = Span {
-                    file: file.number,
-                    start: call.from,
-                    end: call.to,
-                };
-                let unknown = || CodeValue::plain(Traced::computed("", span, Why::Code));
-                let value = value.map(|value| if conditional { unknown() } else { value });
+                let value = value.map(|value| match is_conditional(&file.tokens, at) {
+                    true => CodeValue::plain(computed(file.number, &file.tokens[at])),
+                    false => value,
+                });
                 found.entry(&wanted.flag).or_default().extend(value);
             }
         }
@@ -317,6 +313,12 @@ pub(super) fn of_option(file: usize, option: &DeclaredOption<'_, '_>) -> CodeVal
             None => option.takes == Takes::Value,
         },
     }
+}
+
+/// What code computes, at this token.
+fn computed(file: usize, token: &PythonToken<'_>) -> Traced {
+    let (start, end) = (token.from, token.to);
+    Traced::computed("", Span { file, start, end }, Why::Code)
 }
 
 /// A number, a text, or a truth value.

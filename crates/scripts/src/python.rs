@@ -164,22 +164,16 @@ pub(super) fn calls<'a>(
 
 /// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
 pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let is_end = |t: &PythonToken<'_>| t.kind == TokenKind::End;
-    let begin = tokens[..at]
-        .iter()
-        .rposition(is_end)
-        .map_or(0, |end| end + 1);
-    let line = tokens[begin..].split(is_end).next().unwrap_or_default();
-    let (mut indent, mut above) = (indentation(tokens, begin), begin);
+    let mut begin = line_of(tokens, at);
+    let mut indent = indentation(tokens, begin);
+    let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
+    let line = tokens[begin..].split(ends).next().unwrap_or_default();
     if line.iter().skip(1).any(|t| t.is("if")) && line.iter().any(|t| t.is("else")) {
         return true;
     }
-    while let Some(end) = above.checked_sub(1) {
-        above = tokens[..end]
-            .iter()
-            .rposition(is_end)
-            .map_or(0, |end| end + 1);
-        let (line, own) = (&tokens[above..end], indentation(tokens, above));
+    while let Some(end) = begin.checked_sub(1) {
+        begin = line_of(tokens, end);
+        let (line, own) = (&tokens[begin..end], indentation(tokens, begin));
         let Some(first) = line.first().filter(|_| own < indent) else {
             continue;
         };
@@ -192,6 +186,13 @@ pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
         }
     }
     false
+}
+
+/// The token that begins the line of a token.
+fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
+    let mut before = tokens[..at].iter();
+    let end = before.rposition(|t| t.kind == TokenKind::End);
+    end.map_or(0, |end| end + 1)
 }
 
 /// Bytes between the end of the line before and the token that begins a line.

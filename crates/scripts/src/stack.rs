@@ -246,11 +246,11 @@ fn uses(classes: &[String], call: &Call) -> bool {
 }
 
 /// Whether the program's text was read and none of these packages is in it, so that options of the same name are its own.
-fn lacks<'p>(mut packages: impl Iterator<Item = &'p str>, call: &Call) -> bool {
-    let Some((names, first)) = call.names.as_ref().zip(packages.next()) else {
-        return false;
-    };
-    !names.contains_key(first) && !packages.any(|package| names.contains_key(package))
+fn lacks<'p>(packages: impl Iterator<Item = &'p str>, call: &Call) -> bool {
+    let mut packages = packages.peekable();
+    let named = packages.peek().is_some();
+    let names = call.names.as_ref().filter(|_| named);
+    names.is_some_and(|names| !packages.any(|package| names.contains_key(package)))
 }
 
 /// The value of a rule that holds for a call.
