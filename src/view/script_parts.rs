@@ -132,8 +132,9 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
         } else {
             "="
         };
-        let behind =
-            !found.launcher && found.way != KnobForm::Code && !matches!(spelling, Spelling::Key(_));
+        let behind = !found.launcher
+            && !matches!(found.way, KnobForm::Code { .. })
+            && !matches!(spelling, Spelling::Key(_));
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),

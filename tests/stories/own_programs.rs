@@ -84,24 +84,146 @@ fn a_batch_of_all_gpus_is_not_halved_for_one() {
     ]);
 }
 
-/// Python that the script writes itself is the program that runs, whatever lies there now.
+/// Python that the script writes itself is the program that runs, whatever lies there now, and is changed where the script
+/// writes it.
 #[test]
-fn a_program_that_the_script_writes_is_read() {
+fn a_program_that_the_script_writes_is_read_and_changed_there() {
     let script = "\
-cat > grpo.py <<'EOF'
-from trl import GRPOConfig, GRPOTrainer
-args = GRPOConfig(output_dir='o', per_device_train_batch_size=8, num_generations=8)
-GRPOTrainer(model='Qwen/Qwen3-0.6B', args=args).train()
+cat > sft.py <<'EOF'
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig(output_dir='o', per_device_train_batch_size=8, gradient_checkpointing=True)
+SFTTrainer(model='Qwen/Qwen3-0.6B', args=args).train()
 EOF
-python grpo.py";
+python sft.py";
     for old in [
         "",
-        "from trl import TrlParser, GRPOConfig\nTrlParser((GRPOConfig,)).parse_args_and_config()\n",
+        "from trl import TrlParser, SFTConfig\nTrlParser((SFTConfig,)).parse_args_and_config()\n",
     ] {
-        let place = job(script, &[("grpo.py", old)]);
-        let said = place.call("plan job.sh").ends(0);
-        said.says(&["recognised as trl", "(grpo.py:2)", "the code fixes it"]);
-        assert!(!said.out.contains("8 -> 4"), "{}", said.out);
+        let said = fixed(script, &[("sft.py", old)]);
+        said.says(&[
+            "per_device_train_batch_size  8 -> 4",
+            "--- a/job.sh",
+            "+args = SFTConfig(output_dir='o', per_device_train_batch_size=4, gradient_checkpointing=True, \
+             gradient_accumulation_steps=2)",
+        ]);
+    }
+}
+
+/// What a program fills its framework's class with is changed in a copy, which imports from where the original lies.
+#[test]
+fn a_value_that_stands_in_the_program_is_changed_in_a_copy_of_it() {
+    let program = "\
+'''Trains.'''
+from __future__ import annotations
+import os
+from trl import SFTConfig, SFTTrainer
+from mine import LIMIT
+
+def main():
+    args = SFTConfig(
+        output_dir='o',
+        per_device_train_batch_size=4,
+        max_length=LIMIT,
+    )
+    SFTTrainer(model='Qwen/Qwen3-0.6B', args=args, own=__file__).train()
+
+if __name__ == '__main__':
+    main()
+";
+    let framework = "\
+import json, sys
+class SFTConfig:
+    def __init__(self, **given): self.given = given
+class SFTTrainer:
+    def __init__(self, model, args, own): self.args, self.own = args, own
+    def train(self):
+        print('ran', json.dumps(self.args.given), self.own)
+        if self.args.given['per_device_train_batch_size'] > 2:
+            sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. '
+                     'GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')
+";
+    let files = [
+        ("src/train.py", program),
+        ("src/mine.py", "LIMIT = 512\n"),
+        ("src/trl.py", framework),
+    ];
+    let place = job("cd src\npython3 train.py", &files);
+    let said = place.call("submit --yes --watch --backend local job.sh");
+    said.ends(0)
+        .says(&["gradient_accumulation_steps  1 -> 2"]);
+    let run = place.run_dir("job-1");
+    let copy = place.read(&format!("{run}/attempt-2/train.py"));
+    let src = place.path("src");
+    let src = src.display();
+    let line = format!(
+        "import sys; sys.path[0] = '{src}'; __file__ = '{src}/train.py' # oomctl: this is a changed copy\n"
+    );
+    let changed = program
+        .replace("import os", &format!("{line}import os"))
+        .replace("batch_size=4", "batch_size=2")
+        .replace("=LIMIT", "=LIMIT,\n        gradient_accumulation_steps=2");
+    assert_eq!(copy, changed);
+    let ran = place.read(&format!("{run}/attempt-2/slurm.out"));
+    let given = r#"{"output_dir": "o", "per_device_train_batch_size": 2, "max_length": 512, "gradient_accumulation_steps": 2}"#;
+    assert_eq!(ran.trim(), format!("ran {given} {src}/train.py"));
+    assert_eq!(place.read("src/train.py"), program);
+}
+
+/// A program that looks for files beside its own, or that a value serves twice, is left alone.
+#[test]
+fn a_program_that_cannot_be_copied_keeps_its_values() {
+    let plan = |head: &str, batch: &str| {
+        let program = format!(
+            "from trl import SFTConfig, SFTTrainer\n{head}\n\
+             args = SFTConfig(output_dir='o', per_device_train_batch_size={batch})\nSFTTrainer(model='m', args=args).train()\n"
+        );
+        let place = job("python train.py", &[("train.py", &program)]);
+        place.call("plan job.sh").ends(0)
+    };
+    for (head, batch) in [
+        ("import hydra", "8"),
+        ("mp.set_start_method('spawn')", "8"),
+        ("B = 8\nprint(B)", "B"),
+    ] {
+        plan(head, batch).says(&["the code fixes it"]);
+    }
+    plan("B = 8", "B").says(&["8 -> 4 -> 2"]);
+}
+
+/// Constants of a plain training loop are its settings, where nothing else gives them a value.
+#[test]
+fn constants_of_a_program_without_options_are_its_knobs() {
+    let program = "\
+import torch
+batch_size = 128
+micro_batch_size = 4
+accumulation = batch_size // micro_batch_size
+MAX_SEQ_LEN = 2048
+for rows in load(micro_batch_size, MAX_SEQ_LEN):
+    loss(rows).backward()
+";
+    let said = fixed("python train.py --data x", &[("train.py", program)]);
+    said.says(&[
+        "batch_size  4 -> 2  (same math",
+        "-micro_batch_size = 4\n+micro_batch_size = 2\n",
+    ]);
+    let settings = "\
+@dataclass
+class Settings:
+    batch_size: int = 32
+    gradient_accumulation_steps: int = 1
+loss(Settings().batch_size).backward()
+";
+    let said = fixed("python train.py", &[("train.py", settings)]);
+    said.says(&["+    batch_size: int = 16\n+    gradient_accumulation_steps: int = 2\n"]);
+    for more in [
+        "exec(open('more.py').read())",
+        "batch_size *= 2",
+        "self.batch_size = 2",
+    ] {
+        let program = format!("{settings}{more}\n");
+        let said = fixed("python train.py", &[("train.py", &program)]);
+        assert!(!said.out.contains("32 -> 16"), "{more}: {}", said.out);
     }
 }
 

@@ -217,10 +217,14 @@ impl<'a> Adoption<'a> {
             return Some(format!("{path} may set it, but was not read"));
         }
         let class = call.code.as_ref().and_then(|code| code.class.as_ref());
-        if let Some(FilledClass { name, path, .. }) = class
+        if let Some(class) = class
             && call.as_read(knob).spellings.is_empty()
         {
-            return Some(format!("{path} fills {name} without it"));
+            let FilledClass {
+                name, path, room, ..
+            } = class;
+            let why = format!("{path} fills {name} without it");
+            return room.is_none().then_some(why);
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())

@@ -4,6 +4,7 @@ use super::change::{PatchError, TextEdit, WantedValue};
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::exported;
+use super::program_text::FilledClass;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
@@ -28,7 +29,15 @@ pub(super) fn append(
     };
     let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
-    let knob = &*call.as_read(knob);
+    let class = call.code.as_ref().and_then(|code| code.class.as_ref());
+    let read = call.as_read(knob);
+    if found.is_none() && read.spellings.is_empty() {
+        let edit = class.and_then(|class| in_class(class, knob, value));
+        return edit
+            .map(Some)
+            .ok_or_else(|| refused("its code has no place for it"));
+    }
+    let knob = &*read;
     let only_in_files = knob.spellings.iter().all(|s| matches!(s, Spelling::Key(_)));
     if found.is_none() && (only_in_files || said.settings > said.flags.max(said.pairs)) {
         let mut names = knob.spellings.iter().flat_map(setting_names);
@@ -42,7 +51,7 @@ pub(super) fn append(
         Some(KnobForm::Setting { shared: true, .. }) => {
             "the same text in the file has another use, or an unusual form"
         }
-        Some(KnobForm::Code) => "the program sets it in its code; give it an option there",
+        Some(KnobForm::Code { .. }) => "the program sets it in its code; give it an option there",
         _ => "the program has no option that overrides the present value",
     };
     let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
@@ -92,6 +101,21 @@ pub(super) fn append(
         span: end.span,
         text,
     }))
+}
+
+/// An argument more for the class that a program fills.
+fn in_class(class: &FilledClass, knob: &StackKnob, value: &Value) -> Option<TextEdit> {
+    let room = class.room.as_ref()?;
+    let names = knob.spellings.iter().flat_map(setting_names);
+    let name = names.into_iter().find(|name| !name.contains('.'))?;
+    let text = match value {
+        Value::Text(_) => format!("\"{}\"", written(value, KnobForm::Code { own: true }, "")?),
+        other => written(other, KnobForm::Code { own: true }, "")?,
+    };
+    let (span, quote, via) = room.end.stretch()?;
+    let text = format!("{}{name}={text}", room.separator);
+    let fits = !room.taken.contains(&name) && via.is_empty();
+    (fits && matches!(quote, Quote::Raw | Quote::Here)).then_some(TextEdit { span, text })
 }
 
 /// Whether words that are put there go to this command alone.
@@ -195,7 +219,7 @@ impl FormCounts {
                     let mut files = call.settings.iter();
                     said.settings += usize::from(files.any(|named| given_by(named, knob)));
                 }
-                KnobForm::Variable | KnobForm::Asked | KnobForm::Code => {}
+                KnobForm::Variable | KnobForm::Asked | KnobForm::Code { .. } => {}
             }
         }
         said
@@ -238,7 +262,7 @@ fn spelling<'k>(
         return match found.way {
             KnobForm::Override { .. } | KnobForm::Composed => of(&pair),
             KnobForm::Flag | KnobForm::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
-            KnobForm::Code => of(&|s| flag(s) || variable(s)),
+            KnobForm::Code { .. } => of(&|s| flag(s) || variable(s)),
             KnobForm::Switch => of(&flag),
             KnobForm::Variable => of(&variable),
             // Words win over a file, in a program that is told by words, too.

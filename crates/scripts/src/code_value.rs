@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::code::CodeArgument;
 use super::python::PythonToken;
-use super::traced::Traced;
+use super::traced::{Span, Traced, Why};
+use super::walk::COMMAND_LINE;
 use crate::Spelling;
 
 /// Names of the one constant that says which model a program trains, where no call that loads it can be read.
@@ -39,6 +40,8 @@ pub struct CodeValue {
     pub off: Option<String>,
     /// Its option has no default.
     pub is_unset: bool,
+    /// Its bytes are a literal that says nothing else, in a text that can be changed.
+    pub is_own: bool,
 }
 
 impl CodeValue {
@@ -52,24 +55,47 @@ impl CodeValue {
         self.value.text() == other.value.text() && self.option == other.option
     }
 
+    /// A number, a text, or a truth value.
+    pub(super) fn literal(file: &PythonFile<'_>, token: &PythonToken<'_>) -> Self {
+        let (from, to) = token.bytes();
+        Self {
+            is_own: file.can_change,
+            ..Self::plain(file.content.slice(from, to))
+        }
+    }
+
     pub(super) fn plain(value: Traced) -> Self {
         Self {
             value,
             option: None,
             off: None,
             is_unset: false,
+            is_own: false,
         }
     }
 }
 
-/// A file of the program: its number among the sources, its path, its tokens.
+/// A file of the program: its text, its path, its tokens.
 pub(super) struct PythonFile<'t> {
-    pub number: usize,
+    pub content: Traced,
     pub path: &'t str,
     pub tokens: Vec<PythonToken<'t>>,
+    /// Its text can be changed: the script writes it, or starts it by its path.
+    pub can_change: bool,
 }
 
 impl PythonFile<'_> {
+    /// Something between these bytes that is not known.
+    pub(super) fn computed(&self, from: usize, to: usize, why: Why) -> Traced {
+        let place = self.content.slice(from, to).place();
+        let nowhere = Span {
+            file: COMMAND_LINE,
+            start: 0,
+            end: 0,
+        };
+        Traced::computed("", place.unwrap_or(nowhere), why)
+    }
+
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
         let words = [
@@ -81,6 +107,7 @@ impl PythonFile<'_> {
             "safe_load",
             "OmegaConf",
             ".load(",
+            ".backward(",
         ];
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
+use super::constants::{Constant, constants};
 use super::declared::declared;
 use super::loaded::lookups;
 use super::program_text::{CodeFiles, FilledClass, of_option};
@@ -37,6 +38,8 @@ pub struct ProgramCode {
     pub model: Option<CodeValue>,
     /// What it looks up in sections of the settings that it loads.
     pub(super) lookups: BTreeSet<String>,
+    /// Its constants, where no framework of a stack takes its options.
+    pub(super) constants: BTreeMap<String, Constant>,
 }
 
 impl ProgramCode {
@@ -44,17 +47,14 @@ impl ProgramCode {
     pub(super) fn read(files: &[PythonFile<'_>], wanted: &ConfigClasses<'_>) -> Self {
         let text = CodeFiles {
             files,
-            options: files
-                .iter()
-                .map(|f| (f.number, declared(&f.tokens)))
-                .collect(),
+            options: files.iter().map(|f| (f, declared(&f.tokens))).collect(),
         };
         let class = text.configured(wanted);
         let options = text.options.iter().flat_map(|(file, options)| {
             options.iter().map(|option| ProgramOption {
                 flag: option.flag.clone(),
                 forms: option.forms.clone(),
-                value: of_option(*file, option),
+                value: of_option(file, option),
                 is_global: option.is_global,
             })
         });
@@ -64,6 +64,10 @@ impl ProgramCode {
             options: options.collect(),
             model: text.model(),
             lookups: lookups(files),
+            constants: match text.is_configured(wanted) {
+                true => BTreeMap::new(),
+                false => constants(files),
+            },
         }
     }
 
@@ -134,6 +138,7 @@ impl ProgramCode {
 mod tests {
     use super::super::code::CodeArgument;
     use super::super::python::tokens;
+    use super::super::traced::Traced;
     use super::*;
 
     fn code(texts: &[&str]) -> ProgramCode {
@@ -150,9 +155,10 @@ mod tests {
         let files = texts.iter().enumerate();
         let files: Vec<_> = files
             .map(|(at, text)| PythonFile {
-                number: 3 + at,
-                path: "t.py",
+                content: Traced::file(3 + at, text),
+                path: ["a.py", "b.py", "c.py"][at],
                 tokens: tokens(text),
+                can_change: true,
             })
             .collect();
         ProgramCode::read(&files, &wanted)

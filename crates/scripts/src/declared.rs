@@ -75,7 +75,7 @@ pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOpt
         .filter_map(|at| called(tokens, at))
         .collect();
     for option in &mut found {
-        option.is_global |= is_divided(tokens, &option.name);
+        option.is_global |= is_divided(tokens, &option.name, true);
     }
     let commands = (0..tokens.len()).filter(|at| is_typer_command(tokens, *at));
     found.extend(commands.flat_map(|at| parameters(tokens, at + 3)));
@@ -130,17 +130,17 @@ fn of_all_gpus(help: &[PythonToken<'_>]) -> bool {
     says(&GLOBAL) && !says(&LOCAL)
 }
 
-/// Whether the program divides what an option gives over GPUs or forwards: `args.batch_size // world_size`. A batch is divided by
-/// seconds too, for its speed.
-fn is_divided(tokens: &[PythonToken<'_>], name: &str) -> bool {
+/// Whether the program divides a number over GPUs or forwards, an attribute (`args.batch_size // world_size`) or a variable. A
+/// batch is divided by seconds too, for its speed.
+pub(super) fn is_divided(tokens: &[PythonToken<'_>], name: &str, attribute: bool) -> bool {
     let divided = |at: &usize| {
-        let word = |n: usize| tokens.get(at + n);
-        word(0).is_some_and(|t| t.is("."))
-            && word(1).is_some_and(|t| t.is(name))
-            && word(2).is_some_and(|t| t.is("/"))
+        let before = at.checked_sub(1).map(|at| &tokens[at]);
+        tokens[*at].is(name)
+            && before.is_some_and(|t| t.is(".")) == attribute
+            && tokens.get(at + 1).is_some_and(|t| t.is("/"))
     };
     let by_parts = |at: usize| {
-        let line = tokens[at + 3..].iter();
+        let line = tokens[at + 2..].iter();
         let mut line = line.take_while(|t| t.kind != TokenKind::End);
         line.any(|t| t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part)))
     };

@@ -74,7 +74,9 @@ fn in_place(
         return None;
     }
     let old = found.value.text();
-    if let KnobForm::Setting { shared: true, .. } | KnobForm::Composed | KnobForm::Code = found.way
+    if let KnobForm::Setting { shared: true, .. }
+    | KnobForm::Composed
+    | KnobForm::Code { own: false } = found.way
     {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::moved_program::import_root;
 use super::python::{PythonToken, TokenKind, tokens};
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
@@ -84,6 +85,7 @@ pub(super) fn modules<'f>(
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
     let mut all = vec![ModuleFile::read(program)];
+    let root = import_root(&all[0].tokens).unwrap_or(root);
     let mut sought = Vec::new();
     let mut at = 0;
     while let Some(file) = all.get(at) {

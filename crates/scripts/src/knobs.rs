@@ -32,7 +32,10 @@ pub enum KnobForm {
     /// A flag that may have a value and has none, which says `true`.
     Bare,
     /// Code of the program.
-    Code,
+    Code {
+        /// Its bytes are a literal that says nothing else, in a text that can be changed.
+        own: bool,
+    },
     /// An option by which the job asks for it, such as `--gres`.
     Asked,
     /// A key of a configuration that is composed of several files, over which the words of the launch win.
@@ -106,8 +109,12 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let looked_up = |s: &&Spelling| matches!(s, Spelling::Key(_));
     let mut keys = read.spellings.iter().filter(looked_up);
     let given = given.or_else(|| keys.find_map(|s| in_settings(call, knob, s)));
-    let coded = || call.coded(knob).cloned();
-    let given = given.or_else(|| Some(self::given(coded()?, KnobForm::Code, false, knob.kind)));
+    let coded = || {
+        let coded = call.coded(knob)?;
+        let way = KnobForm::Code { own: coded.is_own };
+        Some(self::given(coded.value.clone(), way, false, knob.kind))
+    };
+    let given = given.or_else(coded);
     given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::adopt::Adoption;
 use super::code_value::CodeValue;
 use super::configured::ProgramCode;
+use super::constants::Constant;
 use super::knobs::{FoundKnob, KnobForm, given};
 use super::program_text::FilledClass;
 use super::spelling::setting_names;
 use super::stack::{StackKnob, is_key, same_flag};
-use super::traced::Traced;
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, ValueKind};
@@ -84,7 +84,10 @@ impl Call {
             all.map(move |spelling| (spelling, style))
         });
         let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
-        let (spellings, styles) = all.chain(global).chain(key).unzip();
+        // No option gives what a constant gives.
+        let is_option = |_: &(Spelling, usize)| self.constant(knob).is_none();
+        let all = all.chain(global).filter(is_option);
+        let (spellings, styles) = all.chain(key).unzip();
         Cow::Owned(StackKnob {
             spellings,
             styles,
@@ -131,10 +134,35 @@ impl Call {
     }
 
     /// The value that the program's code gives a knob.
-    pub(super) fn coded(&self, knob: &StackKnob) -> Option<&Traced> {
+    pub(super) fn coded(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let fills = self.code.as_ref().is_some_and(|code| code.class.is_some());
-        let coded = self.code_value(knob)?;
-        (fills || !coded.is_unset).then_some(&coded.value)
+        let coded = self.code_value(knob);
+        let coded = coded.or_else(|| self.constant(knob))?;
+        (fills || !coded.is_unset).then_some(coded)
+    }
+
+    /// The constant of the program that gives a knob, where nothing else does.
+    pub(super) fn constant(&self, knob: &StackKnob) -> Option<&CodeValue> {
+        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        let flags = knob.spellings.iter().map(Spelling::name);
+        let mut flags = flags.filter(|name| name.starts_with('-'));
+        if self.code_value(knob).is_some() || flags.clone().any(|flag| self.is_given(flag)) {
+            return None;
+        }
+        let fits = |name: &str| {
+            let found = code.constants.get(name)?;
+            let is_other = knob.role == Some(Role::MicroBatch) && found.is_global;
+            (!is_other).then_some(&found.value)
+        };
+        let plain = |flag: &str| flag.trim_matches(['-', '=']).replace('-', "_");
+        let global = || {
+            let is_batch =
+                |(name, found): &(&String, &Constant)| found.is_global && name.contains("batch");
+            let mut all = code.constants.iter().filter(is_batch);
+            let first = all.next().filter(|_| knob.role == Some(Role::TrainBatch))?;
+            all.next().is_none().then_some(&first.1.value)
+        };
+        flags.find_map(|flag| fits(&plain(flag))).or_else(global)
     }
 
     /// Whether the program itself declares an option for a knob.
@@ -185,10 +213,13 @@ impl Call {
 }
 
 impl Adoption<'_> {
-    /// Whether code of the program gives a knob, and none of its options.
+    /// Whether code of the program gives a knob, which none of its options does, and which cannot be changed there.
     pub fn is_fixed(&self, knob: &StackKnob) -> bool {
         let mut calls = self.calls();
-        calls.any(|call| call.coded(knob).is_some() && call.as_read(knob).spellings.is_empty())
+        calls.any(|call| {
+            let coded = call.coded(knob).filter(|coded| !coded.is_own);
+            coded.is_some() && call.as_read(knob).spellings.is_empty()
+        })
     }
 
     /// The model of a call: an option of the program, one that the preset lists, or what the code loads.
@@ -208,7 +239,7 @@ impl Adoption<'_> {
         let code = || {
             given(
                 coded?.value.known().and(coded.map(|c| c.value.clone()))?,
-                KnobForm::Code,
+                KnobForm::Code { own: false },
                 false,
                 ValueKind::Text,
             )

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::adopt::{Adoption, SubmissionContext};
 use super::change::{PatchError, TextEdit};
 use super::knobs::find;
+use super::moved_program::original;
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
+use super::python::tokens;
 use super::selves::own_names;
 use super::traced::{PartOrigin, Quote, Span, Traced};
-use super::walk::{COMMAND_LINE, FileRole, SCRIPT, SELF, Submission};
+use super::walk::{COMMAND_LINE, FileRole, NamedFile, SCRIPT, SELF, Submission};
 
 /// Where copies lie, and what they must know of the place.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +85,7 @@ impl Adoption<'_> {
         let names = self.names(&changed, place);
         let mut named = BTreeSet::new();
         for number in &changed {
+            edits.extend(self.original_of(*number, place));
             let kept = self.kept_names(*number, place).map_err(by_hand)?;
             if !kept.is_empty() {
                 named.insert(*number);
@@ -233,13 +236,29 @@ impl Adoption<'_> {
         names
     }
 
+    /// The edit that lets a copy of a Python program run as its original.
+    fn original_of(&self, number: usize, place: &CopyPlace<'_>) -> Option<TextEdit> {
+        let is_this = |n: &&NamedFile| n.file == number && n.role == FileRole::Program;
+        self.reading.named.iter().find(is_this)?;
+        let source = &self.reading.sources[number];
+        let path = absolute(&source.path, place.workdir);
+        let (at, text) = original(&tokens(&source.text), &path);
+        let span = Span {
+            file: number,
+            start: at,
+            end: at,
+        };
+        Some(TextEdit { span, text })
+    }
+
     /// The edits that let a copy know its original's name where it asks for its own.
     fn kept_names(&self, number: usize, place: &CopyPlace<'_>) -> Result<Vec<TextEdit>, String> {
         let source = &self.reading.sources[number];
         let roles = self.reading.named.iter().filter(|n| n.file == number);
         let roles: Vec<FileRole> = roles.map(|n| n.role).collect();
         let entry = number == SCRIPT;
-        if roles.contains(&FileRole::Settings) || (entry && !place.runs_in_place) {
+        let is_shell = |role: &FileRole| matches!(role, FileRole::Run | FileRole::Sourced);
+        if !entry && !roles.iter().any(is_shell) || (entry && !place.runs_in_place) {
             return Ok(Vec::new());
         }
         // In a file that is taken over `$0` is the name of the script that takes it over.

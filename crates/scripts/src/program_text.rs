@@ -7,7 +7,7 @@ use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
 use super::loaded::{Unpacked, settings_key, unpacked};
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
-use super::traced::{Quote, Span, Traced, Why};
+use super::traced::{Quote, Traced, Why};
 use crate::Spelling;
 
 /// Most names through which a value is followed.
@@ -16,7 +16,7 @@ const DEPTH: usize = 4;
 /// The texts of a program, and the options that they declare.
 pub(super) struct CodeFiles<'a, 't> {
     pub files: &'a [PythonFile<'t>],
-    pub options: Vec<(usize, Vec<DeclaredOption<'a, 't>>)>,
+    pub options: Vec<(&'a PythonFile<'t>, Vec<DeclaredOption<'a, 't>>)>,
 }
 
 /// The class that configures a framework, as a program fills it.
@@ -30,20 +30,40 @@ pub struct FilledClass {
     pub values: BTreeMap<String, CodeValue>,
     /// What else it is filled with.
     pub unpacked: Option<Unpacked>,
+    /// Where a further argument is put; None where its file cannot be changed.
+    pub room: Option<ArgumentRoom>,
+}
+
+/// The place behind the arguments of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentRoom {
+    /// The place, as a text without bytes.
+    pub end: Traced,
+    /// What stands between two arguments.
+    pub separator: String,
+    /// Names that the call already has.
+    pub taken: BTreeSet<String>,
 }
 
 impl CodeFiles<'_, '_> {
+    /// Whether one of these names stands in it.
+    fn uses(&self, names: &BTreeSet<&str>) -> bool {
+        let mut all = self.files.iter().flat_map(|f| &f.tokens);
+        all.any(|t| is_one_of(names, t))
+    }
+
+    /// Whether a framework configures it.
+    pub(super) fn is_configured(&self, wanted: &ConfigClasses<'_>) -> bool {
+        self.uses(&wanted.parsers) || self.uses(&wanted.classes)
+    }
+
     /// The class that the program fills, and what it hands it.
     pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<FilledClass> {
-        let is_in = |names: &BTreeSet<&str>, t: &PythonToken<'_>| {
-            t.kind == TokenKind::Name && names.contains(t.text)
-        };
-        let mut all = self.files.iter().flat_map(|f| &f.tokens);
-        if all.any(|t| is_in(&wanted.parsers, t)) {
+        if self.uses(&wanted.parsers) {
             return None;
         }
         let starts = self.files.iter().flat_map(|file| {
-            let calls = calls(&file.tokens, |t| is_in(&wanted.classes, t));
+            let calls = calls(&file.tokens, |t| is_one_of(&wanted.classes, t));
             calls.map(move |at| (file, at))
         });
         let starts: Vec<_> = starts.collect();
@@ -52,7 +72,8 @@ impl CodeFiles<'_, '_> {
             return None;
         };
         let (mut values, mut more) = (BTreeMap::new(), None);
-        for argument in arguments(&file.tokens[start + 2..]) {
+        let all = arguments(&file.tokens[start + 2..]);
+        for argument in &all {
             match argument {
                 [star, double, rest @ ..] if star.is("*") && double.is("*") => {
                     more = Some(unpacked(self.files, rest)?);
@@ -69,6 +90,7 @@ impl CodeFiles<'_, '_> {
             name: file.tokens[start].text.to_owned(),
             path: file.path.to_owned(),
             values,
+            room: room(file, &all).filter(|_| more.is_none()),
             unpacked: more,
         })
     }
@@ -85,7 +107,7 @@ impl CodeFiles<'_, '_> {
                 let given = keyword(&all, &wanted.argument);
                 let value = given.and_then(|given| self.value(file, given, 0));
                 let value = value.map(|value| match is_conditional(&file.tokens, at) {
-                    true => CodeValue::plain(computed(file.number, &file.tokens[at])),
+                    true => CodeValue::plain(computed(file, &file.tokens[at])),
                     false => value,
                 });
                 found.entry(&wanted.flag).or_default().extend(value);
@@ -142,15 +164,11 @@ impl CodeFiles<'_, '_> {
         value: &[PythonToken<'_>],
         depth: usize,
     ) -> Option<CodeValue> {
-        let span = Span {
-            file: file.number,
-            start: value.first()?.from,
-            end: value.last()?.to,
-        };
-        let computed = || CodeValue::plain(Traced::computed("", span, Why::Code));
+        let (from, to) = (value.first()?.from, value.last()?.to);
+        let computed = || CodeValue::plain(file.computed(from, to, Why::Code));
         match value {
             [none] if none.is("None") => None,
-            [one] if is_literal(one) => Some(CodeValue::plain(literal(file.number, one))),
+            [one] if is_literal(one) => Some(CodeValue::literal(file, one)),
             [kind, open, inner @ .., close]
                 if ["int", "float", "str"].contains(&kind.text)
                     && open.is("(")
@@ -205,18 +223,11 @@ impl CodeFiles<'_, '_> {
         let default = all
             .get(1)
             .and_then(|default| self.value(file, default, depth + 1));
-        let span = Span {
-            file: file.number,
-            start: open.from,
-            end: close.to,
-        };
-        let default =
-            default.map_or_else(|| Traced::computed("", span, Why::Environment), |d| d.value);
+        let computed = || file.computed(open.from, close.to, Why::Environment);
+        let default = default.map_or_else(computed, |d| d.value);
         (name.kind == TokenKind::Text).then(|| CodeValue {
-            value: default,
             option: Some(Spelling::Env(name.text.to_owned())),
-            off: None,
-            is_unset: false,
+            ..CodeValue::plain(default)
         })
     }
 
@@ -226,7 +237,7 @@ impl CodeFiles<'_, '_> {
             let same = options
                 .iter()
                 .filter(|o| o.name == name && o.is_parameter == is_parameter);
-            same.map(|option| of_option(*file, option))
+            same.map(|option| of_option(file, option))
                 .collect::<Vec<_>>()
         });
         let all: Vec<CodeValue> = all.collect();
@@ -243,10 +254,7 @@ impl CodeFiles<'_, '_> {
         }
         let assigned =
             |file: &PythonFile<'_>| -> Vec<usize> { assigned(&file.tokens, name, false).collect() };
-        let others = self
-            .files
-            .iter()
-            .filter(|other| other.number != file.number);
+        let others = self.files.iter().filter(|other| other.path != file.path);
         let mut given = std::iter::once(file).chain(others);
         let (file, places) =
             given.find_map(|f| Some((f, assigned(f))).filter(|(_, p)| !p.is_empty()))?;
@@ -256,8 +264,35 @@ impl CodeFiles<'_, '_> {
             .get(at + 2..)
             .filter(|_| file.tokens[at + 1].is("="))?;
         let end = rest.iter().position(|t| t.kind == TokenKind::End)?;
-        self.value(file, &rest[..end], depth + 1)
+        let found = self.value(file, &rest[..end], depth + 1)?;
+        let tokens = self.files.iter().flat_map(|f| &f.tokens);
+        // Where it gets its value, and one place that takes it.
+        let is_own = found.is_own && tokens.filter(|t| t.is(name)).count() == 2;
+        Some(CodeValue { is_own, ..found })
     }
+}
+
+fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool {
+    token.kind == TokenKind::Name && names.contains(token.text)
+}
+
+/// Where a further argument stands best, by what stands before the last one.
+fn room(file: &PythonFile<'_>, all: &[&[PythonToken<'_>]]) -> Option<ArgumentRoom> {
+    let last = all.last().filter(|_| file.can_change)?;
+    let (from, to) = (last.first()?.from, last.last()?.to);
+    let text = file.content.text();
+    let before = text.get(..from)?;
+    let indent = before.rsplit_once('\n').map(|(_, indent)| indent);
+    let own_line = indent.filter(|indent| indent.trim().is_empty());
+    let names = all.iter().filter_map(|argument| match argument {
+        [name, equals, ..] if equals.is("=") => Some(name.text.to_owned()),
+        _ => None,
+    });
+    Some(ArgumentRoom {
+        end: file.content.slice(to, to),
+        separator: own_line.map_or(", ".to_owned(), |indent| format!(",\n{indent}")),
+        taken: names.collect(),
+    })
 }
 
 /// The places at which a name gets a value: `name =`, `name +=`, `for name in`; `name=name` hands it on.
@@ -285,14 +320,18 @@ fn assigned<'a>(
 }
 
 /// An option with its default.
-pub(super) fn of_option(file: usize, option: &DeclaredOption<'_, '_>) -> CodeValue {
+pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) -> CodeValue {
     let (start, end) = option.range;
-    let span = Span { file, start, end };
+    let computed = file.computed(start, end, Why::Code);
+    let meant = |text| match computed.place() {
+        Some(span) => Traced::escape(span, text, Quote::Raw),
+        None => computed.clone(),
+    };
     let value = match (option.default, option.takes) {
-        (Some([one]), _) if is_literal(one) => literal(file, one),
-        (None, Takes::TurnsOn) => Traced::escape(span, "False", Quote::Raw),
-        (None, Takes::TurnsOff) => Traced::escape(span, "True", Quote::Raw),
-        _ => Traced::computed("", span, Why::Code),
+        (Some([one]), _) if is_literal(one) => CodeValue::literal(file, one).value,
+        (None, Takes::TurnsOn) => meant("False"),
+        (None, Takes::TurnsOff) => meant("True"),
+        _ => computed,
     };
     let flag = option.flag.clone();
     CodeValue {
@@ -312,13 +351,13 @@ pub(super) fn of_option(file: usize, option: &DeclaredOption<'_, '_>) -> CodeVal
             Some(_) => false,
             None => option.takes == Takes::Value,
         },
+        is_own: false,
     }
 }
 
 /// What code computes, at this token.
-fn computed(file: usize, token: &PythonToken<'_>) -> Traced {
-    let (start, end) = (token.from, token.to);
-    Traced::computed("", Span { file, start, end }, Why::Code)
+fn computed(file: &PythonFile<'_>, token: &PythonToken<'_>) -> Traced {
+    file.computed(token.from, token.to, Why::Code)
 }
 
 /// A number, a text, or a truth value.
@@ -326,8 +365,4 @@ fn is_literal(token: &PythonToken<'_>) -> bool {
     matches!(token.kind, TokenKind::Number | TokenKind::Text)
         || token.is("True")
         || token.is("False")
-}
-
-fn literal(file: usize, token: &PythonToken<'_>) -> Traced {
-    Traced::literal(file, token.from, token.text, Quote::Raw)
 }

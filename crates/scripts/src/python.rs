@@ -40,6 +40,18 @@ impl PythonToken<'_> {
     pub(super) fn is(&self, text: &str) -> bool {
         self.kind != TokenKind::Text && self.text == text
     }
+
+    /// The bytes of its text, which of a string stand between its quotes.
+    pub(super) fn bytes(&self) -> (usize, usize) {
+        let around = (self.to - self.from).saturating_sub(self.text.len());
+        let quotes = match (self.kind, around) {
+            (TokenKind::Text, 6..) => 3,
+            (TokenKind::Text, _) => around.min(1),
+            _ => 0,
+        };
+        let end = self.to - quotes;
+        (end - self.text.len(), end)
+    }
 }
 
 /// The tokens of a text. A bracket holds lines together; a text that ends inside a string ends there.

@@ -228,7 +228,8 @@ impl Stack {
         let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
-            !composed && (call.declares(knob) || call.looked_up(knob).is_some())
+            let by_code = || call.looked_up(knob).is_some() || call.constant(knob).is_some();
+            !composed && (call.declares(knob) || by_code())
                 || all.any(|s| {
                     let spelled = !matches!(s, Spelling::Key(_));
                     spelled && !composed && words.iter().any(|w| is_key(w, s.name()))

@@ -7,9 +7,10 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
+use super::moved_program::can_move;
 use super::recognise::package;
-use super::traced::Span;
-use super::walk::{CallTarget, Reading, folder_of_file};
+use super::traced::{Span, Traced};
+use super::walk::{CallTarget, FileRole, Reading, folder_of_file};
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
 const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
@@ -63,6 +64,33 @@ fn imports_from(
     program.map_or_else(String::new, |path| folder_of_file(path).to_owned())
 }
 
+/// A file of the program of a call. The script may write it itself, and the program's own file may be changed in a copy.
+fn read_of<'f>(reading: &mut Reading, at: usize, file: ModuleFile<'f>) -> PythonFile<'f> {
+    let (path, tokens) = (file.path, file.tokens);
+    if let Some(content) = reading.created.get(path) {
+        let (content, can_change) = (content.clone(), true);
+        return PythonFile {
+            content,
+            path,
+            tokens,
+            can_change,
+        };
+    }
+    let number = reading.add_source(path, file.text);
+    let call = &reading.calls[at];
+    let word = call
+        .script_word()
+        .filter(|_| call.program.as_deref() == Some(path));
+    let word = word.filter(|_| can_move(&tokens)).cloned();
+    let named = word.and_then(|word| reading.add_named(path, &word, FileRole::Program));
+    PythonFile {
+        content: Traced::file(number, file.text),
+        path,
+        tokens,
+        can_change: named.is_some(),
+    }
+}
+
 /// Looks at the program of a call, which is among the files where it is there.
 pub(super) fn look_at(
     reading: &mut Reading,
@@ -82,12 +110,7 @@ pub(super) fn look_at(
         let names = names_of(reading, &own, wanted);
         let own = own.into_iter();
         let own = own.filter(|file| PythonFile::matters(file.text, classes));
-        let own = own.map(|file| PythonFile {
-            number: reading.add_source(file.path, file.text),
-            path: file.path,
-            tokens: file.tokens,
-        });
-        let own: Vec<_> = own.collect();
+        let own: Vec<_> = own.map(|file| read_of(reading, at, file)).collect();
         let code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
         if let Some(class) = code.as_ref().and_then(|code| code.class.as_ref()) {
             reading.calls[at].take_unpacked(class);

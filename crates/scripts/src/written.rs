@@ -37,6 +37,7 @@ pub(super) fn written(value: &Value, way: KnobForm, old: &str) -> Option<String>
         (KnobForm::Override { .. }, None) if textual && !is_bare(&text) => {
             Some(between(&text, '\''))
         }
+        (KnobForm::Code { .. }, _) if textual => is_bare(&text).then_some(text),
         _ => Some(text),
     }
 }

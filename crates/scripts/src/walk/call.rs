@@ -69,6 +69,12 @@ impl UnreadFile {
 }
 
 impl Call {
+    /// The word that names its script.
+    pub(crate) fn script_word(&self) -> Option<&Traced> {
+        let word = self.words.get(self.args.checked_sub(1)?)?;
+        matches!(self.target, CallTarget::Script(_)).then_some(&word.text)
+    }
+
     /// The files of settings that are not read: the program's, those of its launchers, those of a library.
     pub fn all_unread(&self) -> impl Iterator<Item = &String> {
         self.unread_by(|_| true)

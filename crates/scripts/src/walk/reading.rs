@@ -52,6 +52,8 @@ pub enum FileRole {
     Sourced,
     /// Hands it to a program, as settings.
     Settings,
+    /// Starts it as a Python program.
+    Program,
 }
 
 /// A word that names a file.
