@@ -241,11 +241,7 @@ impl ScriptView {
 
     /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
     fn memory(&self) -> String {
-        let open: String = self
-            .asked
-            .iter()
-            .map(|a| format!("\n{}", a.line()))
-            .collect();
+        let open = UnreadKnob::lines(&self.asked, false);
         match &self.now {
             Some(now) if self.asked.is_empty() => {
                 let rough = self.measure.as_deref().and_then(|m| now.undecided(m));

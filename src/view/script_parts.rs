@@ -116,7 +116,9 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
     let computed = knobs.filter_map(|(knob, found)| {
         let fixed = adoption.is_fixed(knob) && moved(knob);
         let (span, why) = match (&found.state, found.maybe, found.way) {
-            (KnobState::Known(_), ..) if fixed => (found.place(), "is fixed in the code"),
+            (KnobState::Known(_), ..) if fixed => {
+                (found.place(), "stands in code that oomctl cannot change")
+            }
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
             (_, true, KnobForm::Composed) => (
                 found.place(),
@@ -151,10 +153,7 @@ pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
     let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
     for (fixed, why) in [
         (false, "the script computes it"),
-        (
-            true,
-            "the code fixes it. Read it from an option, and oomctl can change it",
-        ),
+        (true, "oomctl cannot change it there"),
     ] {
         let knobs = computed.iter().filter(|c| c.fixed == fixed);
         let knobs: Vec<String> = knobs.map(at).collect();

@@ -149,8 +149,7 @@ class SFTTrainer:
     ];
     let place = job("cd src\npython3 train.py", &files);
     let said = place.call("submit --yes --watch --backend local job.sh");
-    said.ends(0)
-        .says(&["gradient_accumulation_steps  1 -> 2"]);
+    said.ends(0).says(&["gradient_accumulation_steps  1 -> 2"]);
     let run = place.run_dir("job-1");
     let copy = place.read(&format!("{run}/attempt-2/train.py"));
     let src = place.path("src");
@@ -185,7 +184,7 @@ fn a_program_that_cannot_be_copied_keeps_its_values() {
         ("mp.set_start_method('spawn')", "8"),
         ("B = 8\nprint(B)", "B"),
     ] {
-        plan(head, batch).says(&["the code fixes it"]);
+        plan(head, batch).says(&["oomctl cannot change it there"]);
     }
     plan("B = 8", "B").says(&["8 -> 4 -> 2"]);
 }
@@ -311,4 +310,79 @@ fn after_another_failure_nothing_is_said_of_memory() {
         assert!(!said.out.contains("cannot fit"), "{}", said.out);
         assert!(!said.out.contains("skipped:"), "{}", said.out);
     }
+}
+
+/// Words that are not known may be any option, so no default counts.
+#[test]
+fn options_in_words_that_are_not_known_are_unknown() {
+    let program = "\
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument('--batch-size', type=int, default=4)
+p.add_argument('--grad-accum', type=int, default=4)
+p.add_argument('--verbose', action='store_true')
+args = p.parse_args()
+";
+    let plan = |line: &str| {
+        let script = format!("{line}\ntorchrun --nproc_per_node 8 train.py --out $DIR $ARGS");
+        let place = job(&script, &[("train.py", program)]);
+        place.call("plan job.sh").ends(0)
+    };
+    for line in ["ARGS=$(cat args.txt)", "read -r ARGS <args.txt"] {
+        let said = plan(line);
+        said.says(&["its values are unknown", "no rung"]);
+        assert!(!said.out.contains("4 -> 2"), "{}", said.out);
+    }
+    let known = plan("ARGS='--batch-size 16 --verbose'");
+    known.says(&["batch_size 16 -> 8"]);
+    let script = "mapfile -t A <args.txt\ntorchrun train.py \"${A[@]}\"";
+    let place = job(script, &[("train.py", program)]);
+    place.call("plan job.sh").ends(0).says(&["`${A}`"]);
+    // An option's value is no option.
+    let script = "torchrun train.py --batch-size 8 --out $(date +%s)";
+    let place = job(script, &[("train.py", program)]);
+    place.call("plan job.sh").ends(0).says(&["8 -> 4"]);
+}
+
+/// A variable is none of a file of settings, and reaches Ray's workers only by what starts Ray.
+#[test]
+fn a_variable_is_set_where_the_processes_have_it() {
+    let log = "\
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free. \
+Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 60.00 GiB is allocated by PyTorch, and \
+17.00 GiB is reserved by PyTorch but unallocated.
+";
+    let variable = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    let settings = "model_name_or_path: m\nstage: sft\nper_device_train_batch_size: 1\n";
+    let said = fixing::fixed(
+        "llamafactory-cli train a.yaml",
+        log,
+        &[("a.yaml", settings)],
+    );
+    said.says(&[&format!("+{variable} llamafactory-cli train a.yaml")]);
+    let submit = "ray job submit --address=http://h:8265 -- python3 train.py --actor-num-nodes 1 --max-tokens-per-gpu 8192";
+    let said = fixing::fixed(&format!("ray start --head\n{submit}"), log, &[]);
+    said.says(&[&format!("+export {variable}\n ray start")]);
+    let said = fixing::fixed(submit, log, &[]);
+    said.says(&["a Ray job does not hand it to its workers"]);
+}
+
+/// The user knows the version where nothing shows it.
+#[test]
+fn the_version_of_the_framework_may_be_given() {
+    let program = "from trl import GRPOConfig, GRPOTrainer\n\
+        args = GRPOConfig(output_dir='o', num_generations=8, per_device_train_batch_size=1, gradient_checkpointing=True)\n\
+        GRPOTrainer(model='m', args=args, reward_funcs=f).train()\n";
+    let place = job("python train.py", &[("train.py", program)]);
+    let plan = |set: &str| place.call(&format!("plan {set}job.sh"));
+    plan("").ends(0).says(&["(--set trl_version=…)"]);
+    plan("--set trl_version=0.19.1 ")
+        .ends(0)
+        .says(&["use_liger_loss false -> true"]);
+    plan("--set trl_version=0.26.2 ")
+        .ends(0)
+        .says(&["use_liger_kernel false -> true"]);
+    plan("--set trl_version=99 ")
+        .ends(5)
+        .says(&["TRL 99.0.0 is not supported"]);
 }

@@ -657,6 +657,7 @@ fn table() -> Vec<Row> {
             &["param_offload=true", "optimizer_offload=true"],
             &[
                 "more-host-memory",
+                "more-host-memory",
                 "undo-offload",
                 "smaller-train-batch-for-the-host",
             ],

@@ -153,7 +153,7 @@ impl LineReader<'_> {
     /// Who prints, and when.
     fn surroundings(&mut self, line: &CleanLine) {
         static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new("vllm|vLLM|sglang|SGLang|WorkerDict")
+            Regex::new("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor")
                 .expect("a constant, compiled by the tests of this file")
         });
         if let Some(pid) = line.printer.pid {

@@ -60,18 +60,16 @@ impl<'a> Adoption<'a> {
             .iter()
             .flat_map(|s| s.recognise.names())
             .collect();
-        let mut classes = ConfigClasses::default();
-        for known in given.stacks.iter().map(|s| &s.recognise) {
-            let name = |name: &'a String| name.as_str();
-            classes.classes.extend(known.configured_by.iter().map(name));
-            classes.parsers.extend(known.parsed_by.iter().map(name));
-            classes.arguments.extend(&known.arguments);
-        }
+        let classes = ConfigClasses::of(given.stacks);
         let shipped = given.stacks.iter().flat_map(|s| &s.recognise.modules);
         let shipped = shipped.map(|module| package(module)).collect();
         let files = reading.with_created(given.files);
         for at in 0..reading.calls.len() {
             look_at(&mut reading, at, &files, (&wanted, &classes, &shipped));
+            if let Some(words) = reading.calls[at].unknown_words() {
+                let unread = UnreadFile::of(SettingsReader::Program, words);
+                reading.calls[at].unread.push(unread);
+            }
             for name in reading.calls[at].variables_of_code() {
                 inherit(&mut reading, &name, given.submission);
             }
@@ -162,8 +160,9 @@ impl<'a> Adoption<'a> {
             match edits(&self.reading, call, stack, &known) {
                 Ok(done) => {
                     for (name, edit, means) in done {
+                        let of_words = self.reading.is_of_words(edit.span.file);
                         made.insert(edit);
-                        if means == Means::Appended {
+                        if means == Means::Appended && of_words {
                             appended.insert(name);
                         }
                     }

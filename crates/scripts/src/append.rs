@@ -3,17 +3,28 @@
 use super::change::{PatchError, TextEdit, WantedValue};
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
-use super::preface::exported;
+use super::preface::{exported, is_shell};
 use super::program_text::FilledClass;
+use super::python::place;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
 use super::uses::serves_others;
-use super::walk::{ArgumentsEnd, Call, Reached, Reading, SettingsFile};
+use super::walk::{ArgumentsEnd, Call, Reached, Reading, SCRIPT, SettingsFile};
 use super::written::{quoted, written};
 use crate::Spelling;
 use oomctl_base::{Role, Value};
+
+/// Hands a command to a Ray cluster, whose processes have the environment of `ray start` and the job's `runtime_env` (Ray 2.49,
+/// "Environment Dependencies").
+const RAY_JOB: &str = "ray job submit";
+
+/// Whether a script starts the Ray cluster itself.
+fn starts_ray(reading: &Reading) -> bool {
+    let mut scripts = reading.sources.iter().skip(SCRIPT);
+    scripts.any(|script| is_shell(&script.text) && script.text.contains("ray start"))
+}
 
 /// Gives a value where it wins; None where the program does it without being told.
 pub(super) fn append(
@@ -39,7 +50,12 @@ pub(super) fn append(
     }
     let knob = &*read;
     let only_in_files = knob.spellings.iter().all(|s| matches!(s, Spelling::Key(_)));
-    if found.is_none() && (only_in_files || said.settings > said.flags.max(said.pairs)) {
+    let of_files = knob
+        .spellings
+        .iter()
+        .any(|s| !matches!(s, Spelling::Env(_)));
+    if found.is_none() && of_files && (only_in_files || said.settings > said.flags.max(said.pairs))
+    {
         let mut names = knob.spellings.iter().flat_map(setting_names);
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
         if edit.is_some() || !stack.recognise.words_win {
@@ -49,12 +65,12 @@ pub(super) fn append(
     }
     let none = match found.map(|f| f.way) {
         Some(KnobForm::Setting { shared: true, .. }) => {
-            "the same text in the file has another use, or an unusual form"
+            "the same text in the file has another use, or an unusual form".to_owned()
         }
-        Some(KnobForm::Code { .. }) => "the program sets it in its code; give it an option there",
-        _ => "the program has no option that overrides the present value",
+        Some(KnobForm::Code { .. }) => by_hand_in_code(reading, found),
+        _ => "the program has no option that overrides the present value".to_owned(),
     };
-    let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(none))?;
+    let spelling = spelling(call, stack, &said, knob, found).ok_or_else(|| refused(&none))?;
     // The options of what starts the processes do not stand behind the program.
     let counts = knob.role.is_some_and(Role::counts_gpus);
     let told = matches!(spelling, Spelling::Flag(_) | Spelling::Env(_));
@@ -73,8 +89,14 @@ pub(super) fn append(
     if let Spelling::Env(name) = spelling {
         let new = quoted(&new, Quote::Bare).ok_or_else(by_hand)?;
         let assignment = format!("{name}={new}");
+        let of_ray = call.launchers.iter().any(|l| l == RAY_JOB);
+        let why =
+            "a Ray job does not hand it to its workers; add it to env_vars of --runtime-env-json";
+        if of_ray && !starts_ray(reading) {
+            return Err(refused(why));
+        }
         // Before the command where that stands in one place, else for all that the script starts.
-        let edit = match call.start {
+        let edit = match call.start.filter(|_| !of_ray) {
             Some(span) => Some(TextEdit {
                 span: Span {
                     end: span.start,
@@ -101,6 +123,22 @@ pub(super) fn append(
         span: end.span,
         text,
     }))
+}
+
+/// That somebody has to change a value in the program's code, and where.
+fn by_hand_in_code(reading: &Reading, found: Option<&FoundKnob>) -> String {
+    let span = found.and_then(FoundKnob::place);
+    let source = span.and_then(|span| Some((span, reading.sources.get(span.file)?)));
+    match source {
+        Some((span, source)) => {
+            let (line, _) = place(&source.text, span.start);
+            format!(
+                "it stands in {}:{line}, which oomctl cannot change; set it there",
+                source.path
+            )
+        }
+        None => "the program sets it in its code; set it there".to_owned(),
+    }
 }
 
 /// An argument more for the class that a program fills.

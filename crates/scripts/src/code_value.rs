@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::code::CodeArgument;
 use super::python::PythonToken;
+use super::stack::Stack;
 use super::traced::{Span, Traced, Why};
 use super::walk::COMMAND_LINE;
 use crate::Spelling;
@@ -27,6 +28,27 @@ pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
     pub arguments: Vec<&'a CodeArgument>,
+    /// Somebody has named the framework, so that all that the program says may be meant for it.
+    pub named: bool,
+}
+
+impl<'a> ConfigClasses<'a> {
+    /// Those of stacks. One alone was named by somebody.
+    pub(super) fn of(stacks: &'a [Stack]) -> Self {
+        let all = || stacks.iter().map(|stack| &stack.recognise);
+        Self {
+            classes: all()
+                .flat_map(|r| &r.configured_by)
+                .map(String::as_str)
+                .collect(),
+            parsers: all()
+                .flat_map(|r| &r.parsed_by)
+                .map(String::as_str)
+                .collect(),
+            arguments: all().flat_map(|r| &r.arguments).collect(),
+            named: stacks.len() == 1,
+        }
+    }
 }
 
 /// A value in code.
@@ -112,7 +134,7 @@ impl PythonFile<'_> {
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();
         let mut known = words.into_iter().chain(calls).chain(sets);
-        let named = known.any(|word| text.contains(word));
-        named || MODEL_NAMES.iter().any(|name| text.contains(name))
+        let known = known.any(|word| text.contains(word));
+        wanted.named || known || MODEL_NAMES.iter().any(|name| text.contains(name))
     }
 }

@@ -66,7 +66,7 @@ impl ProgramCode {
             lookups: lookups(files),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
-                false => constants(files),
+                false => constants(files, wanted.named),
             },
         }
     }
@@ -151,6 +151,7 @@ mod tests {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
             arguments: vec![&rank],
+            named: false,
         };
         let files = texts.iter().enumerate();
         let files: Vec<_> = files

@@ -17,14 +17,14 @@ pub(super) struct Constant {
 /// By these names a program may give a variable any value.
 const REBINDS: [&str; 3] = ["exec", "setattr", "globals"];
 
-/// The constants of a program that trains by itself, by their names in small letters.
-pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+/// The constants of a program that trains by itself, or whose framework is `named`, by their names in small letters.
+pub(super) fn constants(files: &[PythonFile<'_>], named: bool) -> BTreeMap<String, Constant> {
     let uses = |name: &str| {
         let mut all = files.iter().flat_map(|f| &f.tokens);
         all.any(|t| t.kind == TokenKind::Name && t.text == name)
     };
     let (mut found, mut several) = (BTreeMap::new(), Vec::new());
-    if !uses("backward") || REBINDS.iter().any(|name| uses(name)) {
+    if !(named || uses("backward")) || REBINDS.iter().any(|name| uses(name)) {
         return found;
     }
     for file in files {

@@ -20,7 +20,16 @@ const GLOBAL: [&str; 7] = [
 const LOCAL: [&str; 4] = ["per gpu", "per device", "per rank", "per process"];
 
 /// Names of what a batch of all GPUs is divided by.
-const PARTS: [&str; 7] = ["world", "gpu", "rank", "device", "proc", "accum", "micro"];
+const PARTS: [&str; 8] = [
+    "world",
+    "gpu",
+    "rank",
+    "device",
+    "proc",
+    "accum",
+    "micro",
+    "batch_size",
+];
 
 /// An option.
 #[derive(Debug, Clone)]

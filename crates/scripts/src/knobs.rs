@@ -10,7 +10,7 @@ use super::resources;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, same_flag};
-use super::traced::{PartOrigin, Span, Traced, Why};
+use super::traced::{Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, ScriptSource};
 use crate::Spelling;
 use oomctl_base::{Role, Value, ValueKind};
@@ -387,16 +387,4 @@ pub fn all<'s>(
         }
     }
     all
-}
-
-/// The literals of a value, each with the places at which it was used, the innermost first.
-pub(super) fn ways(value: &Traced) -> Vec<(Span, Vec<Span>)> {
-    let parts = value.parts().iter();
-    let literal = parts.filter_map(|part| match part.from {
-        PartOrigin::Literal { span, .. } => {
-            Some((span, part.via.iter().rev().map(|u| u.span).collect()))
-        }
-        PartOrigin::Computed { .. } => None,
-    });
-    literal.collect()
 }

@@ -15,6 +15,13 @@ use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, ValueKind};
 
 impl ProgramCode {
+    /// Whether it declares an option that stands alone.
+    fn is_switch(&self, word: &str) -> bool {
+        let value = self.value(&Spelling::Switch(word.to_owned()));
+        let option = value.and_then(|value| value.option.as_ref());
+        matches!(option, Some(Spelling::Switch(_)))
+    }
+
     /// Whether an option that is spelled as a micro batch is one for the batch of all GPUs.
     fn is_other(&self, knob: &StackKnob, spelling: &Spelling) -> bool {
         let is_micro = knob.role == Some(Role::MicroBatch);
@@ -138,7 +145,16 @@ impl Call {
         let fills = self.code.as_ref().is_some_and(|code| code.class.is_some());
         let coded = self.code_value(knob);
         let coded = coded.or_else(|| self.constant(knob))?;
-        (fills || !coded.is_unset).then_some(coded)
+        let of_words = matches!(coded.option, Some(Spelling::Flag(_) | Spelling::Switch(_)));
+        let hidden = of_words && self.unknown_words().is_some();
+        (!hidden && (fills || !coded.is_unset)).then_some(coded)
+    }
+
+    /// Whether the word behind this one is its value.
+    pub(super) fn takes_a_value(&self, word: &str) -> bool {
+        let is_option = word.starts_with("--") && !word.contains('=');
+        let code = self.code.as_ref();
+        is_option && !code.is_some_and(|code| code.is_switch(word))
     }
 
     /// The constant of the program that gives a knob, where nothing else does.

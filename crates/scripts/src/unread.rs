@@ -5,8 +5,30 @@ use std::collections::BTreeSet;
 use super::adopt::Adoption;
 use super::knobs::find;
 use super::stack::StackKnob;
+use super::traced::PartOrigin;
 use super::walk::Call;
 use crate::{SettingsReader, Spelling};
+
+/// Most characters of a word that is named.
+const SHOWN: usize = 60;
+
+impl Call {
+    /// The words of the program that are not known, and may be any of its options: `$(cat args.txt)` without quotes.
+    pub(super) fn unknown_words(&self) -> Option<String> {
+        let own = self.words.get(self.args..).unwrap_or_default();
+        let unknown = own.iter().enumerate().find(|(at, word)| {
+            let begins = word.text.parts().first().map(|part| &part.from);
+            let is_code = matches!(begins, Some(PartOrigin::Computed { .. }));
+            let before = at.checked_sub(1).map(|at| own[at].text.text());
+            is_code && word.maybe && !before.is_some_and(|word| self.takes_a_value(&word))
+        });
+        let text = unknown?.1.text.text();
+        let line = text.lines().next().unwrap_or_default();
+        let shown: String = line.chars().take(SHOWN).collect();
+        let more = if shown.len() < text.len() { "…" } else { "" };
+        Some(format!("`{shown}{more}`"))
+    }
+}
 
 impl Adoption<'_> {
     /// What may give knobs and is not read, beside the files that are not there.

@@ -1,6 +1,6 @@
 //! What a literal of a script is used for.
 
-use super::traced::Span;
+use super::traced::{PartOrigin, Span, Traced};
 use super::walk::Reading;
 
 /// Whether a literal, on the way `uses` so far, goes on to anything but the values that change.
@@ -22,4 +22,16 @@ pub(super) fn serves_others(
             let known = |(own, all): &(Span, Vec<Span>)| here(own) && all.starts_with(way);
             here(span) && on_the_way(way) && !ours.iter().any(known)
         })
+}
+
+/// The literals of a value, each with the places at which it was used, the innermost first.
+pub(super) fn ways(value: &Traced) -> Vec<(Span, Vec<Span>)> {
+    let parts = value.parts().iter();
+    let literal = parts.filter_map(|part| match part.from {
+        PartOrigin::Literal { span, .. } => {
+            Some((span, part.via.iter().rev().map(|u| u.span).collect()))
+        }
+        PartOrigin::Computed { .. } => None,
+    });
+    literal.collect()
 }

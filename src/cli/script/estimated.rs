@@ -4,7 +4,7 @@ use super::submit::{ScriptCommandLine, measure_command, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
-use crate::core::request::Request;
+use crate::core::request::{Request, UnreadKnob};
 use crate::view::CommandFailure;
 use oomctl_memory::Estimate;
 
@@ -34,10 +34,7 @@ pub fn estimated(
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
     }
-    let open = unread
-        .iter()
-        .map(|u| format!("\n{}\n      {}", u.line(), u.doc));
-    let open: String = open.collect();
+    let open = UnreadKnob::lines(&unread, true);
     let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
     Err(CommandFailure::configuration(what))
 }

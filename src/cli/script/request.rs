@@ -45,11 +45,13 @@ pub fn over(
     };
     let (texts, file, parsed) = load::texts(session, source)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
-    let given = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
+    let (flags, by_flag) = without_version(flags, version_key.as_deref());
+    let of_file = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
+    let given = by_flag.or(of_file.map(|given| given.text));
     let environments = version::environments_of(&adoption, read);
     let told = version::known(&file, &adoption, read, &environments);
     let described = told.describe(&file).filter(|_| given.is_none());
-    let version = given.map(|g| g.text).or_else(|| told.version(&file));
+    let version = given.or_else(|| told.version(&file));
     let of_project = load::named(session, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
     let installed = version::packages_of(&file, &told, &environments);
@@ -62,9 +64,9 @@ pub fn over(
         cluster.as_deref(),
     )?;
     let cluster_facts = sections::facts(profile.as_ref())?;
-    let backend = load::backend(flags, doc)?;
+    let backend = load::backend(&flags, doc)?;
     let of_script = adopt::layer(&preset, &adoption);
-    let beside = described::layers((session, flags), &preset, profile.as_ref(), &of_script)?;
+    let beside = described::layers((session, &flags), &preset, profile.as_ref(), &of_script)?;
     let mut layers: Vec<Layer> = below(&preset, &adoption).into_iter().collect();
     layers.push(of_script);
     layers.extend(beside);
@@ -98,9 +100,23 @@ pub fn over(
         layers,
         workdir: read.workdir.display().to_string(),
         sbatch: read.submission.options.clone(),
-        ..load::inputs(session, flags, run, stack)?
+        ..load::inputs(session, &flags, run, stack)?
     };
     Ok(Request::new(inputs)?)
+}
+
+/// The flags without the last `--set` of the framework's version, and that version.
+fn without_version(flags: &Configuration, key: Option<&str>) -> (Configuration, Option<String>) {
+    let mut flags = flags.clone();
+    let mut version = None;
+    flags.set.retain(|set| match set.split_once('=') {
+        Some((name, text)) if Some(name.trim()) == key => {
+            version = Some(text.trim().to_owned());
+            false
+        }
+        _ => true,
+    });
+    (flags, version)
 }
 
 /// What the project's file pins.

@@ -10,8 +10,8 @@ use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
 use crate::cli::session::Session;
-use crate::core::adopt;
 use crate::core::adopt::version::LogHead;
+use crate::core::adopt::{self, Scripts};
 use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::io::environment::variables;
@@ -281,11 +281,8 @@ pub fn plan(
     queue: Option<StartsView>,
     all: bool,
 ) -> Result<(), CommandFailure> {
-    let script = request
-        .inputs()
-        .scripts
-        .as_ref()
-        .map_or("SCRIPT", |s| &s.script);
+    let scripts = request.inputs().scripts.as_ref();
+    let script = scripts.map_or("SCRIPT".to_owned(), Scripts::command);
     let mut view = shown(session, request, None);
     view.queue = queue;
     session.show(&view, |view| match all {
@@ -304,7 +301,7 @@ pub fn measure_command(request: &Request) -> Option<String> {
     };
     let program = request.adoption()?.program();
     program.ok()?;
-    Some(format!("oomctl measure {}", scripts.script))
+    Some(format!("oomctl measure {}", scripts.command()))
 }
 
 /// Columns of a stream; elsewhere than on a terminal a line may be long.

@@ -47,6 +47,14 @@ pub struct Scripts {
 }
 
 impl Scripts {
+    /// The script with its arguments, for a shell.
+    pub fn command(&self) -> String {
+        let words = std::iter::once(&self.script).chain(&self.args);
+        let quoted =
+            |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into);
+        words.map(quoted).collect::<Vec<String>>().join(" ")
+    }
+
     /// What a run has to keep of a reading.
     pub fn of(submission: &Submission, adoption: &Adoption<'_>, launchers: &Launchers) -> Self {
         let sources = &adoption.reading.sources;

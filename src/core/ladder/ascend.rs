@@ -78,7 +78,8 @@ impl Ascent<'_> {
         if let Some(wanted) = wanted {
             steps = self.sparing_training(steps, wanted, posterior);
         }
-        let expects = self.expectation(&steps, posterior);
+        // The model of a GPU says nothing of what died on the host.
+        let expects = self.expectation(&steps, posterior).filter(|_| !of_host);
         Ok(Decision::Climb {
             steps,
             skipped,

@@ -46,12 +46,42 @@ impl UnreadKnob {
     }
 
     /// The option that gives it, with what it takes and where code computes it.
-    pub fn line(&self) -> String {
+    fn line(&self) -> String {
         let computed = self.computed.iter();
         let computed: String = computed.map(|at| format!(" (computed: {at})")).collect();
         format!("  --set {}={}{computed}", self.knob, self.takes)
     }
+
+    /// The options that give all of them, perhaps with what they are; those that one thing hides stand together.
+    pub fn lines(all: &[Self], explained: bool) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        let mut told: Vec<&String> = Vec::new();
+        for one in all {
+            let same = |other: &&Self| other.computed == one.computed;
+            let Some(reason) = one
+                .computed
+                .as_ref()
+                .filter(|_| all.iter().filter(same).count() >= TOGETHER)
+            else {
+                lines.push(one.line());
+                lines.extend(explained.then(|| format!("      {}", one.doc)));
+                continue;
+            };
+            if !told.contains(&reason) {
+                told.push(reason);
+                let knobs: Vec<&str> = all.iter().filter(same).map(|u| u.knob.as_str()).collect();
+                lines.push(format!(
+                    "  --set KNOB=VALUE for each of {} ({reason})",
+                    knobs.join(", ")
+                ));
+            }
+        }
+        lines.iter().map(|line| format!("\n{line}")).collect()
+    }
 }
+
+/// So many values that one thing hides stand in one line.
+const TOGETHER: usize = 3;
 
 impl Request {
     /// What the memory model needs and nobody says, of a script; nothing where the preset has no bridge to the model.

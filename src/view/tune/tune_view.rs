@@ -11,6 +11,7 @@ use super::table::{Side, Table};
 use super::{DIM, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
+use crate::view::script_table::diff_line;
 use oomctl_base::Effect;
 
 /// The attempt that tuning starts from.
@@ -44,7 +45,18 @@ pub struct TuneView {
     steps: Vec<Faster>,
     not_taken: Vec<Untaken>,
     time_saved: f64,
-    command: Option<Vec<String>>,
+    #[serde(flatten)]
+    way: Option<TunedWay>,
+}
+
+/// How the result is submitted.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TunedWay {
+    /// The words of a command.
+    Command(Vec<String>),
+    /// What to change in the user's own scripts, as a diff.
+    Scripts(String),
 }
 
 impl TuneView {
@@ -54,7 +66,7 @@ impl TuneView {
         not_counted: Option<String>,
         before: Option<Judgement>,
         tuned: Tuned,
-        command: Option<Vec<String>>,
+        way: Option<TunedWay>,
     ) -> Self {
         Self {
             schema_version: 1,
@@ -64,7 +76,7 @@ impl TuneView {
             steps: tuned.steps,
             not_taken: tuned.skipped,
             time_saved: rounded(1.0 - tuned.time, 3),
-            command,
+            way,
         }
     }
 
@@ -106,8 +118,15 @@ impl TuneView {
             let line = format!("{what}: {}", skipped.reason);
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
-        if let Some(command) = &self.command {
-            let _ = writeln!(out, "\n{}", quoted(command));
+        match &self.way {
+            None => {}
+            Some(TunedWay::Command(words)) => drop(writeln!(out, "\n{}", quoted(words))),
+            Some(TunedWay::Scripts(diff)) => {
+                out.push_str("\nTo have it, change your scripts so:\n\n");
+                for line in diff.lines() {
+                    let _ = writeln!(out, "{}", diff_line(line));
+                }
+            }
         }
         out
     }

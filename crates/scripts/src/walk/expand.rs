@@ -149,7 +149,11 @@ impl Walker<'_> {
         }
         match self.value(&variable.name) {
             Some(VariableValue::List(items)) => items,
-            Some(VariableValue::Text(text)) => vec![Arg::of(text)],
+            // A list that a command reads may have any number of elements.
+            Some(VariableValue::Text(text)) => vec![Arg {
+                maybe: text.unknown().is_some(),
+                text,
+            }],
             None => {
                 let code = doc.code(variable.start, variable.end, Why::Environment);
                 vec![Arg {

@@ -117,9 +117,10 @@ impl KnownVersion {
                 framework.supported,
                 self.version(file).unwrap_or_else(|| newest.to_string())
             ),
-            Self::Nothing => {
-                format!("{name} version not found; assuming {newest}, the newest supported")
-            }
+            Self::Nothing => format!(
+                "{name} version not found; assuming {newest} (--set {}=…)",
+                framework.version_key
+            ),
         })
     }
 }
