@@ -254,7 +254,7 @@ impl EstimateView {
             self.likely_gib.1,
             self.high_gib
         );
-        if self.high_gib > WIDE * self.low_gib {
+        if self.high_gib > WIDE * self.low_gib && !self.narrower.is_empty() {
             let _ = writeln!(out, "to know better: {}", self.narrower);
         }
         if self.host_gib_per_node > 0.0 {

@@ -235,11 +235,7 @@ impl IncidentView {
             }
         }
         if let Some(held) = self.co_tenant {
-            line(
-                out,
-                "others",
-                &format!("other users' processes hold {held}"),
-            );
+            line(out, "others", &format!("other processes hold {held}"));
         }
     }
 

@@ -3,6 +3,7 @@
 use super::figures::{in_gib, of_gib};
 use crate::core::measure::{Measured, Quantity};
 use oomctl_base::job::HostUse;
+use oomctl_base::units::Bytes;
 
 /// `61.3 of 79.2 GiB`, of the GPU that was fullest; where no GPU was seen, what the program said of
 /// itself: `61.3 GiB reserved`.
@@ -54,11 +55,16 @@ fn of_host_memory(host: &HostUse) -> Option<String> {
 
 /// The same in GiB.
 pub fn peak_gib(measured: &Measured) -> Option<f64> {
+    peak_bytes(measured).map(|peak| peak.gib())
+}
+
+/// The same in bytes.
+pub fn peak_bytes(measured: &Measured) -> Option<Bytes> {
     let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
     let figure = |wanted| measured.figures.iter().find(move |f| f.measure == wanted);
     let gpu = measured.fullest().map(|gpu| gpu.peak_bytes);
     let said = || said.into_iter().find_map(figure).map(|f| f.peak_bytes);
-    gpu.or_else(said).map(|bytes| bytes.gib())
+    gpu.or_else(said)
 }
 
 /// The GPU that was fullest, where there were several.

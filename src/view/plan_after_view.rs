@@ -37,6 +37,9 @@ pub struct PlanAfterView {
     skipped: Vec<Skipped>,
     /// What is expected after the steps, given how it died.
     expects: Option<Expectation>,
+    /// How often `watch` submits the same configuration on other nodes first, because other processes held the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unchanged_first: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shortfall: Option<Shortfall>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,7 @@ impl PlanAfterView {
             steps: RungForecast::all(planned),
             skipped,
             expects,
+            unchanged_first: None,
             shortfall,
             explanation,
         }
@@ -77,6 +81,12 @@ impl PlanAfterView {
     /// The same for a script, with which version of its framework is taken, and why.
     pub fn of_version(mut self, version: Option<String>) -> Self {
         self.rests_on.extend(version);
+        self
+    }
+
+    /// The same where a supervisor submits the same configuration so often before it.
+    pub fn after_again(mut self, times: u32) -> Self {
+        self.unchanged_first = Some(times).filter(|times| *times > 0);
         self
     }
 
@@ -96,6 +106,12 @@ impl PlanAfterView {
             .chain(rests_on)
         {
             let _ = writeln!(out, "  {line}");
+        }
+        if let Some(times) = self.unchanged_first {
+            let _ = writeln!(
+                out,
+                "\nOther processes held the memory. `oomctl watch` first submits the same configuration on other nodes (up to {times}x); if that fails too:"
+            );
         }
         let mut said = BTreeSet::new();
         let mut memory = self.now.as_ref();

@@ -184,13 +184,16 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place
         .shell("rm -r oomctl.yaml venv job.slurm; touch train.py")
         .ends(0);
-    place.run(&["init"]).ends(0).says(&["programs train.py"]);
-    let file = place.read("oomctl.yaml");
-    for line in [
-        "preset: torchrun  #",
-        "  script: train.py  # found here",
-        "  # batch_size: FILL_IN  # required",
-    ] {
-        assert!(file.contains(line), "{line}\n{file}");
-    }
+    place.write("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', default=8)\n");
+    place.run(&["init"]).ends(0).says(&[
+        "programs train.py",
+        "next: complete the last line of job.sbatch",
+    ]);
+    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n\n\
+        torchrun --standalone --nproc_per_node 8 train.py  # add the options of your program\n";
+    assert_eq!(place.read("job.sbatch"), script);
+    place
+        .run(&["plan", "job.sbatch"])
+        .ends(0)
+        .says(&["batch_size 8 -> 4"]);
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::init::answers::Answers;
+use crate::cli::init::starter::Starter;
 use crate::cli::init::surroundings::Surroundings;
 use crate::cli::init::{asking, cluster, draft, starter};
 use crate::cli::schema;
@@ -58,7 +59,12 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
-    let (text, script) = match &args.preset {
+    let plain = |text| Starter {
+        text,
+        script: None,
+        job: None,
+    };
+    let Starter { text, script, job } = match &args.preset {
         _ if args.interactive => {
             let asks_first = path.exists() && !args.force;
             let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
@@ -66,11 +72,14 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
                 print::talk("nothing was written");
                 return Ok(Exit::Success);
             }
-            (text, None)
+            plain(text)
         }
         Some(preset) => {
             let draft = Draft::new(&args.folder, preset, &args.set)?;
-            (draft.checked()?, None)
+            plain(match draft.missing()?.is_empty() {
+                true => draft.checked()?,
+                false => draft.text()?,
+            })
         }
         None => looked_around(&args.folder)?,
     };
@@ -80,10 +89,20 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     if args.group || args.interactive && asking::group_reads()? {
         share(&args.folder)?;
     }
+    if let (Some(job), Some(script)) = (&job, &script) {
+        let path = args.folder.join(script);
+        write_to(&path, job.as_bytes(), Access::Shared)?;
+        print::data(&path.display().to_string())?;
+    }
     Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
     let open = text.matches(draft::MARK).count();
     print::talk(&match (open, script) {
+        (_, Some(script)) if job.is_some() => {
+            format!(
+                "next: complete the last line of {script}, then `oomctl plan {script}` and `oomctl submit -w {script}`"
+            )
+        }
         (_, Some(script)) => {
             format!("next: `oomctl plan {script}`, then `oomctl submit -w {script}`")
         }
@@ -97,7 +116,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
 }
 
 /// A file from what lies here, and the job script that it is for.
-fn looked_around(folder: &Path) -> Result<(String, Option<String>), CommandFailure> {
+fn looked_around(folder: &Path) -> Result<Starter, CommandFailure> {
     let found = Surroundings::of(folder);
     print::talk("found:");
     let library = Library::new(Some(folder));
@@ -107,7 +126,7 @@ fn looked_around(folder: &Path) -> Result<(String, Option<String>), CommandFailu
             "{script} is a job script: `oomctl submit -w {script}` needs no project file"
         ));
     }
-    starter::file(folder, &found, &library)
+    starter::starter(folder, &found, &library)
 }
 
 /// Lets the group read the runs.

@@ -4,5 +4,6 @@ pub mod answers;
 pub mod asking;
 pub mod cluster;
 pub mod draft;
+pub mod job_script;
 pub mod starter;
 pub mod surroundings;

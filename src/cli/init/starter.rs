@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::cluster::usual;
 use super::draft::Draft;
+use super::job_script;
 use super::surroundings::Surroundings;
 use crate::core::config::parse_preset;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
@@ -23,23 +24,45 @@ const FOR_SCRIPTS: &str = "# Written by `oomctl init`: how `oomctl submit SCRIPT
 /// Why a program of one's own chooses the preset.
 const OWN_PROGRAM: &str = "there is a program of your own";
 
-/// The text of a file for `folder`. A job script is named if the file is for it: it says how its program starts, which the
-/// program alone does not.
-pub fn file(
+/// Files to start with.
+pub struct Starter {
+    /// The text of the project file.
+    pub text: String,
+    /// The job script that it is for.
+    pub script: Option<String>,
+    /// The text of that job script, where there is none yet.
+    pub job: Option<String>,
+}
+
+/// The files for `folder`. A job script says how its program starts, which the program alone does not.
+pub fn starter(
     folder: &Path,
     found: &Surroundings,
     library: &Library,
-) -> Result<(String, Option<String>), CommandFailure> {
+) -> Result<Starter, CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
-    let why = why.filter(|why| why != OWN_PROGRAM || found.scripts.is_empty());
-    let Some(why) = why else {
-        let script = found.scripts.first().cloned();
-        let script = script.ok_or_else(|| nothing_to_start_from(found, library))?;
-        return Ok((format!("{FOR_SCRIPTS}\n{SECTIONS}"), Some(script)));
+    let Some(why) = why.filter(|why| why != OWN_PROGRAM) else {
+        let for_script = |script: &str, job| Starter {
+            text: format!("{FOR_SCRIPTS}\n{SECTIONS}"),
+            script: Some(script.to_owned()),
+            job,
+        };
+        return match (found.scripts.first(), program(found)) {
+            (Some(script), _) => Ok(for_script(script, None)),
+            (None, Some(program)) if !folder.join(job_script::NAME).exists() => {
+                let job = job_script::text(program, found)?;
+                Ok(for_script(job_script::NAME, Some(job)))
+            }
+            _ => Err(nothing_to_start_from(found, library)),
+        };
     };
     let mut draft = Draft::new(folder, &preset, &[])?.because(why);
     fill(&mut draft, found)?;
-    Ok((format!("{}\n{SECTIONS}", draft.text()?), None))
+    Ok(Starter {
+        text: format!("{}\n{SECTIONS}", draft.text()?),
+        script: None,
+        job: None,
+    })
 }
 
 /// Why no file is written, and how to choose.

@@ -84,7 +84,7 @@ pub(super) fn assumed() -> Incident {
 
 /// Would the allocation have fitted if the others were gone? Without figures for what failed, what
 /// others hold must be at least 1 GiB, more than the context of a monitor or a display.
-pub(super) fn of_others(incident: &Incident) -> bool {
+pub fn of_others(incident: &Incident) -> bool {
     let Some(others) = incident.co_tenant_bytes else {
         return false;
     };

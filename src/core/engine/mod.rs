@@ -80,6 +80,7 @@ mod withdraw;
 pub use action::Action;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
+pub use ending::of_others;
 pub use event::{AttemptEvent, Event, LogLook, Sighting};
 pub use fact::{Fact, LEDGER_VERSION, LogEnd, Record};
 pub use foreseen::{Foreseen, Rising};

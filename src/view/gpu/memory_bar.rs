@@ -33,12 +33,18 @@ pub fn memory_bar(incident: &Incident, unicode: bool) -> Option<[String; 2]> {
         return None;
     }
     let parts = [allocated, unused, total.saturating_sub(known), free];
+    let has_parts = incident.allocated_bytes.is_some() || incident.reserved_bytes.is_some();
     let mut bar = String::from("[");
     let mut legend = Vec::new();
     for ((bytes, cells), (name, rich, plain)) in parts.iter().zip(cells(parts)).zip(LOOKS) {
         let look = if unicode { rich } else { plain };
         bar.extend((0..cells).map(|_| look));
         if *bytes > total / (ROUNDING * 10) {
+            let name = if has_parts || name == "free" {
+                name
+            } else {
+                "in use"
+            };
             legend.push(format!("{look} {} {name}", Bytes(*bytes)));
         }
     }

@@ -16,6 +16,7 @@ use super::run_view::state;
 use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
+use crate::view::measured;
 use oomctl_base::job::HostUse;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Class;
@@ -125,7 +126,7 @@ impl HistoryRow {
             gpu_hours: gpu_hours(attempt.gpu_seconds_by(now)),
             rungs: attempt.steps().iter().map(|s| s.rung.clone()).collect(),
             gpu_seconds: attempt.gpu_seconds_by(now),
-            peak_bytes: fullest.map(|gpu| gpu.peak_bytes.0),
+            peak_bytes: measured::peak_bytes(&attempt.measured).map(|peak| peak.0),
             capacity_bytes: fullest.map(|gpu| gpu.total_bytes.0),
             memory: fullest.and_then(GpuPeak::share),
             gpu_utilization: busy.map(|percent| f64::from(percent) / 100.0),
