@@ -1,7 +1,7 @@
 //! Host memory in the form in which a script asks for it: of a node, of each CPU, or of each GPU.
 
 use super::change::TextEdit;
-use super::resources::{added, asked, counted, number, value};
+use super::resources::{added, asked, number, tasks_per_node, value};
 use super::sbatch::{Directive, directives, wins};
 use super::traced::{Span, Traced};
 use super::walk::Reading;
@@ -79,14 +79,10 @@ fn cpus(all: &[Directive]) -> Option<u32> {
     if OTHER_CPUS.iter().any(|o| wins(all, o).is_some()) {
         return None;
     }
-    let tasks = match (wins(all, "ntasks-per-node"), wins(all, "ntasks")) {
-        (Some(per_node), _) => counted(per_node)?,
-        (None, Some(in_all)) => {
-            let nodes = number(all, "nodes", 1).filter(|n| *n > 0)?;
-            let tasks = counted(in_all)?;
-            tasks.is_multiple_of(nodes).then(|| tasks / nodes)?
-        }
-        (None, None) => 1,
+    let given = ["ntasks-per-node", "ntasks"].map(|option| wins(all, option));
+    let tasks = match given {
+        [None, None] => 1,
+        _ => tasks_per_node(all)?,
     };
     tasks.checked_mul(number(all, "cpus-per-task", 1)?)
 }

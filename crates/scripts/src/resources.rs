@@ -9,7 +9,28 @@ use super::walk::{Reading, SCRIPT};
 use oomctl_base::Role;
 
 /// Options of which the last one counts for GPUs; each with what its number counts.
-pub(super) const GPU_OPTIONS: [&str; 4] = ["gres", "gpus-per-node", "gpus-per-task", "gpus"];
+pub(super) const GPU_OPTIONS: [&str; 5] =
+    ["gres", "gpus-per-node", "gpus-per-task", PER_TASK, "gpus"];
+/// The option that lists all that a task gets (since 23.02).
+const PER_TASK: &str = "tres-per-task";
+
+/// What one piece of an option's list says of GPUs, behind their name: `a100:4` of `gpu:a100:4` (`--gres`; newer versions take
+/// `gpu=4` too), `a100=4` of `gres/gpu:a100=4` (`--tres-per-task`). None for another resource.
+fn of_gpus<'p>(option: &str, piece: &'p str) -> Option<&'p str> {
+    let named = match option {
+        "gres" => piece,
+        PER_TASK => piece.strip_prefix("gres")?.strip_prefix(['/', ':'])?,
+        _ => return Some(piece),
+    };
+    let rest = named.strip_prefix("gpu")?;
+    match rest.is_empty() {
+        true => Some(rest),
+        false => rest.strip_prefix(SIGNS),
+    }
+}
+
+/// What stands before a number.
+const SIGNS: [char; 2] = [':', '='];
 
 /// How many GPUs of each node, or nodes, the job asks for, and the bytes that say it. None where it asks for none, or
 /// not in a way that tells.
@@ -60,22 +81,36 @@ fn per_node(all: &[Directive], directive: &Directive) -> Option<u32> {
             let nodes = number(all, "nodes", 1).filter(|n| *n > 0)?;
             count.is_multiple_of(nodes).then(|| count / nodes)
         }
-        "gpus-per-task" => count.checked_mul(counted(wins(all, "ntasks-per-node")?)?),
+        "gpus-per-task" | PER_TASK => count.checked_mul(tasks_per_node(all)?),
         _ => Some(count),
     }
 }
 
+/// Tasks of each node: as many as are asked for, or an even share of all.
+pub(super) fn tasks_per_node(all: &[Directive]) -> Option<u32> {
+    if let Some(directive) = wins(all, "ntasks-per-node") {
+        return counted(directive);
+    }
+    let (tasks, nodes) = (counted(wins(all, "ntasks")?)?, number(all, "nodes", 1)?);
+    (nodes > 0 && tasks.is_multiple_of(nodes)).then(|| tasks / nodes)
+}
+
 /// The number in `gpu:a100:4`, `a100:4` or `4`; 1 where none is said.
-pub(super) fn counted(directive: &Directive) -> Option<u32> {
+fn counted(directive: &Directive) -> Option<u32> {
     let text = directive.value.as_ref()?.known()?;
-    let mut pieces = text.split(',');
-    let mine = match directive.option.as_str() {
-        "gres" => pieces.find(|p| *p == "gpu" || p.starts_with("gpu:"))?,
+    let option = directive.option.as_str();
+    let mine = match option {
+        "gres" | PER_TASK => text.split(',').find_map(|p| of_gpus(option, p))?,
         _ => text.as_str(),
     };
-    let last = mine.rsplit(':').next().unwrap_or(mine);
-    let named = directive.option.starts_with('g') && last.starts_with(char::is_alphabetic);
-    if named { Some(1) } else { last.parse().ok() }
+    let last = mine.rsplit(SIGNS).next().unwrap_or(mine);
+    let bare = mine.is_empty() && option == "gres";
+    let named = option.starts_with('g') && last.starts_with(char::is_alphabetic);
+    if named || bare {
+        Some(1)
+    } else {
+        last.parse().ok()
+    }
 }
 
 /// The type of the GPUs that the job asks for, with the bytes of the option that says it; None where it names none, or
@@ -85,13 +120,10 @@ pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
     let mut types = BTreeMap::new();
     for directive in GPU_OPTIONS.iter().filter_map(|option| wins(&all, option)) {
         let text = directive.value.as_ref().and_then(Traced::known);
-        let gres = directive.option == "gres";
-        for piece in text.iter().flat_map(|text| text.split(',')) {
-            let mut words = piece.split(['(', ':']);
-            let mine = !gres || words.next() == Some("gpu");
-            let name = words
-                .next()
-                .filter(|word| mine && word.parse::<u32>().is_err());
+        let pieces = text.iter().flat_map(|text| text.split(','));
+        for piece in pieces.filter_map(|p| of_gpus(&directive.option, p)) {
+            let name = piece.split(['(', ':', '=']).next();
+            let name = name.filter(|word| !word.is_empty() && word.parse::<u32>().is_err());
             types.extend(name.map(|name| (name.to_owned(), directive.span)));
         }
     }
@@ -144,12 +176,15 @@ pub(super) fn gpus(
             return Err(why.to_owned());
         }
     }
-    steps_fit(reading)?;
-    let (mut edits, tasks) = tasks_along(all, before.unwrap_or(count), count)?;
+    let per_task = given
+        .iter()
+        .any(|d| [PER_TASK, "gpus-per-task"].contains(&d.option.as_str()));
+    let (mut edits, tasks) = tasks_along(all, before.unwrap_or(count), count, per_task)?;
+    steps_fit(reading, !edits.is_empty())?;
     for directive in given {
         let new = match directive.option.as_str() {
             "gpus" => number(all, "nodes", 1).and_then(|nodes| count.checked_mul(nodes)),
-            "gpus-per-task" => {
+            "gpus-per-task" | PER_TASK => {
                 let tasks = tasks.filter(|n| *n > 0 && count.is_multiple_of(*n));
                 tasks.map(|n| count / n)
             }
@@ -168,37 +203,38 @@ fn tasks_along(
     all: &[Directive],
     before: u32,
     count: u32,
+    per_task: bool,
 ) -> Result<(Vec<TextEdit>, Option<u32>), String> {
-    let in_all = wins(all, "ntasks").map(|d| (d, counted(d)));
-    if let Some((directive, tasks)) = in_all
-        && tasks != number(all, "nodes", 1)
-    {
-        let text = directive
-            .value
-            .as_ref()
-            .map(Traced::text)
-            .unwrap_or_default();
-        return Err(format!(
-            "the job also requests --ntasks={text}, perhaps one task per GPU; change both by hand"
-        ));
-    }
-    let Some(directive) = wins(all, "ntasks-per-node") else {
+    let [in_all, on_node] = ["ntasks", "ntasks-per-node"].map(|option| wins(all, option));
+    if in_all.or(on_node).is_none() {
         return Ok((Vec::new(), None));
-    };
-    match counted(directive) {
-        Some(1) if before == 1 && wins(all, "gpus-per-task").is_none() => Ok((Vec::new(), Some(1))),
-        Some(tasks) if tasks == before => {
-            Ok((vec![value(directive, &count.to_string())?], Some(count)))
+    }
+    let (here, nodes) = (tasks_per_node(all), number(all, "nodes", 1));
+    let whole = |tasks: u32| nodes.and_then(|n| tasks.checked_mul(n));
+    let agree = in_all.is_none_or(|d| here.and_then(whole) == counted(d));
+    let placed = in_all.is_none() || per_task || wins(all, "nodes").is_some();
+    match here.filter(|_| agree) {
+        Some(1) if before == 1 && !per_task => Ok((Vec::new(), Some(1))),
+        Some(tasks) if tasks == before && placed => {
+            let each = [(on_node, Some(count)), (in_all, whole(count))].into_iter();
+            let edits =
+                each.filter_map(|(directive, new)| Some(value(directive?, &new?.to_string())));
+            Ok((edits.collect::<Result<_, _>>()?, Some(count)))
         }
         Some(1) => Ok((Vec::new(), Some(1))),
-        _ => Err(
-            "--ntasks-per-node is neither 1 nor the number of GPUs; change both by hand".to_owned(),
-        ),
+        _ => Err(match in_all.map(|d| d.value.as_ref().map(Traced::text)) {
+            Some(text) => format!(
+                "the job also requests --ntasks={}, perhaps one task per GPU; change both by hand",
+                text.unwrap_or_default()
+            ),
+            None => "--ntasks-per-node is neither 1 nor the number of GPUs; change both by hand"
+                .to_owned(),
+        }),
     }
 }
 
-/// A step that asks for GPUs of its own would not get those that the job has more.
-fn steps_fit(reading: &Reading) -> Result<(), String> {
+/// A step that asks for GPUs of its own would not get those that the job has more, nor one with its own number of tasks the `tasks`.
+fn steps_fit(reading: &Reading, tasks: bool) -> Result<(), String> {
     for call in &reading.calls {
         let own = call.words.iter().take(call.args);
         let launchers: Vec<String> = call
@@ -209,7 +245,8 @@ fn steps_fit(reading: &Reading) -> Result<(), String> {
             .collect();
         let own = |word: &String| {
             let counts = |o| GPU_OPTIONS.contains(&o) || o == "ntasks-per-node";
-            long_option(word).is_some_and(counts)
+            let numbered = word.starts_with("-n") || long_option(word) == Some("ntasks");
+            long_option(word).is_some_and(counts) || tasks && numbered
         };
         let steps = launchers.iter().any(|l| l == "srun");
         if let Some(word) = launchers.iter().find(|w| steps && own(w)) {
@@ -225,7 +262,8 @@ fn asks_gpus(directive: &Directive) -> bool {
         .as_ref()
         .map(Traced::text)
         .unwrap_or_default();
-    directive.option != "gres" || text.split(',').any(|g| g == "gpu" || g.starts_with("gpu:"))
+    text.split(',')
+        .any(|piece| of_gpus(&directive.option, piece).is_some())
 }
 
 /// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`, changed.
@@ -241,7 +279,7 @@ fn recounted(directive: &Directive, count: u32) -> Result<Vec<TextEdit>, String>
     let gres = directive.option == "gres";
     let (mut start, mut found) = (0, Vec::new());
     for piece in text.split(',') {
-        if !gres || piece == "gpu" || piece.starts_with("gpu:") {
+        if of_gpus(&directive.option, piece).is_some() {
             found.push((start, piece));
         }
         start += piece.len() + 1;
@@ -249,7 +287,7 @@ fn recounted(directive: &Directive, count: u32) -> Result<Vec<TextEdit>, String>
     let [(start, piece)] = found.as_slice() else {
         return Err(by_hand());
     };
-    let last = piece.rsplit(':').next().unwrap_or(piece);
+    let last = piece.rsplit(SIGNS).next().unwrap_or(piece);
     let digits = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
     let end = start + piece.len();
     let (bytes, new) = match digits {

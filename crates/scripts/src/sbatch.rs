@@ -64,7 +64,7 @@ const BARE: [&str; 26] = [
 ];
 
 /// Variables that stand for options (sbatch of Slurm 25.05, "Input environment variables").
-pub const VARIABLES: [(&str, &str); 27] = [
+pub const VARIABLES: [(&str, &str); 28] = [
     ("SBATCH_ACCOUNT", "account"),
     ("SBATCH_ARRAY_INX", "array"),
     ("SBATCH_CLUSTERS", "clusters"),
@@ -92,6 +92,7 @@ pub const VARIABLES: [(&str, &str); 27] = [
     ("SBATCH_RESERVATION", "reservation"),
     ("SBATCH_SIGNAL", "signal"),
     ("SBATCH_TIMELIMIT", "time"),
+    ("SBATCH_TRES_PER_TASK", "tres-per-task"),
 ];
 
 /// An option as it was given.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CallTarget, Reading, Submission, follow};
-use crate::{Directive, Launchers, directives, wins};
+use crate::ask::ask;
+use crate::{Ask, Directive, Launchers, directives, wins};
+use oomctl_base::Role;
 
 fn launchers() -> Launchers {
     let text = include_str!("../../../../presets/launchers/known.yaml");
@@ -280,5 +282,73 @@ proptest::proptest! {
     ) {
         let text = format!("{builtin} {words}\npython t.py $X\n");
         let _ = reading(&[("a.sh", &text)], &[], &[]);
+    }
+}
+
+#[test]
+fn gpus_are_counted_and_changed_in_every_form_of_their_request() {
+    for (asked, gpus, kind, of_8) in [
+        (
+            "--gres=gpu:a100:4",
+            Some(4),
+            Some("a100"),
+            "--gres=gpu:a100:8",
+        ),
+        (
+            "--gres=craynetwork:1,gpu=4",
+            Some(4),
+            None,
+            "--gres=craynetwork:1,gpu=8",
+        ),
+        (
+            "-N 2 -n 8 --gpus-per-task=1",
+            Some(4),
+            None,
+            "-N 2 -n 16 --gpus-per-task=1",
+        ),
+        (
+            "-n 1 --gpus-per-task=a100:4",
+            Some(4),
+            Some("a100"),
+            "-n 1 --gpus-per-task=a100:8",
+        ),
+        (
+            "--nodes=2 --ntasks-per-node=4 --tres-per-task=cpu=8,gres/gpu:h100=1",
+            Some(4),
+            Some("h100"),
+            "--nodes=2 --ntasks-per-node=8 --tres-per-task=cpu=8,gres/gpu:h100=1",
+        ),
+        (
+            "--ntasks=2 --nodes=2 --tres-per-task=gres/gpu:2",
+            Some(2),
+            None,
+            "--ntasks=2 --nodes=2 --tres-per-task=gres/gpu:8",
+        ),
+        // Tasks of CPUs alone ask for no GPUs; those of seven tasks on two nodes nobody knows.
+        (
+            "-n 4 --tres-per-task=cpu=8",
+            None,
+            None,
+            "-n 4 --tres-per-task=cpu=8\n#SBATCH --gres=gpu:8",
+        ),
+        ("-N 2 -n 7 --gpus-per-task=1", None, None, ""),
+        ("-N 2 -n 8 --gres=gpu:3", Some(3), None, ""),
+    ] {
+        let text = format!("#!/bin/bash\n#SBATCH {asked}\nsrun python t.py\n");
+        let read = reading(&[("a.slurm", &text)], &[], &[]);
+        let found = crate::asked(&read, Role::GpusPerNode).map(|(count, _)| count);
+        let named = crate::gpu_type(&read).map(|(name, _)| name);
+        assert_eq!((found, named.as_deref()), (gpus, kind), "{asked}");
+        let mut edits = ask(&read, &Ask::GpusPerNode(8)).unwrap_or_default();
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit.span.start));
+        let mut new = text.clone();
+        for edit in &edits {
+            new.replace_range(edit.span.start..edit.span.end, &edit.text);
+        }
+        let wanted = match of_8 {
+            "" => text.clone(),
+            of_8 => text.replace(asked, of_8),
+        };
+        assert_eq!(new, wanted, "{asked}");
     }
 }
