@@ -715,6 +715,7 @@ fn failed_late_and_unreadable_answers_are_no_verdict() {
     for stderr in [
         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
         "slurm_load_jobs error: Socket timed out on send/recv operation\n",
+        "slurm_load_jobs error: Rate limit exceeded, please retry later\n",
     ] {
         site.answers("squeue", 1, "", stderr);
         let error = site.slurm().poll(&[ours("9")], now(0)).unwrap_err();

@@ -38,7 +38,7 @@ const QUEUE_FULL: [&str; 2] = [
 ];
 
 /// A part of Slurm's reason, and the next step.
-const HINTS: [(&str, &str); 35] = [
+const HINTS: [(&str, &str); 36] = [
     (
         "establish a configuration source",
         "Slurm is installed, but has no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine",
@@ -153,6 +153,10 @@ const HINTS: [(&str, &str); 35] = [
         "the cluster's job queue is full (MaxJobCount): submit later",
     ),
     (
+        "rate limit exceeded",
+        "the controller limits requests (rl_enable, rpc_queue): submit later",
+    ),
+    (
         "access/permission denied",
         "you may not use this partition, account or reservation: `scontrol show partition`",
     ),
@@ -179,9 +183,9 @@ const HINTS: [(&str, &str); 35] = [
 ];
 
 /// A part of Slurm's reason for a refusal that passes by itself, and Slurm's name for it (`src/common/slurm_errno.c`, and
-/// `src/common/job_state_reason.c` for limits, in 26.05; 22.05 lacks two of them and has the same words for the others). Any
+/// `src/common/job_state_reason.c` for limits, in 26.05; 22.05 lacks three of them and has the same words for the others). Any
 /// other refusal lasts: it is of the request, or nothing is known of when it ends.
-const PASSING: [(&str, &str); 13] = [
+const PASSING: [(&str, &str); 14] = [
     // Jobs in the queue, of a user, an account or a QOS: QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit and so on.
     ("submitjob", "ESLURM_ACCOUNTING_POLICY"),
     ("resource temporarily unavailable", "EAGAIN"),
@@ -215,6 +219,10 @@ const PASSING: [(&str, &str); 13] = [
         "ESLURM_WRITING_TO_FILE",
     ),
     ("system submissions disabled", "ESLURM_SUBMISSIONS_DISABLED"),
+    // `..., please retry later`, since 24.05: the controller's queue of requests is full, and it drops this one unread
+    // (`hard_drop` in rpc_queue.yaml). Its other limit, `..., please retry momentarily` of rl_enable, sbatch never prints: it waits
+    // and asks again (`slurm_send_recv_controller_msg`).
+    ("rate limit exceeded", "SLURMCTLD_COMMUNICATIONS_HARD_DROP"),
 ];
 
 /// Is it refused for now, by what passes by itself?
@@ -483,6 +491,7 @@ mod tests {
             "Required partition not available (inactive or drain)",
             "I/O error writing script/environment to file",
             "System submissions disabled",
+            "Rate limit exceeded, please retry later",
         ] {
             assert!(passing(format!("{failed}{words}")), "{words}");
         }
