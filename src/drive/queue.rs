@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::DriveError;
 use super::handle::Handle;
 use super::perform::environment;
@@ -14,6 +16,10 @@ use crate::core::request::{Alternative, QueueStart, Request, StartForecast};
 use crate::io::files::{Access, make_private_dir, write_atomic};
 use crate::io::sampler::program;
 use crate::io::scheduler::{JobSubmission, NoAnswer, Scheduler};
+use oomctl_base::job::Token;
+
+/// How long what the scheduler said of a task holds for the others of its array.
+const SHARED: SignedDuration = SignedDuration::from_mins(1);
 
 /// What the scheduler is asked about.
 pub struct QueueQuestion<'a> {
@@ -27,24 +33,52 @@ pub struct QueueQuestion<'a> {
     pub environment: BTreeMap<String, String>,
 }
 
+/// What the scheduler said of one task of a job array. It holds for all tasks that ask the same, for thousands may die at once.
+pub(super) struct AskedForTask {
+    array: Token,
+    starts: Vec<QueueStart>,
+    at: Timestamp,
+}
+
+impl AskedForTask {
+    fn answers(&self, array: &Token, alternatives: &[Alternative]) -> bool {
+        let asked = self.starts.iter().map(|s| (s.rungs.clone(), s.gpus));
+        self.array == *array && asked.eq(alternatives.iter().map(|a| (a.rungs(), a.gpus)))
+    }
+}
+
 impl Handle {
-    /// Asks when each answer to the failure of the present attempt would start. A task of a job array is submitted with the
-    /// others, so it has no start of its own.
-    pub(super) fn ask_queue(&self, scheduler: &mut dyn Scheduler) -> Vec<QueueStart> {
+    /// Asks when each answer to the failure of the present attempt would start. `known` is what was said of other tasks.
+    pub(super) fn ask_queue(
+        &self,
+        scheduler: &mut dyn Scheduler,
+        known: &mut Vec<AskedForTask>,
+        now: Timestamp,
+    ) -> Vec<QueueStart> {
         let (run, rungs) = (&self.run, self.run.history.rungs());
         let Ok(environment) = environment(&self.folder) else {
             return Vec::new();
         };
-        if self.task.is_some() {
-            return Vec::new();
+        let alternatives = &run.queue_question();
+        let array = self.task.as_ref().map(|task| &task.array);
+        known.retain(|k| now.duration_since(k.at) < SHARED);
+        let said = |array| known.iter().find(|k| k.answers(array, alternatives));
+        if let Some(said) = array.and_then(said) {
+            return said.starts.clone();
         }
         let question = QueueQuestion {
             request: &run.request,
             rungs: &rungs,
-            alternatives: &run.queue_question(),
+            alternatives,
             environment,
         };
-        question.ask(&self.folder.dir().join("queue"), scheduler)
+        let starts = question.ask(&self.folder.dir().join("queue"), scheduler);
+        known.extend(array.map(|array| AskedForTask {
+            array: array.clone(),
+            starts: starts.clone(),
+            at: now,
+        }));
+        starts
     }
 }
 

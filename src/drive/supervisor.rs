@@ -52,6 +52,7 @@ impl Supervisor {
                 followers: Followers::new(),
                 clock,
                 measurements: Measurements::default(),
+                queue: Vec::new(),
                 ending: Vec::new(),
                 ended: Vec::new(),
             },

@@ -8,6 +8,7 @@ use super::handle::{Handle, log_paths};
 use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
+use super::queue::AskedForTask;
 use super::{DriveError, perform, prepare};
 use crate::core::adopt::version::LogHead;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
@@ -33,6 +34,8 @@ pub(super) struct Hands {
     pub(super) followers: Followers,
     pub(super) clock: TimeSource,
     pub(super) measurements: Measurements,
+    /// What was said lately of tasks of job arrays.
+    pub(super) queue: Vec<AskedForTask>,
     /// Jobs that are to end, of whatever run: they are cancelled together.
     pub(super) ending: Vec<EndingJob>,
     /// Jobs of which the scheduler took the end before their runs were opened.
@@ -135,7 +138,7 @@ fn perform_one(
             perform::submit(run, folder, ledger, scheduler, now)?
         }
         Action::AskQueue { attempt } => {
-            let starts = handle.ask_queue(scheduler);
+            let starts = handle.ask_queue(scheduler, &mut hands.queue, now);
             Event::Attempt(*attempt, AttemptEvent::QueueAnswered(starts))
         }
         Action::Cancel { attempt, job } => {

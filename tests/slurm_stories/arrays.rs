@@ -169,3 +169,24 @@ fn a_heterogeneous_job_is_refused_with_what_to_do_and_may_be_followed() {
     place.oomctl(&["watch", "--watch-only", &id]).expect_code(1);
     assert_eq!(state(&place, &id), "FAILED");
 }
+
+#[test]
+fn the_id_of_an_array_means_its_first_task_that_failed() {
+    let tasks = "#SBATCH --array=0-2\n[ $SLURM_ARRAY_TASK_ID = 1 ] || exit 0\npython3 -c 'raise ValueError(\"shard 1 has no rows\")'; exit\n";
+    let Some(place) = place("array-asked", tasks) else {
+        return;
+    };
+    let array = sbatch(&place, &["job.slurm", "d0"]);
+    for (index, end) in [(0, "COMPLETED"), (1, "FAILED"), (2, "COMPLETED")] {
+        ended(&place, &format!("{array}_{index}"), end);
+    }
+    let told = place.oomctl(&["diagnose", &array]).expect_code(0);
+    told.says(&format!(
+        "{array} has 3 tasks, and 1 of them failed ({array}_1); this is about {array}_1"
+    ));
+    assert!(
+        told.stdout.contains("shard 1 has no rows"),
+        "{}",
+        told.stdout
+    );
+}

@@ -128,3 +128,58 @@ fn a_task_that_loses_its_node_twice_goes_back_without_it_and_the_others_do_not()
     assert!(!without(&calls[0]) && !without(&calls[1]), "{calls:#?}");
     assert!(calls[2..].iter().all(without), "{calls:#?}");
 }
+
+#[test]
+fn an_array_is_planned_whole_and_asked_about_by_the_first_task_that_died() {
+    let (place, _slurm) = place();
+    let plan = place.run(&["plan", "job.slurm"]).ends(0);
+    plan.says(&["array job-1: 3 tasks (0-2), 2 at a time; each is a run"]);
+    place
+        .run(&["submit", "--yes", "--watch", "--run", "a", "job.slurm"])
+        .ends(0);
+    for words in [
+        &["fix", "a"][..],
+        &["plan", "--after", "a"],
+        &["diagnose", "a"],
+    ] {
+        let done = place.run(words).ends(0);
+        done.says(&[
+            "a has 3 runs, and 1 of them failed (a_1); this is about a_1",
+            "a_1, attempt",
+        ]);
+    }
+    let log = ".oomctl/runs/a_1/attempt-1/slurm.out";
+    let done = place.run(&["fix", log, "job.slurm", "x"]).ends(0);
+    done.says(&["note: the job is an array (0-2%2). To resubmit only what died: `sbatch --array=INDEX job.slurm x`"]);
+}
+
+#[test]
+fn tasks_that_ask_the_same_share_what_the_queue_says() {
+    let (place, slurm) = place();
+    place.write(
+        "oomctl.yaml",
+        "backend: slurm\ncluster: example-h100\npolicy: soonest\nsupervision: { poll: 1s, settle: 1s, drain: 0s }\n",
+    );
+    let head = "#!/bin/bash\n#SBATCH --array=0-2%2\n#SBATCH --gres=gpu:2\n";
+    let line = "python -m trl.scripts.sft --model_name_or_path m --per_device_train_batch_size 32 --gradient_accumulation_steps 1\n";
+    place.write("job.slurm", &(head.to_owned() + line));
+    let all_die = TORCHRUN.replace(" || [ \"$SLURM_ARRAY_TASK_ID\" != 1 ]", "");
+    let trainer = all_die.replace("--batch_size ", "--per_device_train_batch_size ");
+    install(&place.home.join("bin/python"), &trainer);
+    place
+        .run(&["submit", "--yes", "--watch", "--run", "a", "job.slurm"])
+        .ends(0);
+    let calls = slurm.calls("sbatch");
+    let asked: Vec<&String> = calls.iter().filter(|c| c.contains("--test-only")).collect();
+    let of_task = |call: &&String| call.contains("--array=0 ") || call.contains("--array=1 ");
+    assert!((2..=6).contains(&asked.len()), "{calls:?}");
+    assert!(asked.iter().all(of_task), "{asked:?}");
+    for run in ["a_0", "a_1", "a_2"] {
+        let ledger = place.read(&format!(".oomctl/runs/{run}/ledger.jsonl"));
+        let asked = ledger.lines().find(|line| line.contains("queue_asked"));
+        assert!(
+            asked.is_some_and(|line| line.contains("\"start\":")),
+            "{ledger}"
+        );
+    }
+}

@@ -9,6 +9,7 @@ use crate::cli::request::known::{LookupTables, gpu_unknown};
 use crate::cli::request::{queue, yaml_lint};
 use crate::cli::script::{self, NO_TERMINAL};
 use crate::cli::session::Session;
+use crate::cli::sweep::array;
 use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::view::plan_view::{PlanSettings, PlanView};
@@ -62,6 +63,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
             logs: &[],
         };
         let request = script::planned(&session, &asked)?;
+        array::tell(&request)?;
         let queue = queue::starts(&session, &request);
         script::plan(&session, &request, queue, args.all)?;
         return Ok(Exit::Success);

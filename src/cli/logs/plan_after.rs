@@ -8,7 +8,7 @@ use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::adopt::version::{LogHead, MAX_LOG};
 use crate::core::request::Request;
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 
 /// Prints what a supervisor would decide after this failure.
 pub fn run(
@@ -75,5 +75,18 @@ fn of_script(
         words,
         logs: &heads.collect::<Vec<_>>(),
     };
-    script::planned(session, &asked)
+    let request = script::planned(session, &asked)?;
+    if let Some(list) = request.array()? {
+        let id = group
+            .status
+            .as_ref()
+            .map_or("", |status| status.id.0.as_str());
+        let index = id.split_once('_').map_or("INDEX", |(_, index)| index);
+        print::talk(&format!(
+            "note: the job is an array ({}). To resubmit only what died: `sbatch --array={index} {}`",
+            list.text,
+            words.join(" ")
+        ));
+    }
+    Ok(request)
 }

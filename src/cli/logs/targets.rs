@@ -12,8 +12,11 @@ use crate::cli::runs::Runs;
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
-use crate::view::CommandFailure;
-use oomctl_base::job::{JobId, JobRef};
+use crate::view::{CommandFailure, print};
+use oomctl_base::job::{JobId, JobRef, JobState, Stage};
+
+/// Runs or tasks that are named in one line.
+const MOST_NAMED: usize = 8;
 
 /// What an argument means. Files go before runs and jobs of the same name.
 pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailure> {
@@ -28,11 +31,89 @@ pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailur
         Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
         Err(_) => {}
     }
-    match runs.find(argument) {
-        Ok(stored) => Ok(of_run(&stored, argument)),
-        Err(_) if is_job_id(argument) && slurm_is_here() => Ok(vec![of_job(argument)?]),
-        Err(failure) => Err(failure),
+    let failure = match runs.find(argument) {
+        Ok(stored) => return Ok(of_run(&stored, argument)),
+        Err(failure) => failure,
+    };
+    if let Some(run) = run_of_many(runs, argument)? {
+        return Ok(of_run(&runs.open(&run)?, &run));
     }
+    match is_job_id(argument) && slurm_is_here() {
+        true => Ok(vec![of_job(&task_of_array(argument)?)?]),
+        false => Err(failure),
+    }
+}
+
+/// The run that is meant by the name of a sweep or the id of an array: the first that died.
+fn run_of_many(runs: &Runs, argument: &str) -> Result<Option<String>, CommandFailure> {
+    let (names, _) = runs.expand(&[argument.to_owned()])?;
+    let died = |name: &&String| {
+        let stored = runs.open(name);
+        stored.is_ok_and(|stored| {
+            let mut attempts = stored.history.attempts.iter();
+            attempts.any(|a| a.incident.as_ref().is_some_and(|i| i.fatal))
+        })
+    };
+    let known = names.iter().all(|name| name != argument);
+    Ok(known.then(|| first_died(argument, "runs", &names, names.iter().filter(died))))
+}
+
+/// The job that is meant by the id of an array: its first task that failed. Slurm itself takes the id for the last task.
+fn task_of_array(id: &str) -> Result<String, CommandFailure> {
+    let (now, mut slurm) = (Timestamp::now(), Slurm::new());
+    let job = |id: &str| JobRef {
+        id: JobId(id.to_owned()),
+        cluster: None,
+        token: None,
+        submitted: now,
+    };
+    let failure = |e| CommandFailure::refused(format!("Slurm does not report job {id}: {e}"));
+    let tasks = match id.contains(['_', '+']) {
+        true => return Ok(id.to_owned()),
+        false => slurm.tasks(&job(id)).map_err(failure)?,
+    };
+    if tasks.is_empty() {
+        return Ok(id.to_owned());
+    }
+    let names: Vec<String> = tasks.into_values().map(|task| task.id.0).collect();
+    let jobs: Vec<JobRef> = names.iter().map(|name| job(name)).collect();
+    let poll = slurm.poll(&jobs, now).map_err(failure)?;
+    let failed = |name: &&String| {
+        let mut all = poll.jobs.iter();
+        all.any(|s| s.id.0 == **name && s.state.stage() == Stage::Ended && !is_no_failure(&s.state))
+    };
+    Ok(first_died(id, "tasks", &names, names.iter().filter(failed)))
+}
+
+fn is_no_failure(state: &JobState) -> bool {
+    matches!(state, JobState::Completed | JobState::Cancelled)
+}
+
+/// The first of those that died, else the first of all; which of how many it is is told.
+fn first_died<'n>(
+    argument: &str,
+    what: &str,
+    all: &'n [String],
+    died: impl Iterator<Item = &'n String>,
+) -> String {
+    let died: Vec<&str> = died.map(String::as_str).collect();
+    let shown = died.iter().take(MOST_NAMED).copied().collect::<Vec<_>>();
+    let (shown, more) = (shown.join(", "), died.len().saturating_sub(MOST_NAMED));
+    let more = match more {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let first = died.first().copied().or(all.first().map(String::as_str));
+    let first = first.unwrap_or(argument);
+    let died = match died.len() {
+        0 => "none of them failed".to_owned(),
+        n => format!("{n} of them failed ({shown}{more})"),
+    };
+    print::talk(&format!(
+        "{argument} has {} {what}, and {died}; this is about {first}",
+        all.len()
+    ));
+    first.to_owned()
 }
 
 /// `4711`, `4711_3`, `4711+1`.

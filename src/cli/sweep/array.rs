@@ -1,6 +1,7 @@
 //! Submitting the job array that a script of the user's own asks for: each of its tasks is a run.
 
-use super::{cells::SweepPlan, go};
+use super::cells::{SweepPlan, array_head};
+use super::go;
 use crate::cli::args::SubmitOptions;
 use crate::cli::runs::ended;
 use crate::cli::script::{agreed, dry_run};
@@ -11,6 +12,15 @@ use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::view::run_view::document;
 use crate::view::{CommandFailure, print};
+
+/// Tells that a script is an array.
+pub fn tell(request: &Request) -> Result<(), CommandFailure> {
+    if let Some(list) = request.array()? {
+        let at_once = list.at_once.and_then(|n| usize::try_from(n).ok());
+        print::talk(&array_head(&request.inputs().run, &list.indices, at_once));
+    }
+    Ok(())
+}
 
 impl SubmitOptions {
     /// Refuses what is for one job, where an array is asked for.

@@ -168,14 +168,7 @@ impl SweepPlan {
     /// What is to be submitted, in one line.
     pub fn head(&self) -> String {
         if !self.indices.is_empty() {
-            let tasks = indices(&self.indices);
-            let at_once = self.at_once.map(|n| format!(", {n} at a time"));
-            let at_once = at_once.unwrap_or_default();
-            return format!(
-                "array {}: {} tasks ({tasks}){at_once}; each is a run",
-                self.name,
-                self.indices.len()
-            );
+            return array_head(&self.name, &self.indices, self.at_once);
         }
         let sizes: Vec<String> = self.arrays.iter().map(|a| a.len().to_string()).collect();
         let arrays = match sizes.as_slice() {
@@ -303,6 +296,17 @@ impl SweepPlan {
         supervisor.gather(runs.project(), &record);
         Ok((supervisor, record))
     }
+}
+
+/// An array of a script of the user's own, in one line.
+pub fn array_head(name: &str, tasks: &[u32], at_once: Option<usize>) -> String {
+    let at_once = at_once.map(|n| format!(", {n} at a time"));
+    format!(
+        "array {name}: {} tasks ({}){}; each is a run",
+        tasks.len(),
+        indices(tasks),
+        at_once.unwrap_or_default()
+    )
 }
 
 /// Reads how many cells are drawn.

@@ -1,7 +1,7 @@
 //! Sweeps: reading one, and its cells as runs.
 
 mod adopted;
-mod array;
+pub mod array;
 pub mod cells;
 pub mod choice;
 mod plain;
