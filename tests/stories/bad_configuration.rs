@@ -220,13 +220,15 @@ fn the_gpus_are_asked_for_by_the_one_option_that_the_site_wants() {
         ("gpus-per-node", "#SBATCH --gpus-per-node=h100:4\n"),
         ("gpus-per-task", "#SBATCH --gpus-per-task=h100:4\n"),
         ("gpus", "#SBATCH --gpus=h100:8\n"),
+        ("tres-per-task", "#SBATCH --tres-per-task=gres/gpu:h100=4\n"),
     ] {
         let yaml = format!(
             "preset: verl-grpo\nknobs: {{ gpu_request: {habit}, gpu_type: h100, nnodes: 2, n_gpus_per_node: 4, model.path: Qwen/Qwen2.5-0.5B-Instruct, train_files: a.parquet, val_files: b.parquet }}\n"
         );
         let done = bare(&yaml).run(&["render"]).ends(0);
         done.says(&[line]);
-        let asked = ["--gres", "--gpus"].map(|o| done.out.matches(&format!("#SBATCH {o}")).count());
+        let asked = ["--gres", "--gpus", "--tres"]
+            .map(|o| done.out.matches(&format!("#SBATCH {o}")).count());
         assert_eq!(asked.iter().sum::<usize>(), 1, "{}", done.told());
     }
     let unknown = bare("preset: verl-grpo\nknobs: { gpu_request: tres }\n");
