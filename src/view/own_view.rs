@@ -17,6 +17,7 @@ use super::script_table::ScriptTable;
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
 use super::{NAME, Paint};
+use crate::core::adopt::is_array;
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
@@ -97,6 +98,9 @@ impl ScriptView {
         let checkpoint = told.preset.checkpoint.iter();
         let of_checkpoints =
             checkpoint.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
+        // The index of a task that is shown of an array is not the user's.
+        let whole = inputs.scripts.as_ref().is_some_and(|s| s.array.is_some());
+        let given = |option: &&String| !(whole && is_array(option));
         let has = |kind| inputs.layers.iter().any(|layer| layer.kind == kind);
         Self {
             schema_version: 1,
@@ -106,7 +110,7 @@ impl ScriptView {
             workdir: inputs.workdir.clone(),
             gpu_memory: told.gpu_memory.map(memory),
             job: told.job.map(str::to_owned),
-            sbatch: inputs.sbatch.clone(),
+            sbatch: inputs.sbatch.iter().filter(given).cloned().collect(),
             programs: adoption.map_or(0, |a| a.calls().count()),
             computed: adoption.map_or_else(Vec::new, |a| computed(told.preset, a)),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),

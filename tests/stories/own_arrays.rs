@@ -183,3 +183,16 @@ fn tasks_that_ask_the_same_share_what_the_queue_says() {
         );
     }
 }
+
+#[test]
+fn what_a_script_makes_of_its_index_is_known_of_each_task() {
+    let (place, _slurm) = place();
+    let job = JOB.replace("BS=32", "BS=$((SLURM_ARRAY_TASK_ID * 16))");
+    place.write("job.slurm", &job);
+    let words = ["submit", "--yes", "--watch", "--run", "a", "job.slurm"];
+    let done = place.run(&words).ends(0);
+    done.says(&["the script computes values from the index of the task; shown is the first task"]);
+    let second = place.read(".oomctl/runs/a_1/attempt-2/job.slurm");
+    assert!(second.contains("\nBS=8\n"), "{second}");
+    assert!(place.read("job.slurm") == job);
+}

@@ -9,7 +9,9 @@ use super::walk::{Arg, Reading};
 use oomctl_base::Role;
 
 /// Options whose number Slurm hands on in a variable, and which it sets only where they are given.
-const OPTION_VARIABLES: [(&str, &str); 7] = [
+const OPTION_VARIABLES: [(&str, &str); 8] = [
+    // Of a task that is submitted alone. Of a whole array the option is no number.
+    ("array", "SLURM_ARRAY_TASK_ID"),
     ("ntasks", "SLURM_NTASKS"),
     ("ntasks", "SLURM_NPROCS"),
     ("ntasks-per-node", "SLURM_NTASKS_PER_NODE"),

@@ -62,8 +62,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
             words: &args.script,
             logs: &[],
         };
-        let request = script::planned(&session, &asked)?;
-        array::tell(&request)?;
+        let request = array::shown(&script::planned(&session, &asked)?)?;
         let queue = queue::starts(&session, &request);
         script::plan(&session, &request, queue, args.all)?;
         return Ok(Exit::Success);

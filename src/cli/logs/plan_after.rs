@@ -76,17 +76,20 @@ fn of_script(
         logs: &heads.collect::<Vec<_>>(),
     };
     let request = script::planned(session, &asked)?;
-    if let Some(list) = request.array()? {
-        let id = group
-            .status
-            .as_ref()
-            .map_or("", |status| status.id.0.as_str());
-        let index = id.split_once('_').map_or("INDEX", |(_, index)| index);
-        print::talk(&format!(
-            "note: the job is an array ({}). To resubmit only what died: `sbatch --array={index} {}`",
-            list.text,
-            words.join(" ")
-        ));
-    }
-    Ok(request)
+    let Some(list) = request.array()? else {
+        return Ok(request);
+    };
+    let id = group.status.as_ref().map(|status| status.id.0.as_str());
+    let index = id.and_then(|id| id.split_once('_')?.1.parse().ok());
+    print::talk(&format!(
+        "note: the job is an array ({}). To resubmit only what died: `sbatch --array={} {}`",
+        list.text,
+        index.map_or("INDEX".to_owned(), |index: u32| index.to_string()),
+        words.join(" ")
+    ));
+    // What a script makes of its index is known where that is.
+    Ok(match index {
+        Some(index) => request.task(&request.inputs().run, index, Some(&list)),
+        None => request,
+    })
 }

@@ -18,13 +18,6 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
         return None;
     }
     let mut scheduler = session.runs.scheduler("slurm");
-    // The tasks of an array start one by one.
-    let list = request.array().ok().flatten();
-    let first = list
-        .as_ref()
-        .and_then(|list| list.indices.first().zip(Some(list)));
-    let task = first.map(|(index, list)| request.task(&request.inputs().run, *index, Some(list)));
-    let request = task.as_ref().unwrap_or(request);
     let starts = answers(request, scheduler.as_mut());
     let asked_at = Timestamp::now();
     let maintenance = maintenance(request, scheduler.as_mut(), asked_at);

@@ -13,13 +13,24 @@ use crate::core::request::Request;
 use crate::view::run_view::document;
 use crate::view::{CommandFailure, print};
 
-/// Tells that a script is an array.
-pub fn tell(request: &Request) -> Result<(), CommandFailure> {
+/// The request that is shown of a script: of an array, which is told, the first task.
+pub fn shown(request: &Request) -> Result<Request, CommandFailure> {
     if let Some(list) = request.array()? {
         let at_once = list.at_once.and_then(|n| usize::try_from(n).ok());
         print::talk(&array_head(&request.inputs().run, &list.indices, at_once));
     }
-    Ok(())
+    first_task(request)
+}
+
+/// The first task of an array. Values of others may differ, which is told.
+fn first_task(request: &Request) -> Result<Request, CommandFailure> {
+    let task = request.first_task()?;
+    if task.inputs().layers != request.inputs().layers {
+        print::talk(
+            "the script computes values from the index of the task; shown is the first task",
+        );
+    }
+    Ok(task)
 }
 
 impl SubmitOptions {
@@ -50,11 +61,12 @@ impl SubmitOptions {
     ) -> Result<Exit, CommandFailure> {
         print::talk(&plan.head());
         plan.told().iter().for_each(|line| print::talk(line));
+        let first = first_task(request)?;
         if self.dry_run {
-            dry_run(session, request, self.json)?;
+            dry_run(session, &first, self.json)?;
             return Ok(Exit::Success);
         }
-        agreed(session, request, None, self.yes)?;
+        agreed(session, &first, None, self.yes)?;
         go(plan, pipeline, stays, &|supervisor, code| match self.json {
             true => print::json(&document(&ended::views(supervisor), Some(code))),
             false => print::data(&ended::run_list(supervisor)),

@@ -50,7 +50,27 @@ impl Request {
             alone(&mut scripts.options);
             scripts.array = array.map(|list| list.text.clone());
         }
-        task.with_submission()
+        let mut task = task.with_submission();
+        // What the scripts compute may be known of a task.
+        let open = |l: &Layer| l.kind == LayerKind::Program && !l.pins.is_empty();
+        let at = task.inputs().layers.iter().position(open);
+        let read = task.adoption();
+        let read = read.map(|adoption| adopt::layer(task.preset(), &adoption));
+        if let Some((at, layer)) = at.zip(read) {
+            task.inputs_mut().layers[at] = layer;
+        }
+        task
+    }
+
+    /// The first task of the job array that the scripts ask for, or the request itself.
+    ///
+    /// # Errors
+    /// As [`Request::array`].
+    pub fn first_task(&self) -> Result<Self, Refusal> {
+        let list = self.array()?;
+        let first = list.as_ref().and_then(|list| list.indices.first());
+        let task = first.map(|index| self.task(self.run(), *index, list.as_ref()));
+        Ok(task.unwrap_or_else(|| self.clone()))
     }
 
     /// The same request for a run whose first attempt is a job that was submitted without us.
