@@ -63,6 +63,7 @@ mod phantom;
 mod picture;
 mod pipeline;
 mod place;
+mod program_values;
 mod promises;
 mod python_package;
 mod report;

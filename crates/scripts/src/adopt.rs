@@ -60,7 +60,8 @@ impl<'a> Adoption<'a> {
             .iter()
             .flat_map(|s| s.recognise.names())
             .collect();
-        let classes = ConfigClasses::of(given.stacks);
+        let known: Vec<_> = given.stacks.iter().map(|s| &s.recognise).collect();
+        let classes = ConfigClasses::of(&known);
         let shipped = given.stacks.iter().flat_map(|s| &s.recognise.modules);
         let shipped = shipped.map(|module| package(module)).collect();
         let files = reading.with_created(given.files);

@@ -40,13 +40,12 @@ pub(super) fn append(
     };
     let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
-    let class = call.code.as_ref().and_then(|code| code.class.as_ref());
     let read = call.as_read(knob);
     if found.is_none() && read.spellings.is_empty() {
+        let class = call.code.as_ref().and_then(|code| code.class.as_ref());
         let edit = class.and_then(|class| in_class(class, knob, value));
-        return edit
-            .map(Some)
-            .ok_or_else(|| refused("its code has no place for it"));
+        let why = "its code has no place for it";
+        return edit.map(Some).ok_or_else(|| refused(why));
     }
     let knob = &*read;
     let only_in_files = knob.spellings.iter().all(|s| matches!(s, Spelling::Key(_)));
@@ -88,26 +87,8 @@ pub(super) fn append(
     let new = written(value, way, "").ok_or_else(by_hand)?;
     if let Spelling::Env(name) = spelling {
         let new = quoted(&new, Quote::Bare).ok_or_else(by_hand)?;
-        let assignment = format!("{name}={new}");
-        let of_ray = call.launchers.iter().any(|l| l == RAY_JOB);
-        let why =
-            "a Ray job does not hand it to its workers; add it to env_vars of --runtime-env-json";
-        if of_ray && !starts_ray(reading) {
-            return Err(refused(why));
-        }
-        // Before the command where that stands in one place, else for all that the script starts.
-        let edit = match call.start.filter(|_| !of_ray) {
-            Some(span) => Some(TextEdit {
-                span: Span {
-                    end: span.start,
-                    ..span
-                },
-                text: format!("{assignment} "),
-            }),
-            None => exported(reading, &assignment),
-        };
-        let why = "the command appears in several places";
-        return edit.map(Some).ok_or_else(|| refused(why));
+        let edit = variable(reading, call, &format!("{name}={new}"));
+        return edit.map(Some).map_err(refused);
     }
     let words = match words(spelling, value, new, found) {
         Ok(words) if words.is_empty() => return Ok(None),
@@ -123,6 +104,28 @@ pub(super) fn append(
         span: end.span,
         text,
     }))
+}
+
+/// A variable for a command; or why not.
+fn variable(reading: &Reading, call: &Call, assignment: &str) -> Result<TextEdit, &'static str> {
+    let of_ray = call.launchers.iter().any(|l| l == RAY_JOB);
+    if of_ray && !starts_ray(reading) {
+        return Err(
+            "a Ray job does not hand it to its workers; add it to env_vars of --runtime-env-json",
+        );
+    }
+    // Before the command where that stands in one place, else for all that the script starts.
+    let edit = match call.start.filter(|_| !of_ray) {
+        Some(span) => Some(TextEdit {
+            span: Span {
+                end: span.start,
+                ..span
+            },
+            text: format!("{assignment} "),
+        }),
+        None => exported(reading, assignment),
+    };
+    edit.ok_or("the command appears in several places")
 }
 
 /// That somebody has to change a value in the program's code, and where.

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use super::code::CodeArgument;
 use super::python::PythonToken;
-use super::stack::Stack;
-use super::traced::{Span, Traced, Why};
-use super::walk::COMMAND_LINE;
+use super::recognise::Recognise;
+use super::traced::{Traced, Why};
 use crate::Spelling;
 
 /// Names of the one constant that says which model a program trains, where no call that loads it can be read.
@@ -34,8 +33,8 @@ pub(super) struct ConfigClasses<'a> {
 
 impl<'a> ConfigClasses<'a> {
     /// Those of stacks. One alone was named by somebody.
-    pub(super) fn of(stacks: &'a [Stack]) -> Self {
-        let all = || stacks.iter().map(|stack| &stack.recognise);
+    pub(super) fn of(stacks: &[&'a Recognise]) -> Self {
+        let all = || stacks.iter().copied();
         Self {
             classes: all()
                 .flat_map(|r| &r.configured_by)
@@ -110,12 +109,8 @@ impl PythonFile<'_> {
     /// Something between these bytes that is not known.
     pub(super) fn computed(&self, from: usize, to: usize, why: Why) -> Traced {
         let place = self.content.slice(from, to).place();
-        let nowhere = Span {
-            file: COMMAND_LINE,
-            start: 0,
-            end: 0,
-        };
-        Traced::computed("", place.unwrap_or(nowhere), why)
+        let place = place.or_else(|| self.content.place());
+        place.map_or_else(Traced::default, |span| Traced::computed("", span, why))
     }
 
     /// Whether a text has anything to say here.

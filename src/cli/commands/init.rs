@@ -96,23 +96,26 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     }
     Answers::forget(&args.folder);
     print::data(&path.display().to_string())?;
-    let open = text.matches(draft::MARK).count();
-    print::talk(&match (open, script) {
-        (_, Some(script)) if job.is_some() => {
-            format!(
-                "next: complete the last line of {script}, then `oomctl plan {script}` and `oomctl submit -w {script}`"
-            )
-        }
+    print::talk(&next(&text, script.as_deref(), job.is_some()));
+    Ok(Exit::Success)
+}
+
+/// What to do next.
+fn next(text: &str, script: Option<&str>, is_new: bool) -> String {
+    match (text.matches(draft::MARK).count(), script) {
         (_, Some(script)) => {
-            format!("next: `oomctl plan {script}`, then `oomctl submit -w {script}`")
+            let first = match is_new {
+                true => format!("complete the last line of {script}, then "),
+                false => String::new(),
+            };
+            format!("next: {first}`oomctl plan {script}`, then `oomctl submit -w {script}`")
         }
         (0, None) => "next: `oomctl plan` and `oomctl submit`".to_owned(),
         (n, None) => format!(
             "next: replace each {} ({n} in all), then `oomctl plan` and `oomctl submit`",
             draft::MARK
         ),
-    });
-    Ok(Exit::Success)
+    }
 }
 
 /// A file from what lies here, and the job script that it is for.

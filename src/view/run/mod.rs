@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod prune_view;
 pub mod row;
 pub mod run_view;
+mod same_figures;
 pub mod story;
 pub(crate) mod waiting;
 

@@ -14,6 +14,7 @@ use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered
 use super::measured;
 use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
+use super::same_figures::LastFigures;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use super::waiting;
@@ -44,6 +45,7 @@ pub struct Story {
     stated: BTreeMap<String, BTreeSet<(u32, u32, String)>>,
     /// Last progress told off a terminal, in tenths.
     told: BTreeMap<String, u64>,
+    figures: LastFigures,
 }
 
 impl Story {
@@ -86,6 +88,7 @@ impl Story {
             steps: BTreeMap::new(),
             stated: BTreeMap::new(),
             told: BTreeMap::new(),
+            figures: LastFigures::default(),
         }
     }
 
@@ -197,6 +200,9 @@ impl Story {
                 attempt, incident, ..
             } if is_news(incident) => {
                 self.say(run, &died(*attempt, incident));
+                if let Some(note) = self.figures.died(run, *attempt, incident) {
+                    self.say(run, &format!("           {}", Paint(WARN, &note)));
+                }
             }
             Fact::Decided { verdict, .. } => self.verdict(run, verdict),
             Fact::Finished { outcome } => self.finished(run, outcome),
@@ -260,6 +266,7 @@ impl Story {
                 lines.join("\n           ")
             }
             Verdict::Again { cause, exclude, .. } => {
+                self.figures.again(run);
                 let without = match exclude.as_slice() {
                     [] => String::new(),
                     nodes => format!(", without {}", nodes.join(",")),

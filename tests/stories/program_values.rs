@@ -1,0 +1,247 @@
+//! Values that stand in a program's own text, and what hides them.
+
+use super::fixing;
+use super::own_programs::{fixed, job};
+
+/// Python that the script writes itself is the program that runs, whatever lies there now, and is changed where the script
+/// writes it.
+#[test]
+fn a_program_that_the_script_writes_is_read_and_changed_there() {
+    let script = "\
+cat > sft.py <<'EOF'
+from trl import SFTConfig, SFTTrainer
+args = SFTConfig(output_dir='o', per_device_train_batch_size=8, gradient_checkpointing=True)
+SFTTrainer(model='Qwen/Qwen3-0.6B', args=args).train()
+EOF
+python sft.py";
+    for old in [
+        "",
+        "from trl import TrlParser, SFTConfig\nTrlParser((SFTConfig,)).parse_args_and_config()\n",
+    ] {
+        let said = fixed(script, &[("sft.py", old)]);
+        said.says(&[
+            "per_device_train_batch_size  8 -> 4",
+            "--- a/job.sh",
+            "+args = SFTConfig(output_dir='o', per_device_train_batch_size=4, gradient_checkpointing=True, \
+             gradient_accumulation_steps=2)",
+        ]);
+    }
+}
+
+/// What a program fills its framework's class with is changed in a copy, which imports from where the original lies.
+#[test]
+fn a_value_that_stands_in_the_program_is_changed_in_a_copy_of_it() {
+    let program = "\
+'''Trains.'''
+from __future__ import annotations
+import os
+from trl import SFTConfig, SFTTrainer
+from mine import LIMIT
+
+def main():
+    args = SFTConfig(
+        output_dir='o',
+        per_device_train_batch_size=4,
+        max_length=LIMIT,
+    )
+    SFTTrainer(model='Qwen/Qwen3-0.6B', args=args, own=__file__).train()
+
+if __name__ == '__main__':
+    main()
+";
+    let framework = "\
+import json, sys
+class SFTConfig:
+    def __init__(self, **given): self.given = given
+class SFTTrainer:
+    def __init__(self, model, args, own): self.args, self.own = args, own
+    def train(self):
+        print('ran', json.dumps(self.args.given), self.own)
+        if self.args.given['per_device_train_batch_size'] > 2:
+            sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. '
+                     'GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')
+";
+    let files = [
+        ("src/train.py", program),
+        ("src/mine.py", "LIMIT = 512\n"),
+        ("src/trl.py", framework),
+    ];
+    let place = job("cd src\npython3 train.py", &files);
+    let said = place.call("submit --yes --watch --backend local job.sh");
+    said.ends(0).says(&["gradient_accumulation_steps  1 -> 2"]);
+    let run = place.run_dir("job-1");
+    let copy = place.read(&format!("{run}/attempt-2/train.py"));
+    let src = place.path("src");
+    let src = src.display();
+    let line = format!(
+        "import sys; sys.path[0] = '{src}'; __file__ = '{src}/train.py' # oomctl: this is a changed copy\n"
+    );
+    let changed = program
+        .replace("import os", &format!("{line}import os"))
+        .replace("batch_size=4", "batch_size=2")
+        .replace("=LIMIT", "=LIMIT,\n        gradient_accumulation_steps=2");
+    assert_eq!(copy, changed);
+    let ran = place.read(&format!("{run}/attempt-2/slurm.out"));
+    let given = r#"{"output_dir": "o", "per_device_train_batch_size": 2, "max_length": 512, "gradient_accumulation_steps": 2}"#;
+    assert_eq!(ran.trim(), format!("ran {given} {src}/train.py"));
+    assert_eq!(place.read("src/train.py"), program);
+}
+
+/// A program that looks for files beside its own, or that a value serves twice, is left alone.
+#[test]
+fn a_program_that_cannot_be_copied_keeps_its_values() {
+    let plan = |head: &str, batch: &str| {
+        let program = format!(
+            "from trl import SFTConfig, SFTTrainer\n{head}\n\
+             args = SFTConfig(output_dir='o', per_device_train_batch_size={batch})\nSFTTrainer(model='m', args=args).train()\n"
+        );
+        let place = job("python train.py", &[("train.py", &program)]);
+        place.call("plan job.sh").ends(0)
+    };
+    for (head, batch) in [
+        ("import hydra", "8"),
+        ("mp.set_start_method('spawn')", "8"),
+        ("B = 8\nprint(B)", "B"),
+    ] {
+        plan(head, batch).says(&["oomctl cannot change it there"]);
+    }
+    plan("B = 8", "B").says(&["8 -> 4 -> 2"]);
+}
+
+/// Constants of a plain training loop are its settings, where nothing else gives them a value.
+#[test]
+fn constants_of_a_program_without_options_are_its_knobs() {
+    let program = "\
+import torch
+batch_size = 128
+micro_batch_size = 4
+accumulation = batch_size // micro_batch_size
+MAX_SEQ_LEN = 2048
+for rows in load(micro_batch_size, MAX_SEQ_LEN):
+    loss(rows).backward()
+";
+    let said = fixed("python train.py --data x", &[("train.py", program)]);
+    said.says(&[
+        "batch_size  4 -> 2  (same math",
+        "-micro_batch_size = 4\n+micro_batch_size = 2\n",
+    ]);
+    let settings = "\
+@dataclass
+class Settings:
+    batch_size: int = 32
+    gradient_accumulation_steps: int = 1
+loss(Settings().batch_size).backward()
+";
+    let said = fixed("python train.py", &[("train.py", settings)]);
+    said.says(&["+    batch_size: int = 16\n+    gradient_accumulation_steps: int = 2\n"]);
+    for more in [
+        "exec(open('more.py').read())",
+        "batch_size *= 2",
+        "self.batch_size = 2",
+    ] {
+        let program = format!("{settings}{more}\n");
+        let said = fixed("python train.py", &[("train.py", &program)]);
+        assert!(!said.out.contains("32 -> 16"), "{more}: {}", said.out);
+    }
+}
+
+/// Words that are not known may be any option, so no default counts.
+#[test]
+fn options_in_words_that_are_not_known_are_unknown() {
+    let program = "\
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument('--batch-size', type=int, default=4)
+p.add_argument('--grad-accum', type=int, default=4)
+p.add_argument('--verbose', action='store_true')
+args = p.parse_args()
+";
+    let plan = |line: &str| {
+        let script = format!("{line}\ntorchrun --nproc_per_node 8 train.py --out $DIR $ARGS");
+        let place = job(&script, &[("train.py", program)]);
+        place.call("plan job.sh").ends(0)
+    };
+    for line in ["ARGS=$(cat args.txt)", "read -r ARGS <args.txt"] {
+        let said = plan(line);
+        said.says(&["its values are unknown", "no rung"]);
+        assert!(!said.out.contains("4 -> 2"), "{}", said.out);
+    }
+    let known = plan("ARGS='--batch-size 16 --verbose'");
+    known.says(&["batch_size 16 -> 8"]);
+    let script = "mapfile -t A <args.txt\ntorchrun train.py \"${A[@]}\"";
+    let place = job(script, &[("train.py", program)]);
+    place.call("plan job.sh").ends(0).says(&["`${A}`"]);
+    // An option's value is no option.
+    let script = "torchrun train.py --batch-size 8 --out $(date +%s)";
+    let place = job(script, &[("train.py", program)]);
+    place.call("plan job.sh").ends(0).says(&["8 -> 4"]);
+}
+
+/// A variable is none of a file of settings, and reaches Ray's workers only by what starts Ray.
+#[test]
+fn a_variable_is_set_where_the_processes_have_it() {
+    let log = "\
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free. \
+Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 60.00 GiB is allocated by PyTorch, and \
+17.00 GiB is reserved by PyTorch but unallocated.
+";
+    let variable = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    let settings = "model_name_or_path: m\nstage: sft\nper_device_train_batch_size: 1\n";
+    let said = fixing::fixed(
+        "llamafactory-cli train a.yaml",
+        log,
+        &[("a.yaml", settings)],
+    );
+    said.says(&[&format!("+{variable} llamafactory-cli train a.yaml")]);
+    let submit = "ray job submit --address=http://h:8265 -- python3 train.py --actor-num-nodes 1 --max-tokens-per-gpu 8192";
+    let said = fixing::fixed(&format!("ray start --head\n{submit}"), log, &[]);
+    said.says(&[&format!("+export {variable}\n ray start")]);
+    let said = fixing::fixed(submit, log, &[]);
+    said.says(&["a Ray job does not hand it to its workers"]);
+}
+
+/// The user knows the version where nothing shows it.
+#[test]
+fn the_version_of_the_framework_may_be_given() {
+    let program = "from trl import GRPOConfig, GRPOTrainer\n\
+        args = GRPOConfig(output_dir='o', num_generations=8, per_device_train_batch_size=1, gradient_checkpointing=True)\n\
+        GRPOTrainer(model='m', args=args, reward_funcs=f).train()\n";
+    let place = job("python train.py", &[("train.py", program)]);
+    let plan = |set: &str| place.call(&format!("plan {set}job.sh"));
+    plan("").ends(0).says(&["(--set trl_version=…)"]);
+    plan("--set trl_version=0.19.1 ")
+        .ends(0)
+        .says(&["use_liger_loss false -> true"]);
+    plan("--set trl_version=0.26.2 ")
+        .ends(0)
+        .says(&["use_liger_kernel false -> true"]);
+    plan("--set trl_version=99 ")
+        .ends(5)
+        .says(&["TRL 99.0.0 is not supported"]);
+}
+
+/// What the names in a program's text say of its memory is not asked for.
+#[test]
+fn sharding_and_attention_are_read_in_the_code() {
+    let program = |more: &str| {
+        format!(
+            "import argparse\nfrom torch.distributed.fsdp import fully_shard\np = argparse.ArgumentParser()\n\
+             p.add_argument('--batch-size', type=int, default=4)\n\
+             model = AutoModelForCausalLM.from_config(c, attn_implementation='flash_attention_2')\n\
+             o = AdamW(model.parameters(), fused=True)\n{more}"
+        )
+    };
+    let plan = |more: &str| {
+        let place = job(
+            "torchrun --nproc_per_node 8 train.py",
+            &[("train.py", &program(more))],
+        );
+        place.call("plan job.sh").ends(0)
+    };
+    let said = plan("");
+    for asked in ["--set sharding", "--set attention", "--set optimizer"] {
+        assert!(!said.out.contains(asked), "{}", said.out);
+    }
+    // Two names that disagree say nothing.
+    plan("if a.ddp: model = DDP(model)\n").says(&["--set sharding=none|ddp|fsdp"]);
+}
