@@ -52,16 +52,17 @@ impl UnreadKnob {
         format!("  --set {}={}{computed}", self.knob, self.takes)
     }
 
-    /// The options that give all of them, perhaps with what they are; those that one thing hides stand together.
+    /// The options that give all of them; those that one thing hides stand together, unless each is explained.
     pub fn lines(all: &[Self], explained: bool) -> String {
         let mut lines: Vec<String> = Vec::new();
         let mut told: Vec<&String> = Vec::new();
         for one in all {
             let same = |other: &&Self| other.computed == one.computed;
+            let together = |n| !explained && n >= TOGETHER;
             let Some(reason) = one
                 .computed
                 .as_ref()
-                .filter(|_| all.iter().filter(same).count() >= TOGETHER)
+                .filter(|_| together(all.iter().filter(same).count()))
             else {
                 lines.push(one.line());
                 lines.extend(explained.then(|| format!("      {}", one.doc)));
