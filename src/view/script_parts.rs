@@ -153,7 +153,7 @@ pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
     let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
     for (fixed, why) in [
         (false, "the script computes it"),
-        (true, "oomctl cannot change it there"),
+        (true, "it stands in code that oomctl cannot change"),
     ] {
         let knobs = computed.iter().filter(|c| c.fixed == fixed);
         let knobs: Vec<String> = knobs.map(at).collect();

@@ -74,7 +74,7 @@ class SFTTrainer:
     let src = place.path("src");
     let src = src.display();
     let line = format!(
-        "import sys; sys.path[0] = '{src}'; __file__ = '{src}/train.py' # oomctl: this is a changed copy\n"
+        "import os, sys; sys.path[0] = os.path.dirname(os.path.realpath('{src}/train.py')) if sys.path[0] == os.path.dirname(os.path.realpath(__file__)) else sys.path[0]; __file__ = '{src}/train.py' # oomctl: this is a changed copy\n"
     );
     let changed = program
         .replace("import os", &format!("{line}import os"))
@@ -103,9 +103,12 @@ fn a_program_that_cannot_be_copied_keeps_its_values() {
         ("mp.set_start_method('spawn')", "8"),
         ("B = 8\nprint(B)", "B"),
     ] {
-        plan(head, batch).says(&["oomctl cannot change it there"]);
+        plan(head, batch).says(&["it stands in code that oomctl cannot change"]);
     }
     plan("B = 8", "B").says(&["8 -> 4 -> 2"]);
+    let name = "per_device_train_batch_size";
+    plan(&format!("{name} = 8"), name).says(&["8 -> 4 -> 2"]);
+    plan("B = 8\nout = f'out/{B}'", "B").says(&["it stands in code that oomctl cannot change"]);
 }
 
 /// Constants of a plain training loop are its settings, where nothing else gives them a value.
@@ -130,14 +133,23 @@ for rows in load(micro_batch_size, MAX_SEQ_LEN):
 class Settings:
     batch_size: int = 32
     gradient_accumulation_steps: int = 1
-loss(Settings().batch_size).backward()
+loss(cfg.batch_size, cfg.gradient_accumulation_steps).backward()
 ";
     let said = fixed("python train.py", &[("train.py", settings)]);
     said.says(&["+    batch_size: int = 16\n+    gradient_accumulation_steps: int = 2\n"]);
+    said.says(&["32 -> 16"]);
     for more in [
         "exec(open('more.py').read())",
         "batch_size *= 2",
         "self.batch_size = 2",
+        "x = 1; batch_size = 2",
+        "(batch_size := f())",
+        "for batch_size in (16, 32): f()",
+        "cfg = Settings(batch_size=64)",
+        "def f(batch_size=16): pass",
+        "per = cfg.batch_size // world_size",
+        "cfg = Settings(64)",
+        "class Eval: batch_size: int = 4",
     ] {
         let program = format!("{settings}{more}\n");
         let said = fixed("python train.py", &[("train.py", &program)]);

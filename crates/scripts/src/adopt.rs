@@ -7,10 +7,10 @@ use super::change::{Means, PatchError};
 use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
 use super::edit::edits;
+use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
 use super::launchers::Launchers;
 use super::patched::{Patch, applied};
-use super::program_text::FilledClass;
 use super::recognise::package;
 use super::stack::{Likeness, Stack, StackKnob, recognise};
 use super::submits::look_at;
@@ -161,9 +161,8 @@ impl<'a> Adoption<'a> {
             match edits(&self.reading, call, stack, &known) {
                 Ok(done) => {
                     for (name, edit, means) in done {
-                        let of_words = self.reading.is_of_words(edit.span.file);
                         made.insert(edit);
-                        if means == Means::Appended && of_words {
+                        if means == Means::Appended {
                             appended.insert(name);
                         }
                     }

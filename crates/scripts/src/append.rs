@@ -1,10 +1,10 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
-use super::change::{PatchError, TextEdit, WantedValue};
+use super::change::{Means, PatchError, TextEdit, WantedValue};
+use super::filled_class::FilledClass;
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::{exported, is_shell};
-use super::program_text::FilledClass;
 use super::python::place;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
@@ -33,7 +33,7 @@ pub(super) fn append(
     stack: &Stack,
     (knob, value): WantedValue<'_>,
     found: Option<&FoundKnob>,
-) -> Result<Option<TextEdit>, PatchError> {
+) -> Result<Option<(TextEdit, Means)>, PatchError> {
     let refused = |why: &str| PatchError {
         knob: knob.name.clone(),
         why: why.to_owned(),
@@ -44,8 +44,7 @@ pub(super) fn append(
     if found.is_none() && read.spellings.is_empty() {
         let class = call.code.as_ref().and_then(|code| code.class.as_ref());
         let edit = class.and_then(|class| in_class(class, knob, value));
-        let why = "its code has no place for it";
-        return edit.map(Some).ok_or_else(|| refused(why));
+        return added(edit).ok_or_else(|| refused("its code has no place for it"));
     }
     let knob = &*read;
     let only_in_files = knob.spellings.iter().all(|s| matches!(s, Spelling::Key(_)));
@@ -59,7 +58,7 @@ pub(super) fn append(
         let edit = names.find_map(|name| in_file(call, stack, &name, value));
         if edit.is_some() || !stack.recognise.words_win {
             let why = "the settings file has no place for it";
-            return edit.map(Some).ok_or_else(|| refused(why));
+            return added(edit).ok_or_else(|| refused(why));
         }
     }
     let none = match found.map(|f| f.way) {
@@ -88,7 +87,9 @@ pub(super) fn append(
     if let Spelling::Env(name) = spelling {
         let new = quoted(&new, Quote::Bare).ok_or_else(by_hand)?;
         let edit = variable(reading, call, &format!("{name}={new}"));
-        return edit.map(Some).map_err(refused);
+        return edit
+            .map(|edit| Some((edit, Means::Appended)))
+            .map_err(refused);
     }
     let words = match words(spelling, value, new, found) {
         Ok(words) if words.is_empty() => return Ok(None),
@@ -100,10 +101,13 @@ pub(super) fn append(
     let words = words.iter().map(|word| quoted(word, end.quote));
     let words: Option<Vec<String>> = words.collect();
     let text = format!("{}{}", end.separator, words.ok_or_else(by_hand)?.join(" "));
-    Ok(Some(TextEdit {
-        span: end.span,
-        text,
-    }))
+    let span = end.span;
+    Ok(Some((TextEdit { span, text }, Means::Appended)))
+}
+
+/// What is put beside the others.
+fn added(edit: Option<TextEdit>) -> Option<Option<(TextEdit, Means)>> {
+    edit.map(|edit| Some((edit, Means::Added)))
 }
 
 /// A variable for a command; or why not.

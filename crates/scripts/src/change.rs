@@ -18,6 +18,8 @@ pub struct TextEdit {
 pub enum Means {
     /// The value was changed where it stands.
     InPlace,
+    /// The value was not given: it is added to the file, or to the code, that gives the others.
+    Added,
     /// The value could not be changed where it stands, or was not given: it is given behind all others, where it
     /// wins.
     Appended,

@@ -27,12 +27,10 @@ pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
     pub arguments: Vec<&'a CodeArgument>,
-    /// Somebody has named the framework, so that all that the program says may be meant for it.
-    pub named: bool,
 }
 
 impl<'a> ConfigClasses<'a> {
-    /// Those of stacks. One alone was named by somebody.
+    /// Those of stacks.
     pub(super) fn of(stacks: &[&'a Recognise]) -> Self {
         let all = || stacks.iter().copied();
         Self {
@@ -45,7 +43,6 @@ impl<'a> ConfigClasses<'a> {
                 .map(String::as_str)
                 .collect(),
             arguments: all().flat_map(|r| &r.arguments).collect(),
-            named: stacks.len() == 1,
         }
     }
 }
@@ -130,6 +127,6 @@ impl PythonFile<'_> {
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();
         let mut known = words.into_iter().chain(calls).chain(sets);
         let known = known.any(|word| text.contains(word));
-        wanted.named || known || MODEL_NAMES.iter().any(|name| text.contains(name))
+        known || MODEL_NAMES.iter().any(|name| text.contains(name))
     }
 }

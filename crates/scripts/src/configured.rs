@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::constants::{Constant, constants};
 use super::declared::declared;
+use super::filled_class::FilledClass;
 use super::loaded::lookups;
-use super::program_text::{CodeFiles, FilledClass, of_option};
+use super::program_text::{CodeFiles, of_option};
 use crate::Spelling;
 
 /// An option that a program declares.
@@ -66,7 +67,7 @@ impl ProgramCode {
             lookups: lookups(files),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
-                false => constants(files, wanted.named),
+                false => constants(files),
             },
         }
     }
@@ -151,7 +152,6 @@ mod tests {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
             arguments: vec![&rank],
-            named: false,
         };
         let files = texts.iter().enumerate();
         let files: Vec<_> = files

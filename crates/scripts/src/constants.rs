@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
-use super::python::{PythonToken, TokenKind};
+use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block};
+
+/// By these names a program may give a variable any value.
+const REBINDS: [&str; 3] = ["exec", "setattr", "globals"];
+
+/// Statements that begin so only tell a value.
+const TELLS: [&str; 6] = ["print", "logger", "logging", "log", "wandb", "tqdm"];
 
 /// A constant, and whether it is a batch of all GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,75 +20,175 @@ pub(super) struct Constant {
     pub is_global: bool,
 }
 
-/// By these names a program may give a variable any value.
-const REBINDS: [&str; 3] = ["exec", "setattr", "globals"];
-
-/// The constants of a program that trains by itself, or whose framework is `named`, by their names in small letters.
-pub(super) fn constants(files: &[PythonFile<'_>], named: bool) -> BTreeMap<String, Constant> {
+/// The constants of a program that trains by itself, by their names in small letters.
+pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
     let uses = |name: &str| {
         let mut all = files.iter().flat_map(|f| &f.tokens);
         all.any(|t| t.kind == TokenKind::Name && t.text == name)
     };
     let (mut found, mut several) = (BTreeMap::new(), Vec::new());
-    if !(named || uses("backward")) || REBINDS.iter().any(|name| uses(name)) {
+    let stars = |f: &PythonFile<'_>| {
+        f.tokens
+            .windows(2)
+            .any(|w| w[0].is("import") && w[1].is("*"))
+    };
+    if REBINDS.iter().any(|name| uses(name)) || files.iter().any(stars) {
         return found;
     }
-    for file in files {
-        for statement in file.tokens.split(|t| t.kind == TokenKind::End) {
-            let Some((name, value)) = assignment(statement) else {
-                continue;
-            };
-            let key = name.text.to_lowercase();
+    // An imported module may have loops and settings of its own.
+    let trains = |f: &&PythonFile<'_>| f.tokens.iter().any(|t| t.is("backward"));
+    for file in files.iter().filter(trains) {
+        for (at, name, value) in (0..file.tokens.len()).filter_map(|at| given(&file.tokens, at)) {
+            let key = name.to_lowercase();
+            let divided =
+                |f: &PythonFile<'_>| [false, true].map(|a| is_divided(&f.tokens, name, a));
+            let of_class = block(&file.tokens, at).is_some_and(|(_, word)| word == "class");
+            let lines = || files.iter().flat_map(|f| statements(&f.tokens));
+            let value = CodeValue::literal(file, value);
             let constant = Constant {
-                value: CodeValue::literal(file, value),
-                is_global: is_divided(&file.tokens, name.text, false),
+                is_global: files.iter().flat_map(divided).any(|is| is),
+                value: CodeValue {
+                    is_own: value.is_own && !lines().any(|line| carries(line, name)),
+                    ..value
+                },
             };
-            if found.insert(key.clone(), constant).is_some() {
+            let times = lines().map(|line| sets(line, name, of_class));
+            let trains = lines().any(|line| is_of_training(line, name));
+            if times.sum::<usize>() != 1 || !trains || found.insert(key.clone(), constant).is_some()
+            {
                 several.push(key);
             }
         }
     }
-    let once = |key: &String| !several.contains(key) && assignments(files, key) == 1;
-    found.retain(|key, _| once(key));
+    found.retain(|key, _| !several.contains(key));
     found
 }
 
-/// `name = 8` or `name: int = 8`.
-fn assignment<'s, 't>(
-    statement: &'s [PythonToken<'t>],
-) -> Option<(&'s PythonToken<'t>, &'s PythonToken<'t>)> {
-    let (name, value) = match statement {
-        [name, equals, value] if equals.is("=") => (name, value),
-        [name, colon, _, equals, value] if colon.is(":") && equals.is("=") => (name, value),
-        _ => return None,
-    };
-    let is_value = value.kind == TokenKind::Number || value.is("True") || value.is("False");
-    (name.kind == TokenKind::Name && is_value).then_some((name, value))
+/// The statements of a text; several may stand in a line.
+fn statements<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+) -> impl Iterator<Item = &'a [PythonToken<'t>]> {
+    tokens.split(|t| t.kind == TokenKind::End || t.is(";"))
 }
 
-/// How often a name gets a value, with or without an operator, as a variable or as an attribute.
-fn assignments(files: &[PythonFile<'_>], key: &str) -> usize {
-    let operators = ["+", "-", "*", "/", "%"];
-    let sets = |line: &[PythonToken<'_>]| {
-        let mut depth = 0_i32;
-        let at = line.iter().position(|t| {
-            depth += i32::from(["(", "[", "{"].iter().any(|b| t.is(b)));
-            depth -= i32::from([")", "]", "}"].iter().any(|b| t.is(b)));
-            depth == 0 && t.is("=")
-        });
-        let before = at.map_or(&[][..], |at| &line[..at]);
-        let before = match before {
-            [name, colon, ..] if colon.is(":") => std::slice::from_ref(name),
-            all => all,
-        };
-        let left = before
-            .iter()
-            .rev()
-            .skip_while(|t| operators.iter().any(|o| t.is(o)));
-        left.filter(|t| t.text.to_lowercase() == key).count()
+/// `name = 8` or `name: int = 8`, a statement of its own that no condition guards, whose name stands at `at`.
+fn given<'s, 't>(
+    tokens: &'s [PythonToken<'t>],
+    at: usize,
+) -> Option<(usize, &'t str, &'s PythonToken<'t>)> {
+    let begins = at
+        .checked_sub(1)
+        .is_none_or(|at| tokens[at].kind == TokenKind::End);
+    let (value, end) = match &tokens[at..] {
+        [_, equals, value, rest @ ..] if equals.is("=") => (value, rest.first()),
+        [_, colon, _, equals, value, rest @ ..] if colon.is(":") && equals.is("=") => {
+            (value, rest.first())
+        }
+        _ => return None,
     };
-    let lines = files
+    let ends = end.is_none_or(|t| t.kind == TokenKind::End);
+    let is_value = value.kind == TokenKind::Number || value.is("True") || value.is("False");
+    let plain = match block(tokens, at) {
+        None => true,
+        Some((begin, "class")) => {
+            let name = tokens.get(begin + 1).map_or("", |t| t.text);
+            let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_keyword(a));
+            !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
+        }
+        // The function that trains.
+        Some((begin, "def")) => {
+            let end = (at..tokens.len())
+                .find(|end| tokens[*end].kind == TokenKind::End && ends_block(tokens, begin, *end));
+            let inside = &tokens[begin..end.unwrap_or(tokens.len())];
+            inside.iter().any(|t| t.is("backward"))
+        }
+        Some(_) => false,
+    };
+    let is = begins && ends && is_value && plain && tokens[at].kind == TokenKind::Name;
+    is.then(|| (at, tokens[at].text, value))
+}
+
+/// Words of what runs beside training.
+const ASIDE: [&str; 9] = [
+    "eval", "val", "test", "infer", "embed", "predict", "generat", "token", "cache",
+];
+
+/// Whether a name is of something beside training.
+fn is_aside(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ASIDE.iter().any(|word| name.contains(word))
+}
+
+/// Whether a statement uses a constant, and for training as far as its words tell.
+fn is_of_training(line: &[PythonToken<'_>], name: &str) -> bool {
+    // The name of an argument is none of the constant's uses.
+    let uses = (1..line.len()).any(|at| {
+        let is_argument = line.get(at + 1).is_some_and(|t| t.is("="));
+        line[at].is(name) && !is_argument
+    });
+    let aside = |t: &PythonToken<'_>| t.is("map") || t.kind == TokenKind::Name && is_aside(t.text);
+    uses && !line.iter().any(aside)
+}
+
+/// Whether an argument of a call is named.
+fn is_keyword(argument: &[PythonToken<'_>]) -> bool {
+    argument.get(1).is_some_and(|t| t.is("="))
+}
+
+/// How often a statement gives a name a value. A named argument is one where the name is that `of_class`, or of a function, unless
+/// it hands the same name on.
+fn sets(line: &[PythonToken<'_>], name: &str, of_class: bool) -> usize {
+    let is =
+        |at: Option<usize>, text: &str| at.and_then(|at| line.get(at)).is_some_and(|t| t.is(text));
+    let operators = ["+", "-", "*", "/", "%", ":"];
+    let declares = line
+        .first()
+        .is_some_and(|t| ["def", "async"].contains(&t.text));
+    let loops = line.iter().any(|t| t.is("for"));
+    let mut depth = 0_usize;
+    let mut count = 0;
+    for (at, token) in line.iter().enumerate() {
+        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
+        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
+        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        if token.kind != TokenKind::Name || token.text.to_lowercase() != name.to_lowercase() {
+            continue;
+        }
+        let mut next = at + 1;
+        while operators.iter().any(|o| is(Some(next), o)) {
+            next += 1;
+        }
+        let annotated = is(Some(at + 1), ":") && is(Some(at + 3), "=") && at == 0;
+        let equals = is(Some(next), "=") && !is(Some(next + 1), "=");
+        let attribute = is(at.checked_sub(1), ".");
+        let argument = depth > 0 && next == at + 1 && !attribute;
+        let handed_on = || {
+            let rest = line[next + 1..]
+                .iter()
+                .take_while(|t| !t.is(",") && !t.is(")"));
+            rest.last().is_some_and(|t| t.text == token.text)
+        };
+        let parameter = declares && depth > 0 && !equals && !attribute;
+        let given = match argument {
+            true if parameter => true,
+            true => equals && (of_class || declares) && !handed_on(),
+            false => equals || annotated,
+        };
+        let bound = is(at.checked_sub(1), "as") || loops && is(Some(at + 1), "in");
+        count += usize::from(given || bound);
+    }
+    count
+}
+
+/// Whether a statement carries a value into something else that must stay: a name of a file or of a run, a learning rate.
+fn carries(line: &[PythonToken<'_>], name: &str) -> bool {
+    let first = line.first().map_or("", |t| t.text);
+    let in_text = |t: &PythonToken<'_>| {
+        t.kind == TokenKind::Other && t.text.len() > name.len() && t.text.contains(name)
+    };
+    let rate = ["lr", "learning", "warmup"]
         .iter()
-        .flat_map(|f| f.tokens.split(|t| t.kind == TokenKind::End));
-    lines.map(sets).sum()
+        .any(|word| first.contains(word));
+    let named = || line.iter().skip(1).any(|t| t.is(name));
+    !TELLS.contains(&first) && line.iter().any(in_text) || rate && named()
 }

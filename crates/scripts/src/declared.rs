@@ -150,7 +150,7 @@ pub(super) fn is_divided(tokens: &[PythonToken<'_>], name: &str, attribute: bool
     };
     let by_parts = |at: usize| {
         let line = tokens[at + 2..].iter();
-        let mut line = line.take_while(|t| t.kind != TokenKind::End);
+        let mut line = line.take_while(|t| t.kind != TokenKind::End && !t.is(","));
         line.any(|t| t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part)))
     };
     (0..tokens.len()).filter(divided).any(by_parts)

@@ -55,7 +55,7 @@ pub(super) fn edits(
             Some(edit) => done.push((knob.name.clone(), edit, Means::InPlace)),
             None => {
                 let added = append(reading, call, stack, (knob, value), found.as_ref())?;
-                done.extend(added.map(|edit| (knob.name.clone(), edit, Means::Appended)));
+                done.extend(added.map(|(edit, means)| (knob.name.clone(), edit, means)));
             }
         }
     }

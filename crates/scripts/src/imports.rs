@@ -85,7 +85,7 @@ pub(super) fn modules<'f>(
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
     let mut all = vec![ModuleFile::read(program)];
-    let root = import_root(&all[0].tokens).unwrap_or(root);
+    let root = import_root(program.1).unwrap_or(root);
     let mut sought = Vec::new();
     let mut at = 0;
     while let Some(file) = all.get(at) {

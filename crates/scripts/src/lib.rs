@@ -17,6 +17,7 @@ mod declared;
 mod defaults;
 mod devices;
 mod edit;
+mod filled_class;
 mod host_memory;
 pub mod hydra;
 mod imports;

@@ -17,9 +17,9 @@ const LOADERS: [(&str, &str); 7] = [
 ];
 
 /// A map that a class is filled with beside its named arguments (`**…`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unpacked {
-    /// As it is written.
+    /// As it is written; empty for code that is not read.
     pub text: String,
     /// The keys of a file of settings below which it stands, with dots between them; empty for all of the file, None for
     /// values that are not read.

@@ -3,40 +3,60 @@
 use super::python::{PythonToken, TokenKind};
 
 /// By these names a program finds files beside the file of its code, or starts that file again in further processes.
-const BOUND: [&str; 4] = ["hydra", "inspect", "co_filename", "spawn"];
+const BOUND: [&str; 6] = [
+    "hydra",
+    "inspect",
+    "co_filename",
+    "spawn",
+    "forkserver",
+    "start_processes",
+];
+
+/// What stands before and behind the path of the original, in the line by which a copy is taken for it.
+const ROOT: [&str; 2] = [
+    "sys.path[0] = os.path.dirname(os.path.realpath(",
+    ")) if sys.path[0] == os.path.dirname(os.path.realpath(__file__)) else sys.path[0]",
+];
 
 /// Whether a copy of a program elsewhere does what the original does.
 pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
-    !tokens.iter().any(|t| BOUND.contains(&t.text))
+    let uses = |name: &str| tokens.iter().any(|t| t.is(name));
+    let bound = tokens.iter().any(|t| BOUND.contains(&t.text));
+    let own_name = tokens
+        .windows(3)
+        .any(|w| w[0].is("argv") && w[1].is("[") && w[2].is("0"));
+    let execs = tokens
+        .iter()
+        .any(|t| t.is("executable") || t.text.starts_with("exec"));
+    !bound && !own_name && !(execs && uses("__file__"))
 }
 
-/// The line by which a copy is taken for its original, and the byte at which it stands.
+/// The line by which a copy is taken for its original, and the byte at which it stands. Python imports first from the folder of
+/// the real file that it starts (Python 3.13, "sys.path"), but not with `-P`.
 pub(super) fn original(tokens: &[PythonToken<'_>], path: &str) -> (usize, String) {
-    let literal = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let mut line = format!("import sys; sys.path[0] = {}", literal(folder));
+    let path = format!("'{}'", path.replace('\\', "\\\\").replace('\'', "\\'"));
+    let mut line = format!("import os, sys; {}{path}{}", ROOT[0], ROOT[1]);
     if tokens.iter().any(|t| t.is("__file__")) {
-        line += &format!("; __file__ = {}", literal(path));
+        line += &format!("; __file__ = {path}");
     }
     // Python wants these first.
     let is_first = |statement: &&[PythonToken<'_>]| match statement {
-        [] => true,
-        [text] => text.kind == TokenKind::Text,
-        [from, future, ..] => from.is("from") && future.is("__future__"),
+        [from, future, ..] if from.is("from") => future.is("__future__"),
+        all => all
+            .iter()
+            .all(|t| t.kind == TokenKind::Text || t.is("(") || t.is(")")),
     };
-    let mut statements = tokens.split(|t| t.kind == TokenKind::End);
+    let mut statements = tokens.split(|t| t.kind == TokenKind::End || t.is(";"));
     let first = statements.find(|s| !is_first(s)).and_then(<[_]>::first);
     let at = first.map_or(0, |token| token.from);
     (at, format!("{line} # oomctl: this is a changed copy\n"))
 }
 
-/// The folder from which a program says that it imports first.
-pub(super) fn import_root<'t>(tokens: &[PythonToken<'t>]) -> Option<&'t str> {
-    tokens.windows(8).find_map(|w| {
-        let set = ["sys", ".", "path", "[", "0", "]", "="].iter().zip(w);
-        let is_set = set.fold(true, |all, (text, token)| all && token.is(text));
-        (is_set && w[7].kind == TokenKind::Text).then_some(w[7].text)
-    })
+/// The folder from which a copy says that it imports first.
+pub(super) fn import_root(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once(ROOT[0])?;
+    let (path, _) = rest.strip_prefix('\'')?.split_once("'))")?;
+    Some(path.rsplit_once('/')?.0)
 }
 
 #[cfg(test)]
@@ -52,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_copy_imports_from_the_folder_of_the_original() {
-        let line = "import sys; sys.path[0] = '/home/o\\'me' # oomctl: this is a changed copy\n";
+        let line = "import os, sys; sys.path[0] = os.path.dirname(os.path.realpath('/home/o\\'me/train.py')) if sys.path[0] == os.path.dirname(os.path.realpath(__file__)) else sys.path[0] # oomctl: this is a changed copy\n";
         let first =
             "#!/usr/bin/env python\n\"\"\"Trains.\"\"\"\nfrom __future__ import annotations\n";
         assert_eq!(
@@ -64,9 +84,14 @@ mod tests {
             named.contains("; __file__ = '/home/o\\'me/train.py' #"),
             "{named}"
         );
-        let root = "import sys; sys.path[0] = '/home/me'\n";
-        assert_eq!(import_root(&tokens(root)), Some("/home/me"));
-        assert_eq!(import_root(&tokens("sys.path.insert(0, 'x')\n")), None);
+        let (_, line) = original(&[], "/home/me/train.py");
+        assert_eq!(import_root(&line), Some("/home/me"));
+        assert_eq!(import_root("sys.path.insert(0, 'x')\n"), None);
+        let marked = copied("\u{feff}'Trains.'\nimport os\n");
+        assert!(
+            marked.starts_with("\u{feff}'Trains.'\nimport os, sys;"),
+            "{marked}"
+        );
     }
 
     #[test]
@@ -76,6 +101,8 @@ mod tests {
             "@hydra.main(config_path='conf')\n",
             "mp.set_start_method('spawn')\n",
             "inspect.getfile(f)\n",
+            "here = Path(sys.argv[0]).parent\n",
+            "subprocess.run([sys.executable, __file__])\n",
         ] {
             assert!(!can_move(&tokens(text)), "{text}");
         }

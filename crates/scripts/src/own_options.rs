@@ -6,8 +6,8 @@ use super::adopt::Adoption;
 use super::code_value::CodeValue;
 use super::configured::ProgramCode;
 use super::constants::Constant;
+use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, KnobForm, given};
-use super::program_text::FilledClass;
 use super::spelling::setting_names;
 use super::stack::{StackKnob, is_key, same_flag};
 use super::walk::{Call, SettingsFile, UnreadFile};
@@ -152,7 +152,7 @@ impl Call {
 
     /// Whether the word behind this one is its value.
     pub(super) fn takes_a_value(&self, word: &str) -> bool {
-        let is_option = word.starts_with("--") && !word.contains('=');
+        let is_option = word.starts_with('-') && !word.contains('=');
         let code = self.code.as_ref();
         is_option && !code.is_some_and(|code| code.is_switch(word))
     }
@@ -160,15 +160,23 @@ impl Call {
     /// The constant of the program that gives a knob, where nothing else does.
     pub(super) fn constant(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        // A length is too often one of something else.
+        if knob.role == Some(Role::SequenceLength) {
+            return None;
+        }
         let flags = knob.spellings.iter().map(Spelling::name);
-        let mut flags = flags.filter(|name| name.starts_with('-'));
-        if self.code_value(knob).is_some() || flags.clone().any(|flag| self.is_given(flag)) {
+        let mut flags = flags.filter(|name| name.starts_with("--"));
+        if self.code_value(knob).is_some()
+            || self.unknown_words().is_some()
+            || flags.clone().any(|flag| self.is_given(flag))
+        {
             return None;
         }
         let fits = |name: &str| {
             let found = code.constants.get(name)?;
             let is_other = knob.role == Some(Role::MicroBatch) && found.is_global;
-            (!is_other).then_some(&found.value)
+            let in_file = self.settings.iter().any(|file| file.find(name).is_some());
+            (!is_other && !in_file).then_some(&found.value)
         };
         let plain = |flag: &str| flag.trim_matches(['-', '=']).replace('-', "_");
         let global = || {
@@ -218,7 +226,10 @@ impl Call {
             files.any(within(section)) || !self.unread.is_empty()
         });
         let Some(section) = named else {
-            let place = format!("`**{}` in {}", unpacked.text, class.path);
+            let place = match unpacked.text.as_str() {
+                "" => format!("the code of {}", class.path),
+                text => format!("`**{text}` in {}", class.path),
+            };
             let unread = UnreadFile::of(SettingsReader::Program, place);
             return self.unread.push(unread);
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
-use super::loaded::{Unpacked, settings_key, unpacked};
+use super::loaded::settings_key;
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
 use super::traced::{Quote, Traced, Why};
 use crate::Spelling;
@@ -19,35 +19,9 @@ pub(super) struct CodeFiles<'a, 't> {
     pub options: Vec<(&'a PythonFile<'t>, Vec<DeclaredOption<'a, 't>>)>,
 }
 
-/// The class that configures a framework, as a program fills it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FilledClass {
-    /// Its name.
-    pub name: String,
-    /// The file that fills it.
-    pub path: String,
-    /// Its named arguments.
-    pub values: BTreeMap<String, CodeValue>,
-    /// What else it is filled with.
-    pub unpacked: Option<Unpacked>,
-    /// Where a further argument is put; None where its file cannot be changed.
-    pub room: Option<ArgumentRoom>,
-}
-
-/// The place behind the arguments of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArgumentRoom {
-    /// The place, as a text without bytes.
-    pub end: Traced,
-    /// What stands between two arguments.
-    pub separator: String,
-    /// Names that the call already has.
-    pub taken: BTreeSet<String>,
-}
-
 impl CodeFiles<'_, '_> {
     /// Whether one of these names stands in it.
-    fn uses(&self, names: &BTreeSet<&str>) -> bool {
+    pub(super) fn uses(&self, names: &BTreeSet<&str>) -> bool {
         let mut all = self.files.iter().flat_map(|f| &f.tokens);
         all.any(|t| is_one_of(names, t))
     }
@@ -55,44 +29,6 @@ impl CodeFiles<'_, '_> {
     /// Whether a framework configures it.
     pub(super) fn is_configured(&self, wanted: &ConfigClasses<'_>) -> bool {
         self.uses(&wanted.parsers) || self.uses(&wanted.classes)
-    }
-
-    /// The class that the program fills, and what it hands it.
-    pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<FilledClass> {
-        if self.uses(&wanted.parsers) {
-            return None;
-        }
-        let starts = self.files.iter().flat_map(|file| {
-            let calls = calls(&file.tokens, |t| is_one_of(&wanted.classes, t));
-            calls.map(move |at| (file, at))
-        });
-        let starts: Vec<_> = starts.collect();
-        // Of several nobody knows which one counts.
-        let [(file, start)] = starts[..] else {
-            return None;
-        };
-        let (mut values, mut more) = (BTreeMap::new(), None);
-        let all = arguments(&file.tokens[start + 2..]);
-        for argument in &all {
-            match argument {
-                [star, double, rest @ ..] if star.is("*") && double.is("*") => {
-                    more = Some(unpacked(self.files, rest)?);
-                }
-                [star, ..] if star.is("*") => return None,
-                [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
-                    let coded = self.value(file, value, 0);
-                    values.extend(coded.map(|coded| (name.text.to_owned(), coded)));
-                }
-                _ => {}
-            }
-        }
-        Some(FilledClass {
-            name: file.tokens[start].text.to_owned(),
-            path: file.path.to_owned(),
-            values,
-            room: room(file, &all).filter(|_| more.is_none()),
-            unpacked: more,
-        })
     }
 
     /// What the program hands to these calls, by flag: where all calls mean the same.
@@ -158,7 +94,7 @@ impl CodeFiles<'_, '_> {
     }
 
     /// The value of an expression; nothing for `None`, which says nothing.
-    fn value(
+    pub(super) fn value(
         &self,
         file: &PythonFile<'_>,
         value: &[PythonToken<'_>],
@@ -265,38 +201,28 @@ impl CodeFiles<'_, '_> {
             .filter(|_| file.tokens[at + 1].is("="))?;
         let end = rest.iter().position(|t| t.kind == TokenKind::End)?;
         let found = self.value(file, &rest[..end], depth + 1)?;
-        let tokens = self.files.iter().flat_map(|f| &f.tokens);
-        // Where it gets its value, and one place that takes it.
-        let is_own = found.is_own && tokens.filter(|t| t.is(name)).count() == 2;
+        // Where it gets its value, and one place that takes it; an f-string takes it too.
+        let uses = |f: &PythonFile<'_>| {
+            let used = |at: &usize| {
+                let token = &f.tokens[*at];
+                let is_keyword = f.tokens.get(at + 1).is_some_and(|t| t.is("="));
+                let hands_on = f.tokens.get(at + 2).is_some_and(|t| t.is(name));
+                let in_text = token.kind == TokenKind::Other && token.text.contains(name);
+                token.is(name) && !(is_keyword && hands_on) || in_text
+            };
+            (0..f.tokens.len()).filter(used).count()
+        };
+        let is_own = found.is_own && self.files.iter().map(uses).sum::<usize>() == 2;
         Some(CodeValue { is_own, ..found })
     }
 }
 
-fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool {
+pub(super) fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool {
     token.kind == TokenKind::Name && names.contains(token.text)
 }
 
-/// Where a further argument stands best, by what stands before the last one.
-fn room(file: &PythonFile<'_>, all: &[&[PythonToken<'_>]]) -> Option<ArgumentRoom> {
-    let last = all.last().filter(|_| file.can_change)?;
-    let (from, to) = (last.first()?.from, last.last()?.to);
-    let text = file.content.text();
-    let before = text.get(..from)?;
-    let indent = before.rsplit_once('\n').map(|(_, indent)| indent);
-    let own_line = indent.filter(|indent| indent.trim().is_empty());
-    let names = all.iter().filter_map(|argument| match argument {
-        [name, equals, ..] if equals.is("=") => Some(name.text.to_owned()),
-        _ => None,
-    });
-    Some(ArgumentRoom {
-        end: file.content.slice(to, to),
-        separator: own_line.map_or(", ".to_owned(), |indent| format!(",\n{indent}")),
-        taken: names.collect(),
-    })
-}
-
 /// The places at which a name gets a value: `name =`, `name +=`, `for name in`; `name=name` hands it on.
-fn assigned<'a>(
+pub(super) fn assigned<'a>(
     tokens: &'a [PythonToken<'_>],
     name: &'a str,
     attribute: bool,
@@ -356,7 +282,7 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
 }
 
 /// What code computes, at this token.
-fn computed(file: &PythonFile<'_>, token: &PythonToken<'_>) -> Traced {
+pub(super) fn computed(file: &PythonFile<'_>, token: &PythonToken<'_>) -> Traced {
     file.computed(token.from, token.to, Why::Code)
 }
 

@@ -103,7 +103,8 @@ fn next(rest: &str) -> (Option<TokenKind>, usize) {
         '#' => (None, rest.find('\n').unwrap_or(rest.len())),
         '\\' if rest.starts_with("\\\n") => (None, 2),
         '\n' => (None, 1),
-        c if c.is_whitespace() => (None, c.len_utf8()),
+        // A file may begin with a byte-order mark.
+        c if c.is_whitespace() || c == '\u{feff}' => (None, c.len_utf8()),
         '"' | '\'' => (Some(TokenKind::Text), string(rest)),
         c if c.is_ascii_digit() => (
             Some(TokenKind::Number),
@@ -198,6 +199,29 @@ pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
         }
     }
     false
+}
+
+/// The word that begins the block in which the token `at` stands, with its place; None at the left margin and below `if __name__`.
+pub(super) fn block<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(usize, &'t str)> {
+    let mut begin = line_of(tokens, at);
+    let indent = indentation(tokens, begin);
+    while let Some(end) = begin.checked_sub(1) {
+        begin = line_of(tokens, end);
+        let Some(first) = tokens.get(begin).filter(|t| t.kind != TokenKind::End) else {
+            continue;
+        };
+        if indentation(tokens, begin) < indent {
+            let main = tokens[begin..end].iter().any(|t| t.is("__name__"));
+            return (!main).then_some((begin, first.text));
+        }
+    }
+    None
+}
+
+/// Whether the line behind the end `at` of another is no longer in the block that begins at `begin`.
+pub(super) fn ends_block(tokens: &[PythonToken<'_>], begin: usize, at: usize) -> bool {
+    let next = tokens.get(at + 1).filter(|t| t.kind != TokenKind::End);
+    next.is_some() && indentation(tokens, at + 1) <= indentation(tokens, begin)
 }
 
 /// The token that begins the line of a token.

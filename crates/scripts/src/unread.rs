@@ -19,6 +19,15 @@ impl Call {
         let unknown = own.iter().enumerate().find(|(at, word)| {
             let begins = word.text.parts().first().map(|part| &part.from);
             let is_code = matches!(begins, Some(PartOrigin::Computed { .. }));
+            let text = word.text.text();
+            // Neither a path nor a number of Slurm's is an option.
+            let is_path = word
+                .text
+                .parts()
+                .get(1)
+                .is_some_and(|part| part.text.starts_with('/'));
+            let is_code =
+                is_code && !is_path && !text.trim_start_matches(['$', '{']).starts_with("SLURM_");
             let before = at.checked_sub(1).map(|at| own[at].text.text());
             is_code && word.maybe && !before.is_some_and(|word| self.takes_a_value(&word))
         });

@@ -6,6 +6,7 @@ use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
 use crate::cli::script;
 use crate::cli::session::Session;
+use crate::core::adopt::command;
 use crate::core::adopt::version::{LogHead, MAX_LOG};
 use crate::core::request::Request;
 use crate::view::{CommandFailure, print};
@@ -85,7 +86,7 @@ fn of_script(
         "note: the job is an array ({}). To resubmit only what died: `sbatch --array={} {}`",
         list.text,
         index.map_or("INDEX".to_owned(), |index: u32| index.to_string()),
-        words.join(" ")
+        command(words)
     ));
     // What a script makes of its index is known where that is.
     Ok(match index {

@@ -46,13 +46,18 @@ pub struct Scripts {
     pub array: Option<String>,
 }
 
+/// Words for a shell.
+pub fn command<'w>(words: impl IntoIterator<Item = &'w String>) -> String {
+    let quoted = |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into);
+    let words: Vec<String> = words.into_iter().map(quoted).collect();
+    words.join(" ")
+}
+
 impl Scripts {
     /// The script with its arguments, for a shell.
     pub fn command(&self) -> String {
         let words = std::iter::once(&self.script).chain(&self.args);
-        let quoted =
-            |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into);
-        words.map(quoted).collect::<Vec<String>>().join(" ")
+        command(words)
     }
 
     /// What a run has to keep of a reading.

@@ -15,7 +15,7 @@ impl LastFigures {
         let figures = [incident.requested_bytes?, incident.allocated_bytes?];
         let (before, old) = self.0.insert(run.to_owned(), (attempt, figures))?;
         (before < attempt && old == figures).then(|| {
-            format!("note: the same figures as in attempt {before}, so its changes had no effect. Does the program read what was changed?")
+            format!("note: the same figures as in attempt {before}, although the configuration is another. Check that the program reads what was changed")
         })
     }
 

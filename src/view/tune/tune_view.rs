@@ -45,13 +45,13 @@ pub struct TuneView {
     steps: Vec<Faster>,
     not_taken: Vec<Untaken>,
     time_saved: f64,
-    #[serde(flatten)]
-    way: Option<TunedWay>,
+    /// The words of a command that submits it.
+    command: Option<Vec<String>>,
+    /// What to change in the user's own scripts, as a diff.
+    scripts: Option<String>,
 }
 
 /// How the result is submitted.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
 pub enum TunedWay {
     /// The words of a command.
     Command(Vec<String>),
@@ -68,6 +68,11 @@ impl TuneView {
         tuned: Tuned,
         way: Option<TunedWay>,
     ) -> Self {
+        let (command, scripts) = match way {
+            None => (None, None),
+            Some(TunedWay::Command(words)) => (Some(words), None),
+            Some(TunedWay::Scripts(diff)) => (None, Some(diff)),
+        };
         Self {
             schema_version: 1,
             from,
@@ -76,7 +81,8 @@ impl TuneView {
             steps: tuned.steps,
             not_taken: tuned.skipped,
             time_saved: rounded(1.0 - tuned.time, 3),
-            way,
+            command,
+            scripts,
         }
     }
 
@@ -118,14 +124,13 @@ impl TuneView {
             let line = format!("{what}: {}", skipped.reason);
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
-        match &self.way {
-            None => {}
-            Some(TunedWay::Command(words)) => drop(writeln!(out, "\n{}", quoted(words))),
-            Some(TunedWay::Scripts(diff)) => {
-                out.push_str("\nTo have it, change your scripts so:\n\n");
-                for line in diff.lines() {
-                    let _ = writeln!(out, "{}", diff_line(line));
-                }
+        if let Some(words) = &self.command {
+            let _ = writeln!(out, "\n{}", quoted(words));
+        }
+        if let Some(diff) = &self.scripts {
+            out.push_str("\nTo have it, change your scripts so:\n\n");
+            for line in diff.lines() {
+                let _ = writeln!(out, "{}", diff_line(line));
             }
         }
         out

@@ -112,15 +112,6 @@ impl Reading {
         files
     }
 
-    /// Whether a text is one of the words of commands, and not a program or a file of settings.
-    pub(crate) fn is_of_words(&self, file: usize) -> bool {
-        let is_other = |role| matches!(role, FileRole::Settings | FileRole::Program);
-        !self
-            .named
-            .iter()
-            .any(|named| named.file == file && is_other(named.role))
-    }
-
     /// The number of a file, which is remembered.
     pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
         let given = self.sources.iter().skip(SCRIPT);
