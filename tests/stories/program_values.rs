@@ -257,3 +257,33 @@ fn sharding_and_attention_are_read_in_the_code() {
     // Two names that disagree say nothing.
     plan("if a.ddp: model = DDP(model)\n").says(&["--set sharding=none|ddp|fsdp"]);
 }
+
+/// What else may fill the class, or change what it was filled with, leaves nothing known, and nothing is appended.
+#[test]
+fn a_class_that_is_filled_twice_or_changed_later_is_unknown() {
+    let plan = |text: &str| {
+        let program = format!("from trl import SFTConfig, SFTTrainer\n{text}\n");
+        let place = job("python train.py", &[("train.py", &program)]);
+        place.call("plan job.sh").ends(0)
+    };
+    let one =
+        "a = SFTConfig(output_dir='o', per_device_train_batch_size=8, gradient_checkpointing=True)";
+    plan(one).says(&["8 -> 4 -> 2"]);
+    let own = one.replace("SFTConfig(", "MyConfig(");
+    let own = format!("class MyConfig(SFTConfig):\n    mine: int = 1\n{own}");
+    plan(&own).says(&["8 -> 4 -> 2"]);
+    for more in [
+        "b = SFTConfig(output_dir='e', per_device_train_batch_size=2)",
+        "a.set_training(batch_size=32)",
+        "setattr(a, name, 4)",
+        "a = dataclasses.replace(a, gradient_accumulation_steps=4)",
+    ] {
+        let said = plan(&format!("{one}\n{more}"));
+        said.says(&["the code of train.py"]);
+        assert!(!said.out.contains("8 -> 4"), "{more}: {}", said.out);
+    }
+    let said = plan(&format!("{one}\na.per_device_train_batch_size = 2"));
+    assert!(!said.out.contains("8 -> 4"), "{}", said.out);
+    let parser = "HfArgumentParser(Own).parse_args_into_dataclasses()";
+    plan(&format!("{parser}\n{one}")).says(&["8 -> 4 -> 2"]);
+}

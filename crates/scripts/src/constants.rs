@@ -158,7 +158,7 @@ fn sets(line: &[PythonToken<'_>], name: &str, of_class: bool) -> usize {
         while operators.iter().any(|o| is(Some(next), o)) {
             next += 1;
         }
-        let annotated = is(Some(at + 1), ":") && is(Some(at + 3), "=") && at == 0;
+        let annotated = is(Some(at + 1), ":") && is(Some(at + 3), "=") && depth == 0;
         let equals = is(Some(next), "=") && !is(Some(next + 1), "=");
         let attribute = is(at.checked_sub(1), ".");
         let argument = depth > 0 && next == at + 1 && !attribute;
