@@ -161,7 +161,7 @@ impl Call {
     pub(super) fn constant(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
         // A length is too often one of something else.
-        if knob.role == Some(Role::SequenceLength) {
+        if code.constants.is_empty() || knob.role == Some(Role::SequenceLength) {
             return None;
         }
         let flags = knob.spellings.iter().map(Spelling::name);

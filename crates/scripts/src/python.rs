@@ -177,45 +177,51 @@ pub(super) fn calls<'a>(
 
 /// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
 pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let mut begin = line_of(tokens, at);
-    let mut indent = indentation(tokens, begin);
     let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
-    let line = tokens[begin..].split(ends).next().unwrap_or_default();
+    let mut lines = tokens[line_of(tokens, at)..].split(ends);
+    let line = lines.next().unwrap_or_default();
     if line.iter().skip(1).any(|t| t.is("if")) && line.iter().any(|t| t.is("else")) {
         return true;
     }
-    while let Some(end) = begin.checked_sub(1) {
-        begin = line_of(tokens, end);
-        let (line, own) = (&tokens[begin..end], indentation(tokens, begin));
-        let Some(first) = line.first().filter(|_| own < indent) else {
-            continue;
-        };
-        indent = own;
-        let main = line.iter().any(|t| t.is("__name__"));
-        match first.text {
-            "def" | "class" | "async" => return false,
-            "if" | "elif" | "else" | "case" | "except" if !main => return true,
-            _ => {}
-        }
-    }
-    false
+    let words = headers(tokens, at).filter(|(_, header)| !is_main(header));
+    let mut words = words.map(|(_, header)| header[0].text);
+    let decides = |word: &&str| {
+        let of_function = ["def", "class", "async"].contains(word);
+        of_function || ["if", "elif", "else", "case", "except"].contains(word)
+    };
+    let first = words.find(decides);
+    first.is_some_and(|word| !["def", "class", "async"].contains(&word))
 }
 
 /// The word that begins the block in which the token `at` stands, with its place; None at the left margin and below `if __name__`.
 pub(super) fn block<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(usize, &'t str)> {
+    let (begin, header) = headers(tokens, at).next()?;
+    (!is_main(header)).then_some((begin, header[0].text))
+}
+
+/// The lines that begin the blocks in which the token `at` stands, the innermost first, each with the place of its first token.
+fn headers<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
     let mut begin = line_of(tokens, at);
-    let indent = indentation(tokens, begin);
-    while let Some(end) = begin.checked_sub(1) {
-        begin = line_of(tokens, end);
-        let Some(first) = tokens.get(begin).filter(|t| t.kind != TokenKind::End) else {
-            continue;
-        };
-        if indentation(tokens, begin) < indent {
-            let main = tokens[begin..end].iter().any(|t| t.is("__name__"));
-            return (!main).then_some((begin, first.text));
+    let mut indent = indentation(tokens, begin);
+    std::iter::from_fn(move || {
+        while let Some(end) = begin.checked_sub(1) {
+            begin = line_of(tokens, end);
+            let own = indentation(tokens, begin);
+            if begin < end && own < indent {
+                indent = own;
+                return Some((begin, &tokens[begin..end]));
+            }
         }
-    }
-    None
+        None
+    })
+}
+
+/// `if __name__ == "__main__"`.
+fn is_main(header: &[PythonToken<'_>]) -> bool {
+    header.iter().any(|t| t.is("__name__"))
 }
 
 /// Whether the line behind the end `at` of another is no longer in the block that begins at `begin`.
