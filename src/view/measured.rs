@@ -1,7 +1,7 @@
 //! What an attempt was measured to need, in a few words.
 
 use super::figures::{in_gib, of_gib};
-use crate::core::measure::{Measured, Quantity};
+use crate::core::measure::{Figure, Measured, Quantity};
 use oomctl_base::job::HostUse;
 use oomctl_base::units::Bytes;
 
@@ -11,10 +11,7 @@ pub fn peak(measured: &Measured) -> Option<String> {
     if let Some(gpu) = measured.fullest() {
         return Some(of_gib(gpu.peak_bytes.gib(), gpu.total_bytes.gib()));
     }
-    let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
-    let figure = said
-        .iter()
-        .find_map(|wanted| measured.figures.iter().find(|f| f.measure == *wanted))?;
+    let figure = said(measured)?;
     let (peak, what) = (figure.peak_bytes.gib(), figure.measure.describe());
     Some(format!("{} {what}", in_gib(peak)))
 }
@@ -60,11 +57,15 @@ pub fn peak_gib(measured: &Measured) -> Option<f64> {
 
 /// The same in bytes.
 pub fn peak_bytes(measured: &Measured) -> Option<Bytes> {
-    let said = [Quantity::GpuReserved, Quantity::GpuAllocated];
-    let figure = |wanted| measured.figures.iter().find(move |f| f.measure == wanted);
     let gpu = measured.fullest().map(|gpu| gpu.peak_bytes);
-    let said = || said.into_iter().find_map(figure).map(|f| f.peak_bytes);
-    gpu.or_else(said)
+    gpu.or_else(|| said(measured).map(|figure| figure.peak_bytes))
+}
+
+/// What the program said of the memory of its GPU.
+fn said(measured: &Measured) -> Option<&Figure> {
+    let wanted = [Quantity::GpuReserved, Quantity::GpuAllocated];
+    let mut all = wanted.iter();
+    all.find_map(|wanted| measured.figures.iter().find(|f| f.measure == *wanted))
 }
 
 /// The GPU that was fullest, where there were several.

@@ -54,15 +54,8 @@ fn model(adoption: &Adoption<'_>, knobs: &[(&StackKnob, FoundKnob)]) -> Option<F
 
 /// `file:line` of some bytes.
 pub fn place(reading: &Reading, span: Option<Span>) -> String {
-    let source = span.and_then(|s| Some((reading.sources.get(s.file)?, s)));
-    let Some((source, span)) = source else {
-        return String::new();
-    };
-    if span.file < oomctl_scripts::SCRIPT {
-        return source.path.clone();
-    }
-    let before = source.text.get(..span.start).unwrap_or_default();
-    format!("{}:{}", source.path, before.matches('\n').count() + 1)
+    let place = span.and_then(|span| reading.place(span));
+    place.unwrap_or_default()
 }
 
 impl ScriptValues {

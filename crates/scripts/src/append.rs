@@ -5,7 +5,6 @@ use super::filled_class::FilledClass;
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::{exported, is_shell};
-use super::python::place;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
@@ -135,15 +134,8 @@ fn variable(reading: &Reading, call: &Call, assignment: &str) -> Result<TextEdit
 /// That somebody has to change a value in the program's code, and where.
 fn by_hand_in_code(reading: &Reading, found: Option<&FoundKnob>) -> String {
     let span = found.and_then(FoundKnob::place);
-    let source = span.and_then(|span| Some((span, reading.sources.get(span.file)?)));
-    match source {
-        Some((span, source)) => {
-            let (line, _) = place(&source.text, span.start);
-            format!(
-                "it stands in {}:{line}, which oomctl cannot change; set it there",
-                source.path
-            )
-        }
+    match span.and_then(|span| reading.place(span)) {
+        Some(place) => format!("it stands in {place}, which oomctl cannot change; set it there"),
         None => "the program sets it in its code; set it there".to_owned(),
     }
 }

@@ -61,8 +61,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
     }
     let plain = |text| Starter {
         text,
-        script: None,
-        job: None,
+        ..Starter::default()
     };
     let Starter { text, script, job } = match &args.preset {
         _ if args.interactive => {

@@ -10,7 +10,7 @@ use crate::core::config::ConfigDocument;
 use crate::core::exit::Exit;
 use crate::core::request::{Basis, Request};
 use crate::view::CommandFailure;
-use crate::view::tune_view::{TuneView, TunedWay};
+use crate::view::tune_view::TuneView;
 
 /// Arguments of `tune`.
 #[derive(Debug, clap::Args)]
@@ -70,10 +70,12 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let tuned = request.tune(&basis, args.allow_training_changes)?;
     let mut layers = basis.rungs.clone();
     layers.extend(tuned.steps.iter().map(|s| s.step.layer.clone()));
-    let way = match (tuned.steps.is_empty(), request.patch(&layers)?) {
-        (true, _) => None,
-        (false, Some(patch)) => Some(TunedWay::Scripts(patch.diff())),
-        (false, None) => Some(TunedWay::Command(command(&request, &layers)?)),
+    let way = match tuned.steps.is_empty() {
+        true => (None, None),
+        false => match request.patch(&layers)? {
+            Some(patch) => (None, Some(patch.diff())),
+            None => (Some(command(&request, &layers)?), None),
+        },
     };
     let not_counted = request.elsewhere(&basis).map(|e| e.describe());
     let view = TuneView::new(from, not_counted, before, tuned, way);

@@ -25,6 +25,7 @@ const FOR_SCRIPTS: &str = "# Written by `oomctl init`: how `oomctl submit SCRIPT
 const OWN_PROGRAM: &str = "there is a program of your own";
 
 /// Files to start with.
+#[derive(Default)]
 pub struct Starter {
     /// The text of the project file.
     pub text: String,
@@ -60,8 +61,7 @@ pub fn starter(
     fill(&mut draft, found)?;
     Ok(Starter {
         text: format!("{}\n{SECTIONS}", draft.text()?),
-        script: None,
-        job: None,
+        ..Starter::default()
     })
 }
 

@@ -51,14 +51,6 @@ pub struct TuneView {
     scripts: Option<String>,
 }
 
-/// How the result is submitted.
-pub enum TunedWay {
-    /// The words of a command.
-    Command(Vec<String>),
-    /// What to change in the user's own scripts, as a diff.
-    Scripts(String),
-}
-
 impl TuneView {
     /// The view of what was found; `not_counted` is a run that fitted elsewhere.
     pub fn new(
@@ -66,13 +58,8 @@ impl TuneView {
         not_counted: Option<String>,
         before: Option<Judgement>,
         tuned: Tuned,
-        way: Option<TunedWay>,
+        (command, scripts): (Option<Vec<String>>, Option<String>),
     ) -> Self {
-        let (command, scripts) = match way {
-            None => (None, None),
-            Some(TunedWay::Command(words)) => (Some(words), None),
-            Some(TunedWay::Scripts(diff)) => (None, Some(diff)),
-        };
         Self {
             schema_version: 1,
             from,

@@ -112,6 +112,17 @@ impl Reading {
         files
     }
 
+    /// `file:line` of some bytes; of the command line and the environment the name alone.
+    pub fn place(&self, span: Span) -> Option<String> {
+        let source = self.sources.get(span.file)?;
+        if span.file < SCRIPT {
+            return Some(source.path.clone());
+        }
+        let before = source.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Some(format!("{}:{line}", source.path))
+    }
+
     /// The number of a file, which is remembered.
     pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
         let given = self.sources.iter().skip(SCRIPT);
