@@ -28,7 +28,8 @@ pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
     let execs = tokens
         .iter()
         .any(|t| t.is("executable") || t.text.starts_with("exec"));
-    !bound && !own_name && !(execs && uses("__file__"))
+    let restarts = execs && uses("__file__");
+    !(bound || own_name || restarts)
 }
 
 /// The line by which a copy is taken for its original, and the byte at which it stands. Python imports first from the folder of
