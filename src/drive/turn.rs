@@ -10,13 +10,13 @@ use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
 use super::queue::AskedForTask;
 use super::{DriveError, perform, prepare};
-use crate::core::adopt::version::LogHead;
+use crate::core::adopt::version::LogExcerpt;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
 use crate::core::request::VersionInLog;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
-use crate::io::window::log_head;
+use crate::io::window::log_ends;
 use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
@@ -221,8 +221,8 @@ fn version(handle: &Handle) -> Option<VersionInLog> {
         .attempt()
         .filter(|_| request.assumes_version())?;
     let logs = log_paths(&handle.folder, attempt);
-    let heads: Vec<LogHead> = logs.iter().filter_map(|log| log_head(log)).collect();
-    request.version_in(&heads)
+    let ends: Vec<LogExcerpt> = logs.iter().flat_map(|log| log_ends(log)).collect();
+    request.version_in(&ends)
 }
 
 /// What the memory of the fullest GPU did over the steps, by the sampler beside the job.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::core::adopt::version::{LogHead, MAX_LOG};
+use crate::core::adopt::version::{LogExcerpt, MAX_LOG};
 
 /// Bytes that are searched at once; a longer line counts as several.
 const CHUNK: u64 = 1 << 20;
@@ -40,10 +40,18 @@ pub fn part(path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> io::Result<FileP
     })
 }
 
-/// What a log begins with; none where it cannot be read.
-pub fn log_head(path: &Path) -> Option<LogHead> {
-    let head = part(path, |length| 0..length.min(MAX_LOG)).ok()?;
-    Some(LogHead::new(path, &head.bytes))
+/// What a log begins with and ends with: both in one where it is short, none where it cannot be read.
+pub fn log_ends(path: &Path) -> Vec<LogExcerpt> {
+    let head = part(path, |length| 0..length.min(MAX_LOG)).ok();
+    let head = head.map(|head| LogExcerpt::new(path, &head.bytes, true));
+    head.into_iter().chain(log_tail(path)).collect()
+}
+
+/// What a log ends with, where that is not in its head.
+pub fn log_tail(path: &Path) -> Option<LogExcerpt> {
+    let last = |length: u64| length.saturating_sub(MAX_LOG).max(MAX_LOG).min(length)..length;
+    let tail = part(path, last).ok()?;
+    (!tail.bytes.is_empty()).then(|| LogExcerpt::new(path, &tail.bytes, false))
 }
 
 /// Words to look for in lines.

@@ -13,9 +13,11 @@ mod why;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::core::adopt::version::{LogExcerpt, MAX_LOG};
 use crate::core::engine::LogEnd;
 use crate::io::library::bugs;
 use crate::io::snapshots;
+use crate::io::window::log_tail;
 use crate::view::CommandFailure;
 use oomctl_base::job::JobStatus;
 use oomctl_diagnose::{Incident, ProgressPattern, ProjectFailures, Scanner, Versions};
@@ -64,21 +66,22 @@ impl LogGroup {
         }
     }
 
-    /// What each file begins with, at most `most` bytes. Of standard input it is kept for the diagnosis.
-    pub fn heads(&mut self, most: u64) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut heads = Vec::new();
+    /// What each file begins and ends with. Of standard input the beginning alone, which is kept for the diagnosis.
+    pub fn ends(&mut self) -> Vec<LogExcerpt> {
+        let mut ends = Vec::new();
         for path in &self.files {
             let mut head = Vec::new();
-            let read = open(path, &self.ahead).map(|log| log.take(most).read_to_end(&mut head));
+            let read = open(path, &self.ahead).map(|log| log.take(MAX_LOG).read_to_end(&mut head));
             if path == Path::new(STDIN) {
                 self.ahead.clone_from(&head);
             }
             // What cannot be read is told by the diagnosis.
             if read.is_ok() {
-                heads.push((path.clone(), head));
+                ends.push(LogExcerpt::new(path, &head, true));
+                ends.extend(log_tail(path));
             }
         }
-        heads
+        ends
     }
 
     /// Reads the files and judges them together.

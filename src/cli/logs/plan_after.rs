@@ -7,7 +7,6 @@ use crate::cli::request::load;
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::adopt::command;
-use crate::core::adopt::version::{LogHead, MAX_LOG};
 use crate::core::request::Request;
 use crate::view::{CommandFailure, print};
 
@@ -63,8 +62,7 @@ fn of_script(
     words: &[String],
     group: &mut LogGroup,
 ) -> Result<Request, CommandFailure> {
-    let heads = group.heads(MAX_LOG).into_iter();
-    let heads = heads.map(|(path, bytes)| LogHead::new(&path, &bytes));
+    let logs = group.ends();
     let flags = Configuration {
         fresh: true,
         ..flags.clone()
@@ -74,7 +72,7 @@ fn of_script(
         run: None,
         sbatch: &[],
         words,
-        logs: &heads.collect::<Vec<_>>(),
+        logs: &logs,
     };
     let request = script::planned(session, &asked)?;
     let Some(list) = request.array()? else {

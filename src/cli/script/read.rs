@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::request::load;
 use crate::cli::session::Session;
-use crate::core::adopt::version::LogHead;
+use crate::core::adopt::version::LogExcerpt;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
@@ -153,7 +153,7 @@ pub struct Read {
     /// The folder in which the job runs.
     pub workdir: PathBuf,
     /// What the logs of the job begin with, where it ran already.
-    pub logs: Vec<LogHead>,
+    pub logs: Vec<LogExcerpt>,
 }
 
 impl Read {

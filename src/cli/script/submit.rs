@@ -10,7 +10,7 @@ use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
 use crate::cli::session::Session;
-use crate::core::adopt::version::LogHead;
+use crate::core::adopt::version::LogExcerpt;
 use crate::core::adopt::{self, Scripts};
 use crate::core::exit::Exit;
 use crate::core::request::Request;
@@ -63,7 +63,7 @@ pub struct ScriptCommandLine<'a> {
     /// The script, and what stands behind it.
     pub words: &'a [String],
     /// What the logs of the job begin with, where it ran already.
-    pub logs: &'a [LogHead],
+    pub logs: &'a [LogExcerpt],
 }
 
 /// The run that a script would be: its name and the request.

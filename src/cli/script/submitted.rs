@@ -8,7 +8,7 @@ use crate::cli::script::read::{Read, Shelves, script};
 use crate::core::adopt::is_array;
 use crate::io::environment::variables;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
-use crate::io::window::log_head;
+use crate::io::window::log_ends;
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::JobId;
 use oomctl_scripts::{Submission, split_line};
@@ -100,8 +100,8 @@ pub fn read(
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
     let mut read = Read::new(submission, text, workdir, shelves);
-    let head = foreign.logs.as_ref().and_then(|(out, _)| log_head(out));
-    read.logs = head.into_iter().collect();
+    let out = foreign.logs.as_ref().map(|(out, _)| out);
+    read.logs = out.map_or_else(Vec::new, |out| log_ends(out));
     Ok((read, known))
 }
 

@@ -2,8 +2,8 @@
 
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
-    KnownVersion, Tree, VersionStatement, environments, files, in_log, in_scripts, in_tree,
-    installed, trees,
+    KnownVersion, Tree, VersionStatement, environments, files, in_frames, in_log, in_scripts,
+    in_tree, installed, trees,
 };
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::{Framework, PresetFile, RungSpec};
@@ -58,7 +58,7 @@ pub fn known(
     for log in &read.logs {
         told.extend(in_log(framework, log));
     }
-    KnownVersion::of(file, &told)
+    KnownVersion::of(file, &told, in_frames(framework, &read.logs))
 }
 
 /// What is installed in the environments that the script takes over, and the version of its framework where that is known.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
 use super::request::Request;
-use crate::core::adopt::version::{KnownVersion, LogHead, in_log};
+use crate::core::adopt::version::{KnownVersion, LogExcerpt, in_frames, in_log};
 use crate::core::adopt::{self, Scripts};
 use crate::core::config::parse_preset;
 use crate::core::recipe::Layer;
@@ -26,10 +26,10 @@ impl Request {
         inputs.framework_version.is_none() && inputs.scripts.as_ref().is_some_and(|s| s.recognised)
     }
 
-    /// The version that the beginnings of its job's logs name. `None` where it was known before, and
+    /// The version that its job's logs name, or that their tracebacks leave. `None` where it was known before, and
     /// where they name none, two, or one that is newer than those of the preset. Of an older one it is the oldest that the
     /// preset supports.
-    pub fn version_in(&self, heads: &[LogHead]) -> Option<VersionInLog> {
+    pub fn version_in(&self, logs: &[LogExcerpt]) -> Option<VersionInLog> {
         let source = &self.inputs().preset;
         let file = parse_preset(&source.path, &source.text).ok()?;
         let framework = file.framework.as_ref()?;
@@ -38,8 +38,8 @@ impl Request {
         if !self.assumes_version() || !framework.packages.first().is_some_and(|p| unnamed(p)) {
             return None;
         }
-        let told = heads.iter().flat_map(|head| in_log(framework, head));
-        let known = KnownVersion::of(&file, &told.collect::<Vec<_>>());
+        let told: Vec<_> = logs.iter().flat_map(|log| in_log(framework, log)).collect();
+        let known = KnownVersion::of(&file, &told, in_frames(framework, logs));
         Some(VersionInLog {
             version: known.version(&file)?,
             described: known.describe(&file)?,

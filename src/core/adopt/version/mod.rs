@@ -11,9 +11,11 @@ use std::fmt;
 use semver::{Op, Version};
 
 use crate::core::recipe::PresetFile;
-use oomctl_diagnose::WrittenVersion;
+use oomctl_diagnose::{Releases, WrittenVersion};
 
-pub use named::{LogHead, MAX_LOG, activated, active, environments, in_log, in_scripts, installed};
+pub use named::{
+    LogExcerpt, MAX_LOG, activated, active, environments, in_frames, in_log, in_scripts, installed,
+};
 pub use tree::{Tree, files, in_tree, trees};
 
 /// How near what tells a version is to what the job imports, the nearest first.
@@ -55,16 +57,22 @@ pub enum KnownVersion {
     Several(VersionStatement, VersionStatement),
     /// It is this one, of which the preset knows nothing. What is less near may say another.
     Foreign(VersionStatement, Option<VersionStatement>),
+    /// Nothing names it, and by a traceback it is one of these; where that stands.
+    Among(Releases, String),
     /// Nothing names it.
     Nothing,
 }
 
 impl KnownVersion {
-    /// What several tellers come to.
-    pub fn of(file: &PresetFile, told: &[VersionStatement]) -> Self {
+    /// What several tellers come to, and where there are none, what tracebacks leave.
+    pub fn of(
+        file: &PresetFile,
+        told: &[VersionStatement],
+        frames: Option<(Releases, String)>,
+    ) -> Self {
         let nearest = told.iter().min_by_key(|t| t.near);
         let (Some(framework), Some(first)) = (&file.framework, nearest) else {
-            return Self::Nothing;
+            return frames.map_or(Self::Nothing, |(releases, by)| Self::Among(releases, by));
         };
         let others = told
             .iter()
@@ -85,6 +93,10 @@ impl KnownVersion {
             Self::Foreign(told, _) => {
                 let oldest = oldest(file)?;
                 (told.number.version < oldest).then(|| oldest.to_string())
+            }
+            Self::Among(releases, _) => {
+                let newest = releases.newest.as_ref()?;
+                Some(newest.max(&oldest(file)?).to_string())
             }
             _ => None,
         }
@@ -117,6 +129,17 @@ impl KnownVersion {
                 framework.supported,
                 self.version(file).unwrap_or_else(|| newest.to_string())
             ),
+            Self::Among(releases, by) => {
+                let range = match (&releases.oldest, &releases.newest) {
+                    (Some(oldest), Some(last)) if oldest == last => oldest.to_string(),
+                    (Some(oldest), Some(last)) => format!("{oldest} to {last}"),
+                    (Some(oldest), None) => format!("{oldest} or newer"),
+                    (None, Some(last)) => format!("{last} or older"),
+                    (None, None) => "of any version".to_owned(),
+                };
+                let taken = self.version(file).unwrap_or_else(|| newest.to_string());
+                format!("{name} {range}, as {by} shows; assuming {taken}")
+            }
             Self::Nothing => format!(
                 "{name} version not found; assuming {newest} (--set {}=…)",
                 framework.version_key
@@ -153,16 +176,24 @@ mod tests {
     fn what_is_as_near_and_disagrees_is_not_known() {
         let file = preset();
         let words = |version, by| told(version, by, Proximity::Words);
-        let one = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.20.0", "b:1")]);
+        let one = KnownVersion::of(
+            &file,
+            &[words("0.20.0", "a:1"), words("0.20.0", "b:1")],
+            None,
+        );
         assert_eq!(one.version(&file).as_deref(), Some("0.20.0"));
-        let two = KnownVersion::of(&file, &[words("0.20.0", "a:1"), words("0.21.0", "b:1")]);
+        let two = KnownVersion::of(
+            &file,
+            &[words("0.20.0", "a:1"), words("0.21.0", "b:1")],
+            None,
+        );
         assert_eq!(two.version(&file), None);
         assert!(two.describe(&file).unwrap().contains("b:1 says 0.21.0"));
         // Of one that is older, the oldest says most; of a newer one, the newest.
-        let old = KnownVersion::of(&file, &[words("0.1.0", "a:1")]);
+        let old = KnownVersion::of(&file, &[words("0.1.0", "a:1")], None);
         assert_eq!(old.version(&file).as_deref(), Some("0.14.0"));
         assert!(old.describe(&file).unwrap().ends_with("assuming 0.14.0"));
-        let new = KnownVersion::of(&file, &[words("99.0.0", "a:1")]);
+        let new = KnownVersion::of(&file, &[words("99.0.0", "a:1")], None);
         assert_eq!(new.version(&file), None);
     }
 
@@ -174,12 +205,14 @@ mod tests {
             told("0.21.0", "env/trl-0.21.0.dist-info", Proximity::Environment),
             told("0.22.0.dev0", "trl/__init__.py", Proximity::Imported),
         ];
-        let known = KnownVersion::of(&file, &all);
+        let known = KnownVersion::of(&file, &all, None);
         assert_eq!(known.version(&file).as_deref(), Some("0.22.0"));
         let said = "TRL 0.22.0.dev0, as trl/__init__.py says (but env/trl-0.21.0.dist-info says 0.21.0), treated as 0.22.0";
         assert_eq!(known.describe(&file).as_deref(), Some(said));
         assert_eq!(
-            KnownVersion::of(&file, &all[..2]).version(&file).as_deref(),
+            KnownVersion::of(&file, &all[..2], None)
+                .version(&file)
+                .as_deref(),
             Some("0.21.0")
         );
     }

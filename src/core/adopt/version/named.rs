@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
-use oomctl_diagnose::{WrittenVersion, same_package};
+use oomctl_diagnose::{Releases, WrittenVersion, same_package};
 use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, Submission};
 
 /// Commands of a script that name what it runs with.
@@ -52,27 +52,38 @@ pub fn in_scripts(framework: &Framework, reading: &Reading) -> Vec<VersionStatem
     told
 }
 
-/// The beginning of a log.
+/// The beginning or the end of a log.
 #[derive(Debug, Clone)]
-pub struct LogHead {
+pub struct LogExcerpt {
     /// The file, or `-`.
     pub path: String,
+    /// Whether it is the beginning, so that its lines have numbers.
+    pub is_head: bool,
     /// What stands there.
     pub text: String,
 }
 
-impl LogHead {
+impl LogExcerpt {
     /// Of bytes that were read.
-    pub fn new(path: &Path, bytes: &[u8]) -> Self {
+    pub fn new(path: &Path, bytes: &[u8], is_head: bool) -> Self {
         Self {
             path: path.display().to_string(),
+            is_head,
             text: String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
+
+    /// A line of it, counted from 0, for people.
+    fn place(&self, line: usize) -> String {
+        match self.is_head {
+            true => format!("{}:{}", self.path, line + 1),
+            false => format!("the end of {}", self.path),
         }
     }
 }
 
 /// What a log prints: a list of packages, or a line about the version.
-pub fn in_log(framework: &Framework, log: &LogHead) -> Vec<VersionStatement> {
+pub fn in_log(framework: &Framework, log: &LogExcerpt) -> Vec<VersionStatement> {
     let marks = [
         "==",
         " version: ",
@@ -86,12 +97,23 @@ pub fn in_log(framework: &Framework, log: &LogHead) -> Vec<VersionStatement> {
         told.extend(framework.packages.iter().filter_map(|package| {
             Some(VersionStatement {
                 number: named(line, package, &marks).or_else(|| row(line, package))?,
-                by: format!("{}:{}", log.path, number + 1),
+                by: log.place(number),
                 near: Proximity::Words,
             })
         }));
     }
     told
+}
+
+/// The releases that the tracebacks of logs can be of, and where that stands.
+pub fn in_frames(framework: &Framework, logs: &[LogExcerpt]) -> Option<(Releases, String)> {
+    let mut found = logs.iter().filter_map(|log| {
+        let mut packages = framework.packages.iter();
+        let releases = packages.find_map(|package| Releases::of(package, &log.text))?;
+        let by = format!("{} ({})", log.place(releases.line - 1), releases.names);
+        Some((releases, by))
+    });
+    found.next()
 }
 
 /// What is installed in a folder, by the names of what lies in it (`trl-0.20.0.dist-info`).
@@ -279,7 +301,7 @@ mod tests {
     #[test]
     fn lists_of_packages_in_a_log_are_read_and_sentences_are_not() {
         let check = |line: &str, expected: Option<&str>| {
-            let log = LogHead::new(Path::new("a.out"), line.as_bytes());
+            let log = LogExcerpt::new(Path::new("a.out"), line.as_bytes(), true);
             let found = in_log(&framework(), &log);
             let found = found.first().map(|told| told.number.to_string());
             assert_eq!(found.as_deref(), expected, "{line}");
