@@ -70,6 +70,15 @@ fn read(path: PathBuf) -> Result<ModelConfig, FileError> {
     Ok(ModelConfig { path, text })
 }
 
+/// The name of a model without its organisation: the last part of a path, or of the hub's own folder for it
+/// (`models--ORGANISATION--NAME/snapshots/…`, huggingface_hub's cache).
+pub fn model_name(path: &str) -> &str {
+    let mut parts = path.split('/');
+    let of_hub = parts.find_map(|part| part.strip_prefix("models--")?.split_once("--"));
+    let last = path.trim_end_matches('/').rsplit('/').next();
+    of_hub.map_or(last.unwrap_or(path), |(_, name)| name)
+}
+
 /// True for what can be a name on the hub: `name` or `organisation/name`.
 pub fn is_name(model: &str) -> bool {
     let part = |p: &str| {

@@ -37,6 +37,19 @@ impl ModelTable {
         let same = |other: &String| other.eq_ignore_ascii_case(name);
         self.models.iter().find(|m| m.names.iter().any(same))
     }
+
+    /// The models that have this name on the hub behind some organisation, with the whole name.
+    pub fn of_any_organisation<'t>(
+        &'t self,
+        last: &'t str,
+    ) -> impl Iterator<Item = (&'t str, &'t ModelEntry)> {
+        let same = move |name: &&String| {
+            let (_, own) = name.rsplit_once('/').unwrap_or(("", name));
+            own.eq_ignore_ascii_case(last)
+        };
+        let models = self.models.iter();
+        models.filter_map(move |m| Some((m.names.iter().find(same)?.as_str(), m)))
+    }
 }
 
 impl ModelEntry {

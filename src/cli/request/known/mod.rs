@@ -21,7 +21,7 @@ use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
 use oomctl_base::{Origin, Problem, Value};
 use oomctl_memory::{
-    Capacity, Dimensions, GpuTable, ModelTable, Unknown, capacity, place_of, processor,
+    Capacity, Dimensions, GpuTable, ModelEntry, ModelTable, Unknown, capacity, place_of, processor,
     read_dimensions,
 };
 
@@ -37,6 +37,8 @@ pub struct KnownModel {
     pub path: String,
     /// The file's text, or the line in a table.
     place: Result<String, u32>,
+    /// The model of a table that a folder, or a copy of another organisation, has the name of.
+    taken_for: Option<String>,
 }
 
 impl KnownModel {
@@ -45,7 +47,9 @@ impl KnownModel {
         let quantised = self.dimensions.quantised.iter();
         let quantised = quantised.map(|how| format!("its weights are quantised: {how}"));
         let others = self.dimensions.remarks.iter().cloned();
-        quantised.chain(others).collect()
+        let taken = self.taken_for.iter();
+        let taken = taken.map(|model| format!("by its name it is taken for {model}"));
+        taken.chain(quantised).chain(others).collect()
     }
 
     fn origin(&self, key: &str) -> Origin {
@@ -100,11 +104,14 @@ impl<'a> LookupTables<'a> {
         self
     }
 
-    /// The model of this name: its `config.json` in a folder or in the hub's cache, else the tables; `None` where neither
-    /// has it.
+    /// The model of this name: its `config.json` in a folder or in the hub's cache, else the tables, else the one model of
+    /// the tables whose name ends as this one does; `None` where none has it.
     pub fn model(&self, name: &str) -> Result<Option<KnownModel>, CommandFailure> {
         let Some(file) = hf_cache::find(name, self.workdir, self.cache.as_deref())? else {
-            return self.of_tables(name);
+            return Ok(match self.of_tables(name)? {
+                Some(model) => Some(model),
+                None => self.of_last_part(name)?,
+            });
         };
         let path = file.path.display().to_string();
         let dimensions = read_dimensions(&file.text).map_err(|e| fault(&path, &file.text, &e))?;
@@ -112,34 +119,47 @@ impl<'a> LookupTables<'a> {
             dimensions,
             path,
             place: Ok(file.text),
+            taken_for: None,
         }))
     }
 
     fn of_tables(&self, name: &str) -> Result<Option<KnownModel>, CommandFailure> {
-        for shelf_name in self.library.names(LibraryFolder::Models) {
-            let source = self.library.get(LibraryFolder::Models, &shelf_name)?;
-            // A table is only parsed where the name stands in it.
-            if !source
-                .text
-                .to_ascii_lowercase()
-                .contains(&name.to_ascii_lowercase())
-            {
-                continue;
-            }
-            let table: ModelTable = parsed(&source)?;
+        for (source, table) in self.models_with(name)? {
             if let Some(entry) = table.find(name) {
-                let line = entry.line();
-                let fault = |e: Unknown| {
-                    CommandFailure::configuration(format!("{}:{line}: {e}", source.path))
-                };
-                return Ok(Some(KnownModel {
-                    dimensions: entry.dimensions().map_err(fault)?,
-                    path: source.path.clone(),
-                    place: Err(line),
-                }));
+                return of_entry(&source, entry, None).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// A folder, or another organisation's copy, that has the name of one model of the tables.
+    fn of_last_part(&self, name: &str) -> Result<Option<KnownModel>, CommandFailure> {
+        let last = hf_cache::model_name(name);
+        let tables = self.models_with(last)?;
+        let mut found = tables.iter().flat_map(|(source, table)| {
+            let named = table.of_any_organisation(last);
+            named.map(move |(whole, entry)| (source, whole, entry))
+        });
+        match (found.next(), found.next()) {
+            (Some((source, whole, entry)), None) => {
+                of_entry(source, entry, Some(whole.to_owned())).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The tables of models in which a name stands; the others are not parsed.
+    fn models_with(&self, name: &str) -> Result<Vec<(NamedText, ModelTable)>, CommandFailure> {
+        let mut tables = Vec::new();
+        for shelf_name in self.library.names(LibraryFolder::Models) {
+            let source = self.library.get(LibraryFolder::Models, &shelf_name)?;
+            let text = source.text.to_ascii_lowercase();
+            if text.contains(&name.to_ascii_lowercase()) {
+                let table = parsed(&source)?;
+                tables.push((source, table));
+            }
+        }
+        Ok(tables)
     }
 
     /// What the tables say of a type of GPU, with the file.
@@ -193,6 +213,21 @@ impl<'a> LookupTables<'a> {
             folder.join("config.json").display()
         )
     }
+}
+
+fn of_entry(
+    source: &NamedText,
+    entry: &ModelEntry,
+    taken_for: Option<String>,
+) -> Result<KnownModel, CommandFailure> {
+    let line = entry.line();
+    let fault = |e: Unknown| CommandFailure::configuration(format!("{}:{line}: {e}", source.path));
+    Ok(KnownModel {
+        dimensions: entry.dimensions().map_err(fault)?,
+        path: source.path.clone(),
+        place: Err(line),
+        taken_for,
+    })
 }
 
 fn parsed<T: DeserializeOwned>(source: &NamedText) -> Result<T, CommandFailure> {
