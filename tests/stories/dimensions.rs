@@ -99,6 +99,27 @@ fn what_is_given_by_hand_beside_the_name_or_above_it_wins() {
 }
 
 #[test]
+fn a_folder_that_has_a_models_name_is_taken_for_it_and_says_so() {
+    let place = project("Qwen/Qwen2.5-7B-Instruct");
+    let known = estimate(&place, &[]).ends(0).out;
+    for path in [
+        "/data/models/Qwen2.5-7B-Instruct/",
+        "/hub/models--Qwen--Qwen2.5-7B-Instruct/snapshots/a09a35458c70",
+        "lab/qwen2.5-7b-instruct",
+    ] {
+        let done = estimate(&place, &["--set", &format!("model.path={path}")]).ends(0);
+        done.says(&["by its name it is taken for Qwen/Qwen2.5-7B-Instruct"]);
+        let phases = |text: &str| -> Vec<String> {
+            let lines = text
+                .lines()
+                .filter(|l| l.contains("GiB") && !l.contains(" GPU "));
+            lines.map(str::to_owned).collect()
+        };
+        assert_eq!(phases(&done.out), phases(&known), "{path}");
+    }
+}
+
+#[test]
 fn a_model_that_nobody_knows_is_never_taken_for_another() {
     let place = project("Qwen/Qwen2.5-7B-Instruct");
     let yaml = place.read("oomctl.yaml");

@@ -58,9 +58,57 @@ fn logits_of_one_sequence_lead_to_the_loss_and_its_layers_do_not() {
     fixed(script, &failure(&[step, loss])).says(&["use_liger_kernel  false -> true"]);
     fixed(script, &failure(&[step, LAYER, LINEAR]))
         .says(&["gradient_checkpointing  false -> true"]);
+    // Recomputed already: a loss without logits frees nothing in a layer.
+    let recomputed = script.replace("checkpointing false", "checkpointing true");
+    let done = fixed(&recomputed, &failure(&[step, LAYER, LINEAR]));
+    assert!(
+        !done.out.contains("use_liger_kernel  false"),
+        "{}",
+        done.told()
+    );
     // Two sequences can be halved.
     let two = script.replace("batch_size 1", "batch_size 2");
     fixed(&two, &failure(&[step, LOGITS, LINEAR])).says(&["per_device_train_batch_size  2 -> 1"]);
+}
+
+/// What makes images smaller acts in the tower that reads them.
+#[test]
+fn images_are_made_smaller_where_their_tower_ran_out() {
+    let script = "MAX_PIXELS=602112 NPROC_PER_NODE=4 swift sft --model lab/vision --train_type lora --torch_dtype bfloat16 \
+        --per_device_train_batch_size 1 --gradient_checkpointing true --dataset d.json";
+    let tower = (
+        "transformers/models/qwen2_vl/modeling_qwen2_vl.py\", line 404, in forward",
+        "attn_output = F.scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)",
+    );
+    fixed(script, &failure(&[tower])).says(&["qwen_max_pixels  602112 -> 301056"]);
+}
+
+/// A traceback says more of the version than that nobody names one.
+#[test]
+fn a_frame_that_only_old_releases_have_bounds_the_version() {
+    let script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \
+        actor_rollout_ref.model.path=own/model actor_rollout_ref.rollout.name=vllm \
+        actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8";
+    let frame = |file: &'static str| (file, "self.actor.update_policy(data=data)");
+    let of_both = [
+        frame("verl/workers/fsdp_workers.py\", line 620, in update_actor"),
+        frame("verl/workers/fsdp_workers.py\", line 700, in rollout_mode"),
+    ];
+    fixed(script, &failure(&of_both[..1])).says(&[
+        "verl 0.7.1 or older, as job.log:2 (verl/workers/fsdp_workers.py) shows; assuming 0.7.1",
+    ]);
+    fixed(script, &failure(&of_both)).says(&["verl 0.6.0 to 0.7.1, as job.log:2"]);
+    let newer = frame("verl/workers/engine_workers.py\", line 300, in update_actor");
+    fixed(script, &failure(&[newer])).says(&["verl 0.7.0 or newer, as job.log:2"]);
+    // Two programs in one log: neither counts.
+    fixed(
+        script,
+        &failure(&[
+            of_both[0],
+            frame("verl/workers/rollout/llm_server.py\", line 3, in f"),
+        ]),
+    )
+    .says(&["verl version not found; assuming 0.9.1"]);
 }
 
 /// Weights and states are back on the GPU while the actor is updated; what is kept of the layers is what grew.

@@ -68,6 +68,9 @@ pub(crate) struct TracebackStream {
     /// A frame holds the logits of the vocabulary ([`phase::holds_logits`]).
     #[serde(default)]
     logits: bool,
+    /// A frame computes a layer of the model ([`phase::computes_layer`]).
+    #[serde(default)]
+    layer: bool,
 }
 
 /// Lines of source that a notebook or a box shows for one frame.
@@ -86,7 +89,7 @@ impl TracebackStream {
                 self.trace.clear();
             }
             (self.innermost, self.users) = (None, None);
-            (self.replicas, self.logits) = (false, false);
+            (self.replicas, self.logits, self.layer) = (false, false, false);
             self.source = None;
             self.chained = false;
             self.open = true;
@@ -125,7 +128,7 @@ impl TracebackStream {
             self.frames.clear();
             self.trace.clear();
             (self.innermost, self.users) = (None, None);
-            (self.replicas, self.logits) = (false, false);
+            (self.replicas, self.logits, self.layer) = (false, false, false);
         }
         if self.trace.len() == TRACE {
             self.trace.pop_front();
@@ -135,6 +138,7 @@ impl TracebackStream {
         self.replicas |= replicas::in_frame(&frame);
         let canonical = frame.canonical();
         self.logits |= phase::holds_logits(&canonical);
+        self.layer |= phase::computes_layer(&canonical);
         self.leave_the_optimizer(&canonical);
         // A frame and its source can be glued into one line.
         let found = phase::in_frame(body, Some(&frame)).or_else(|| line.phase());
@@ -177,6 +181,7 @@ impl TracebackStream {
         self.leave_the_optimizer(code);
         self.remember(phase::in_frame(code, None));
         self.logits |= phase::holds_logits(code);
+        self.layer |= phase::computes_layer(code);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
         for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {
@@ -213,10 +218,12 @@ impl TracebackStream {
         self.trace.iter().filter(|_| near).cloned().collect()
     }
 
-    /// Does one process drive several GPUs, and did the logits of the vocabulary run out, by the frames around line `number`?
-    pub(crate) fn marks(&self, number: u64) -> (bool, bool) {
+    /// Does one process drive several GPUs, did the logits of the vocabulary run out, or did a layer of the model before there
+    /// were any, by the frames around line `number`?
+    pub(crate) fn marks(&self, number: u64) -> (bool, bool, bool) {
         let near = number <= self.latest + STALE_LINES;
-        (self.replicas && near, self.logits && near)
+        let layer = self.layer && !self.logits;
+        (self.replicas && near, self.logits && near, layer && near)
     }
 
     /// A source line whose frame was lost among the lines of other ranks.

@@ -68,6 +68,9 @@ pub(crate) struct LogEvent {
     /// The frames hold the logits of the vocabulary.
     #[serde(default)]
     pub logits: bool,
+    /// The frames compute a layer of the model, and hold no logits.
+    #[serde(default)]
+    pub layer: bool,
     /// The project's own signature, where it is one.
     pub user: Option<Arc<UserSignature>>,
     /// Steps finished when it happened.
@@ -121,6 +124,7 @@ impl LogEvent {
             in_traceback: false,
             replicas: false,
             logits: false,
+            layer: false,
             user: None,
             step: None,
             handled: !signature.fatal,

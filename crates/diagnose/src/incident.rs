@@ -80,6 +80,9 @@ pub struct Incident {
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
     #[serde(default)]
     pub logits: bool,
+    /// It died while it computed a layer of the model, forward or again in the backward pass, where no logits lie, by its frames.
+    #[serde(default)]
+    pub in_layer: bool,
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
@@ -151,6 +154,7 @@ impl Incident {
             snapshot: None,
             data_parallel: false,
             logits: false,
+            in_layer: false,
             step: None,
             first_step: None,
             course: None,

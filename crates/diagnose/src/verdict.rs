@@ -202,6 +202,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.logits = root.logits;
+    incident.in_layer = root.layer;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
     for event in same.iter().take(CONFIRMATIONS) {
         let evidence = findings.evidence(event, EvidenceRole::Confirmation);

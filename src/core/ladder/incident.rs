@@ -7,7 +7,7 @@ use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
-use oomctl_base::{Problem, nearest};
+use oomctl_base::{Problem, Role, nearest};
 use oomctl_diagnose::{Class, CoursePattern, EngineCache, Incident, KnownBug};
 use oomctl_memory::{Phase, Spec};
 
@@ -51,6 +51,8 @@ pub(super) struct FailureContext {
     pub cache: Option<EngineCache>,
     /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
     pub sampler: Option<f64>,
+    /// It died in a layer of the model.
+    pub in_layer: bool,
     /// Memory rose step by step until it was full.
     pub leaks: bool,
     /// The GPU's memory, where the message has it, in bytes.
@@ -78,6 +80,7 @@ impl FailureContext {
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
+            in_layer: incident.is_some_and(|i| i.in_layer),
             leaks: incident.is_some_and(|i| {
                 let course = i.course.as_ref();
                 course.is_some_and(|c| c.pattern == CoursePattern::Leak)
@@ -105,12 +108,21 @@ impl FailureContext {
         if !matches!(self.class, Class::GpuOom | Class::EngineMemory) {
             return None;
         }
+        if self.proves_idle(knob) {
+            return Some(false);
+        }
         let phases = knob.acts_on.as_ref()?;
         match self.phase() {
             Some(phase) => Some(phases.iter().any(|p| p == phase)),
             None if phases.is_empty() => Some(false),
             None => None,
         }
+    }
+
+    /// Whether the frames show that a knob frees nothing where it died, whatever a model expects: a loss without logits frees
+    /// nothing in a layer, where there are none.
+    pub fn proves_idle(&self, knob: &Knob) -> bool {
+        self.in_layer && knob.role == Some(Role::FusedLoss)
     }
 
     /// The largest share of the GPU with which an engine would have started, where the message has its figures.

@@ -118,8 +118,11 @@ impl RungView<'_, '_> {
         else {
             return true;
         };
-        let declared = self.context.preset.knob(knob);
-        let declared = declared.and_then(|k| self.failure.acts(k));
+        let knob_spec = self.context.preset.knob(knob);
+        if knob_spec.is_some_and(|k| self.failure.proves_idle(k)) {
+            return false;
+        }
+        let declared = knob_spec.and_then(|k| self.failure.acts(k));
         let model = || self.acts.and_then(|acts| acts.frees(knob, target));
         // What a preset states it states from failures that were mended so; the formulas may miss what lies beside.
         declared == Some(true) || model().or(declared).unwrap_or(true)

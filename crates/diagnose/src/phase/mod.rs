@@ -48,6 +48,8 @@ pub(crate) struct Markers {
     messages: Vec<Marker>,
     /// Functions and source text that hold one number for each word of the vocabulary.
     logits: Vec<String>,
+    /// Needles of frames and source lines that compute a layer.
+    layers: Vec<String>,
 }
 
 pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("phases")));
@@ -73,6 +75,11 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
 /// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
 pub(crate) fn holds_logits(line: &str) -> bool {
     MARKERS.logits.iter().any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, compute a layer of the model?
+pub(crate) fn computes_layer(line: &str) -> bool {
+    MARKERS.layers.iter().any(|needle| fits(needle, line))
 }
 
 /// A function that computes a layer, in a program that no table knows.
