@@ -1,13 +1,14 @@
-"""What the presets of verl take for a knob that a command leaves out is what each released version takes.
+"""What the presets of verl take for a knob that a command leaves out, and for the age of a file, is what each release has.
 
 Run by `tests/stories/verl_legality.rs`, or by hand: `python test_defaults.py` in the environment of `setup`.
 """
 
+import re
 import unittest
 from pathlib import Path
 
 import yaml
-from composed import FOLDER, defaults
+from composed import FOLDER, defaults, package
 from legal import at
 from omegaconf import OmegaConf
 from packaging.specifiers import SpecifierSet
@@ -46,6 +47,24 @@ def left_out(knob, version):
     if differs.get("absent") or "hydra" not in spelling or "default_expr" in said:
         return None
     return spelling["hydra"], said.get("default")
+
+
+def has(version, row):
+    """Whether a release has the file, or any in the folder, and the function in it."""
+    path = package(version) / row["file"]
+    files = sorted(path.rglob("*.py")) if row["file"].endswith("/") else [path]
+    function = re.compile(rf"def {row.get('function', '')}\b" if "function" in row else "")
+    return any(function.search(file.read_text(encoding="utf-8")) for file in files if file.is_file())
+
+
+class Releases(unittest.TestCase):
+    def test_a_frame_is_of_the_releases_that_its_row_says(self):
+        rows = yaml.safe_load((PRESETS / "signatures" / "releases.yaml").read_text(encoding="utf-8"))["verl"]
+        for row in rows:
+            found = [version for version in VERSIONS if has(version, row)]
+            oldest, newest = (Version(row.get(end, default)) for end, default in (("oldest", VERSIONS[0]), ("newest", VERSIONS[-1])))
+            said = [version for version in VERSIONS if oldest <= Version(version) <= newest]
+            self.assertEqual(found, said, row)
 
 
 class Defaults(unittest.TestCase):
