@@ -157,6 +157,60 @@ loss(cfg.batch_size, cfg.gradient_accumulation_steps).backward()
     }
 }
 
+/// A dictionary of settings is read where it is written out and looked up, and nothing else fills it.
+#[test]
+fn entries_of_a_dictionary_are_knobs_of_their_program() {
+    let program = "\
+import torch
+config = {
+    'epochs': 3,
+    'batch_size': 32,
+    'gradient_accumulation_steps': 1,
+}
+def train(cfg):
+    for rows in DataLoader(data, batch_size=cfg['batch_size']):
+        loss = step(rows) / cfg.get('gradient_accumulation_steps', 1)
+        loss.backward()
+train(config)
+";
+    let said = fixed("python train.py", &[("train.py", program)]);
+    said.says(&[
+        "-    'batch_size': 32,\n-    'gradient_accumulation_steps': 1,\n",
+        "+    'batch_size': 16,\n+    'gradient_accumulation_steps': 2,\n",
+        "32 -> 16",
+    ]);
+    let called = program.replace("{\n", "dict(\n").replace("}\n", ")\n");
+    let called = called
+        .replace("'epochs':", "epochs =")
+        .replace("'batch_size':", "batch_size =");
+    let called = called.replace(
+        "'gradient_accumulation_steps': 1",
+        "gradient_accumulation_steps = 1",
+    );
+    fixed("python train.py", &[("train.py", &called)]).says(&["+    batch_size = 16,"]);
+    for more in [
+        "config['batch_size'] = 8",
+        "config['batch_size'] *= 2",
+        "config.update(other)",
+        "cfg.update(vars(args))",
+        "config = wandb.config",
+        "cfg |= other",
+        "test = {'batch_size': 4}",
+        "per_gpu = config['batch_size'] // world_size",
+        "cfg = yaml.safe_load(f)",
+    ] {
+        let program = format!("{program}{more}\n");
+        let said = fixed("python train.py", &[("train.py", &program)]);
+        assert!(!said.out.contains("32 -> 16"), "{more}: {}", said.out);
+    }
+    let named = program.replace(
+        "train(config)",
+        "train(config)\nsave(f\"run-{config['batch_size']}\")",
+    );
+    let said = fixed("python train.py", &[("train.py", &named)]);
+    assert!(!said.out.contains("+    'batch_size'"), "{}", said.out);
+}
+
 /// Words that are not known may be any option, so no default counts.
 #[test]
 fn options_in_words_that_are_not_known_are_unknown() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
+use super::dictionary::entries;
 use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block};
 
 /// By these names a program may give a variable any value.
@@ -48,7 +49,7 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
             let constant = Constant {
                 is_global: files.iter().flat_map(divided).any(|is| is),
                 value: CodeValue {
-                    is_own: value.is_own && !lines().any(|line| carries(line, name)),
+                    is_own: value.is_own && !lines().any(|line| carries(line, name, false)),
                     ..value
                 },
             };
@@ -60,12 +61,23 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
             }
         }
     }
+    for (key, constant) in files
+        .iter()
+        .any(|f| trains(&f))
+        .then(|| entries(files))
+        .into_iter()
+        .flatten()
+    {
+        if found.insert(key.to_lowercase(), constant).is_some() {
+            several.push(key.to_lowercase());
+        }
+    }
     found.retain(|key, _| !several.contains(key));
     found
 }
 
 /// The statements of a text; several may stand in a line.
-fn statements<'a, 't>(
+pub(super) fn statements<'a, 't>(
     tokens: &'a [PythonToken<'t>],
 ) -> impl Iterator<Item = &'a [PythonToken<'t>]> {
     tokens.split(|t| t.kind == TokenKind::End || t.is(";"))
@@ -76,9 +88,6 @@ fn given<'s, 't>(
     tokens: &'s [PythonToken<'t>],
     at: usize,
 ) -> Option<(usize, &'t str, &'s PythonToken<'t>)> {
-    let begins = at
-        .checked_sub(1)
-        .is_none_or(|at| tokens[at].kind == TokenKind::End);
     let (value, end) = match &tokens[at..] {
         [_, equals, value, rest @ ..] if equals.is("=") => (value, rest.first()),
         [_, colon, _, equals, value, rest @ ..] if colon.is(":") && equals.is("=") => {
@@ -88,7 +97,20 @@ fn given<'s, 't>(
     };
     let ends = end.is_none_or(|t| t.kind == TokenKind::End);
     let is_value = value.kind == TokenKind::Number || value.is("True") || value.is("False");
-    let plain = match block(tokens, at) {
+    let is = is_fixed_here(tokens, at) && ends && is_value;
+    is.then(|| (at, tokens[at].text, value))
+}
+
+/// Whether a statement that begins at `at` with a name gives it a value once and for all: outside of functions, in a class of
+/// settings that nobody fills, or in the function that trains.
+pub(super) fn is_fixed_here(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let begins = at
+        .checked_sub(1)
+        .is_none_or(|at| tokens[at].kind == TokenKind::End);
+    if !begins || tokens[at].kind != TokenKind::Name {
+        return false;
+    }
+    match block(tokens, at) {
         None => true,
         Some((begin, "class")) => {
             let name = tokens.get(begin + 1).map_or("", |t| t.text);
@@ -103,9 +125,7 @@ fn given<'s, 't>(
             inside.iter().any(|t| t.is("backward"))
         }
         Some(_) => false,
-    };
-    let is = begins && ends && is_value && plain && tokens[at].kind == TokenKind::Name;
-    is.then(|| (at, tokens[at].text, value))
+    }
 }
 
 /// Words of what runs beside training.
@@ -114,7 +134,7 @@ const ASIDE: [&str; 9] = [
 ];
 
 /// Whether a name is of something beside training.
-fn is_aside(name: &str) -> bool {
+pub(super) fn is_aside(name: &str) -> bool {
     let name = name.to_lowercase();
     ASIDE.iter().any(|word| name.contains(word))
 }
@@ -180,8 +200,9 @@ fn sets(line: &[PythonToken<'_>], name: &str, of_class: bool) -> usize {
     count
 }
 
-/// Whether a statement carries a value into something else that must stay: a name of a file or of a run, a learning rate.
-fn carries(line: &[PythonToken<'_>], name: &str) -> bool {
+/// Whether a statement carries a value into something else that must stay: a name of a file or of a run, a learning rate. The value
+/// is that of a name, or of a key.
+pub(super) fn carries(line: &[PythonToken<'_>], name: &str, is_key: bool) -> bool {
     let first = line.first().map_or("", |t| t.text);
     let in_text = |t: &PythonToken<'_>| {
         t.kind == TokenKind::Other && t.text.len() > name.len() && t.text.contains(name)
@@ -189,6 +210,7 @@ fn carries(line: &[PythonToken<'_>], name: &str) -> bool {
     let rate = ["lr", "learning", "warmup"]
         .iter()
         .any(|word| first.contains(word));
-    let named = || line.iter().skip(1).any(|t| t.is(name));
+    let is = |t: &PythonToken<'_>| t.text == name && (t.kind == TokenKind::Text) == is_key;
+    let named = || line.iter().skip(1).any(is);
     !TELLS.contains(&first) && line.iter().any(in_text) || rate && named()
 }

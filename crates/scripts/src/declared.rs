@@ -144,16 +144,22 @@ fn of_all_gpus(help: &[PythonToken<'_>]) -> bool {
 pub(super) fn is_divided(tokens: &[PythonToken<'_>], name: &str, attribute: bool) -> bool {
     let divided = |at: &usize| {
         let before = at.checked_sub(1).map(|at| &tokens[at]);
-        tokens[*at].is(name)
-            && before.is_some_and(|t| t.is(".")) == attribute
-            && tokens.get(at + 1).is_some_and(|t| t.is("/"))
+        tokens[*at].is(name) && before.is_some_and(|t| t.is(".")) == attribute
     };
-    let by_parts = |at: usize| {
-        let line = tokens[at + 2..].iter();
-        let mut line = line.take_while(|t| t.kind != TokenKind::End && !t.is(","));
-        line.any(|t| t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part)))
+    (0..tokens.len())
+        .filter(divided)
+        .any(|at| is_by_parts(&tokens[at + 1..]))
+}
+
+/// Whether a value is divided among GPUs, by what follows it.
+pub(super) fn is_by_parts(rest: &[PythonToken<'_>]) -> bool {
+    let parts = |t: &PythonToken<'_>| {
+        t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part))
     };
-    (0..tokens.len()).filter(divided).any(by_parts)
+    let mut line = rest
+        .iter()
+        .take_while(|t| t.kind != TokenKind::End && !t.is(","));
+    line.next().is_some_and(|t| t.is("/")) && line.any(parts)
 }
 
 /// An option with these forms.

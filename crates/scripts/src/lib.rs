@@ -16,6 +16,7 @@ mod constants;
 mod declared;
 mod defaults;
 mod devices;
+mod dictionary;
 mod edit;
 mod filled_class;
 mod host_memory;

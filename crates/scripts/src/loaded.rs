@@ -97,7 +97,7 @@ pub(super) fn unpacked(files: &[PythonFile<'_>], rest: &[PythonToken<'_>]) -> Op
 }
 
 /// Whether a program loads a file of settings.
-fn load(files: &[PythonFile<'_>]) -> bool {
+pub(super) fn load(files: &[PythonFile<'_>]) -> bool {
     let mut all = files.iter().flat_map(|f| f.tokens.windows(3));
     all.any(|w| {
         let mut known = LOADERS.iter();
