@@ -71,6 +71,29 @@ fn logits_of_one_sequence_lead_to_the_loss_and_its_layers_do_not() {
     fixed(&two, &failure(&[step, LOGITS, LINEAR])).says(&["per_device_train_batch_size  2 -> 1"]);
 }
 
+/// A fork has the framework's package, and settings of its own.
+#[test]
+fn one_key_of_a_fork_does_not_make_it_the_framework() {
+    let config =
+        "algorithm:\n  adv_estimator: grpo\nworker:\n  actor:\n    global_batch_size: 128\n";
+    let script =
+        "#!/bin/bash\n#SBATCH --mem=64G\npython3 -m verl.trainer.main config=config.yaml\n";
+    let place = Place::bare();
+    place.write("job.sh", script);
+    place.write("config.yaml", config);
+    place
+        .call("plan job.sh")
+        .ends(0)
+        .says(&["framework not recognised"]);
+    // What a program of its own starts with the keys of the framework is the framework's.
+    let own = script.replace(
+        "config=config.yaml",
+        "algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm",
+    );
+    place.write("job.sh", &own);
+    place.call("plan job.sh").ends(0).says(&["verl-grpo"]);
+}
+
 /// What makes images smaller acts in the tower that reads them.
 #[test]
 fn images_are_made_smaller_where_their_tower_ran_out() {

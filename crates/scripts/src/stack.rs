@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::code::CodeRule;
 use super::configs::stem;
 use super::hydra;
-use super::recognise::ends_a_key;
+use super::recognise::{ends_a_key, package};
 use super::spelling::setting_names;
 use super::traced::Span;
 use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
@@ -126,7 +126,11 @@ impl Stack {
         };
         let configures = usize::from(uses(&r.configured_by, call)) * KEY;
         let classes = usize::from(uses(&r.uses, call)) * VALUE + configures;
-        if named < NAME && classes == 0 && lacks(r.packages(), call) {
+        let strange = || {
+            lacks(r.packages(), call)
+                || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
+        };
+        if named < NAME && classes == 0 && strange() {
             return Likeness::default();
         }
         let named = named + classes;
@@ -252,6 +256,16 @@ fn lacks<'p>(packages: impl Iterator<Item = &'p str>, call: &Call) -> bool {
     let named = packages.peek().is_some();
     let names = call.names.as_ref().filter(|_| named);
     names.is_some_and(|names| !packages.any(|package| names.contains_key(package)))
+}
+
+/// Whether a call starts a module of the stack's package that the stack does not know: its settings may be others, and one key
+/// of the same name says nothing.
+fn is_fork(recognise: &Recognise, call: &Call) -> bool {
+    let CallTarget::Module(module) = &call.target else {
+        return false;
+    };
+    let is_own = recognise.packages().any(|own| own == package(module));
+    is_own && !any(&recognise.modules, module)
 }
 
 /// The value of a rule that holds for a call.
