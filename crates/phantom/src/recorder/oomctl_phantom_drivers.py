@@ -11,6 +11,7 @@ RANKS = int(os.environ.get("OOMCTL_PHANTOM_RANKS", "0"))
 record = {}
 batch = {"padded": None, "packed": None}
 generated = {"done": False}
+step_of_engine = None
 
 
 def replaced(what):
@@ -283,7 +284,25 @@ def queues(module):
     module.MessageQueue.create_from_process_group = none
 
 
+def deepspeed(module):
+    """ZeRO takes one step of PyTorch's optimizer for each group of weights, makes gradients of fp32 before and gathers weights after them."""
+    module.DeepSpeedEngine._take_model_step = step_of_engine(module.DeepSpeedEngine._take_model_step)
+
+
+def same_on_ranks(module):
+    """ZeRO-3 reads back what other ranks say of the weights that they gather, and ends where it differs."""
+
+    def same(*args, **kwargs):
+        replaced("DeepSpeed's comparison with other ranks: none")
+
+    for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
+        if hasattr(module, name):
+            setattr(module, name, same)
+
+
 WAITING = {
+    "deepspeed.runtime.engine": deepspeed,
+    "deepspeed.runtime.zero.utils": same_on_ranks,
     "flashinfer.jit.core": sampling,
     "torch.distributed.launcher.api": elastic,
     "torch.utils.data.dataloader": loader,

@@ -19,7 +19,7 @@ MOST_SITES = 12
 record = {
     "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": []
 }
-now = {"phase": "init", "backward": 0}
+now = {"phase": "init", "backward": 0, "engine": False, "stepped": False}
 lock = threading.RLock()
 kept = []
 
@@ -155,27 +155,65 @@ def watch_steps(torch):
             now["backward"] -= 1
             if now["backward"] == 0:
                 mark(torch, "forward")
+                # Optimizers that step inside of the backward pass, one for each weight.
+                if now["stepped"]:
+                    now["stepped"] = False
+                    stepped(torch)
 
     torch.autograd.backward = marked
 
+    def counts():
+        """Whether a step of PyTorch's is one of training: an engine takes several in its own, and some before it trains."""
+        return not now["engine"] and now["phase"] != "init"
+
     def before(optimizer, args, kwargs):
         now.pop("raised", None)
-        mark(torch, "optimizer step")
+        if counts() and not now["backward"]:
+            mark(torch, "optimizer step")
 
     def after(optimizer, args, kwargs):
+        if not counts():
+            return
+        if now["backward"]:
+            now["stepped"] = True
+            return
         mark(torch, "forward")
-        record["steps"] += 1
-        if STEPS and record["steps"] >= STEPS:
-            record["ended_by"] = "steps"
-            finish(torch)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
+        stepped(torch)
 
     from torch.optim import optimizer
 
     optimizer.register_optimizer_step_pre_hook(before)
     optimizer.register_optimizer_step_post_hook(after)
+
+
+def stepped(torch):
+    """One more step of training is over."""
+    record["steps"] += 1
+    if STEPS and record["steps"] >= STEPS:
+        record["ended_by"] = "steps"
+        finish(torch)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def step_of_engine(step):
+    """The step of an engine as one, with all that it does before and after those of its optimizer."""
+
+    def taken(*args, **kwargs):
+        torch = sys.modules["torch"]
+        now.pop("raised", None)
+        mark(torch, "optimizer step")
+        now["engine"] = True
+        try:
+            done = step(*args, **kwargs)
+        finally:
+            now["engine"] = False
+        mark(torch, "forward")
+        stepped(torch)
+        return done
+
+    return taken
 
 
 def imported(torch):
@@ -265,6 +303,7 @@ def start():
 import oomctl_phantom_drivers as drivers  # noqa: E402
 
 drivers.record = record
+drivers.step_of_engine = step_of_engine
 start()
 
 # The environment's own file of this name comes next, as it would without us.
