@@ -50,7 +50,7 @@ pub struct MeasurementRow {
     /// `adamw` (the default), `adamw_fused`, `adamw8bit`, `paged_adamw8bit`, `adamw_in_bwd`, `adafactor`, `muon`,
     /// `none`.
     pub optimizer: Option<String>,
-    /// `none` (the default), `ddp`, `dp`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp2`,
+    /// `none` (the default), `ddp`, `dp`, `zero0`, `zero1`, `zero2`, `zero3`, `fsdp`, `fsdp2`,
     /// `fsdp_grad_op`.
     pub sharding: Option<String>,
     /// Data parallel size; by default the GPUs, divided by the other parallel sizes.
@@ -80,6 +80,9 @@ pub struct MeasurementRow {
     /// Bytes per number of gradients that micro batches but the last of a step keep whole on each GPU (PyTorch FSDP
     /// `no_sync`), 0 where each of them reduces its own; the profile's by default.
     pub no_sync_bytes: Option<f64>,
+    /// Bytes of the buffers through which gradients are reduced (DeepSpeed's `reduce_bucket_size` times the bytes of a number,
+    /// twice with `overlap_comm` below stage 3); the profile's by default.
+    pub bucket_bytes: Option<f64>,
     /// Rank of an adapter; 0 (the default) trains everything.
     pub lora_r: Option<f64>,
     /// Adapted matrices: `q,k,v,o,mlp,head,c_attn`, `all`, with `+emb` where embeddings are trained too.

@@ -62,6 +62,10 @@ impl MeasurementRow {
             sequence: size("seq_len", self.seq_len)?,
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             no_sync_bytes: or_none("no_sync_bytes", self.no_sync_bytes.or(usual))?,
+            bucket_bytes: self
+                .bucket_bytes
+                .map(|b| or_none("bucket_bytes", Some(b)))
+                .transpose()?,
             lora,
             quantised,
             reference: self.reference.unwrap_or(false),

@@ -66,6 +66,7 @@ const BOUNDS: &[FieldBounds] = &[
     amount("seq_len", MOST_TOKENS),
     amount("grad_accum", MOST_SEQUENCES),
     amount("no_sync_bytes", 8.0),
+    amount("bucket_bytes", 1e12),
     count("lora_r", MOST_WIDTH),
     amount("engine_share", 1.0),
     count("rollout_tp", MOST_GPUS),

@@ -84,6 +84,8 @@ pub enum Sharding {
     Ddp,
     /// One process that drives several GPUs (`nn.DataParallel`).
     DataParallel,
+    /// Nothing is, under `DeepSpeed`.
+    Zero0,
     /// Optimizer states are sharded.
     Zero1,
     /// Optimizer states and gradients.
@@ -102,6 +104,11 @@ impl Sharding {
     /// PyTorch's FSDP, of any kind.
     pub fn is_fsdp(self) -> bool {
         matches!(self, Self::Fsdp | Self::Fsdp2 | Self::FsdpGradOp)
+    }
+
+    /// `DeepSpeed`, of any stage.
+    pub fn is_zero(self) -> bool {
+        matches!(self, Self::Zero0 | Self::Zero1 | Self::Zero2 | Self::Zero3)
     }
 
     /// Weights are gathered for the computation.
@@ -276,6 +283,8 @@ pub struct Spec {
     /// Bytes per number of gradients that micro batches but the last of a step keep whole on each GPU; 0 where each of
     /// them reduces its own.
     pub no_sync_bytes: f64,
+    /// Bytes of the buffers through which gradients are reduced, where they are known.
+    pub bucket_bytes: Option<f64>,
     /// The adapter, where the base is frozen.
     pub lora: Option<Lora>,
     /// The format of the frozen base.

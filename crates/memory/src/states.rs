@@ -1,6 +1,7 @@
 //! What stays between steps: weights, gradients, optimizer states, and what gathering them takes.
 
 use super::activations::Activations;
+use super::deepspeed;
 use super::profile::Profile;
 use super::spec::{Model, Sharding, Spec, Task};
 
@@ -111,9 +112,11 @@ pub(super) fn states(spec: &Spec, profile: &Profile) -> States {
         p.moments * spec.optimizer.moments
     };
     let weights = base_bytes(spec, profile) / weight_shards;
-    // In the format of the computation (FSDP), or of the reduction (FSDP2, `to_accumulated_grad_if_needed`).
+    // In the format of the computation (FSDP), or of the reduction (FSDP2, `to_accumulated_grad_if_needed`). ZeRO-3 has one tensor
+    // for the gradients of its shard from the start on (DeepSpeed, `grad_partitions_flat_buffer`).
     let waiting = match spec.accumulation > 1.0 {
         true => gradients.max(all * spec.no_sync_bytes),
+        false if spec.sharding == Sharding::Zero3 && deepspeed::is_known(spec) => gradients,
         false => 0.0,
     };
     States {
@@ -135,6 +138,8 @@ pub(super) struct Gathered {
     pub layers: f64,
     /// Embedding and output projection.
     pub embeddings: f64,
+    /// Further weights that stay gathered until the backward pass needs them.
+    pub reused: f64,
     /// Whole gradients of a layer before they are reduced.
     pub gradients: f64,
     /// The same of embedding and output projection, at the very end of the backward pass.
@@ -159,9 +164,9 @@ impl Gathered {
     }
 }
 
-/// Layers, and matrices of embedding and output projection, that FSDP2 gathers at once where memory is fullest: it frees a
-/// weight by itself (phantom rows of `benches/phantom/rows`, transformers 5.23).
-const FSDP2_GATHERED: f64 = 1.0;
+/// Layers, and matrices of embedding and output projection, that FSDP2 and `DeepSpeed` gather at once where memory is fullest:
+/// they free a weight by itself (phantom rows of `benches/phantom/rows`, transformers 5.23).
+const GATHERED_ALONE: f64 = 1.0;
 
 /// Gathering, for stacks that shard weights.
 pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
@@ -172,18 +177,20 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
     let Model { vocab, hidden, .. } = spec.model;
     let layer = spec.model.layer_params() / spec.tensor_parallel;
     let stored = spec.quantised.map_or(p.compute, |q| q.bytes);
-    let at_once = |usual: f64| match spec.sharding {
-        Sharding::Fsdp2 => usual.min(FSDP2_GATHERED),
-        _ => usual,
+    let zero = deepspeed::is_known(spec);
+    let at_once = |usual: f64| match zero || spec.sharding == Sharding::Fsdp2 {
+        true => usual.min(GATHERED_ALONE),
+        false => usual,
     };
     let alive = match spec.sharding {
         Sharding::FsdpGradOp => spec.model.layers / spec.pipeline_parallel,
         _ => at_once(profile.gathered_layers),
     };
-    let reduced = if profile.reduces_in_fp32 {
-        4.0
-    } else {
-        p.compute
+    // What does not fit DeepSpeed's bucket is reduced where it lies.
+    let reduced = match profile.reduces_in_fp32 {
+        _ if zero => 0.0,
+        true => 4.0,
+        false => p.compute,
     };
     let full = spec.lora.is_none();
     let copies = if spec.model.tied {
@@ -196,9 +203,11 @@ pub(super) fn gathered(spec: &Spec, profile: &Profile) -> Gathered {
         true => params * (p.compute + reduced),
         false => 0.0,
     };
+    let (layers, embedding_bytes) = (alive * layer * stored, embeddings * p.compute);
     Gathered {
-        layers: alive * layer * stored,
-        embeddings: embeddings * p.compute,
+        layers,
+        embeddings: embedding_bytes,
+        reused: (deepspeed::reused(spec, stored) - layers / 2.0 - embedding_bytes).max(0.0),
         gradients: whole(layer, full),
         embedding_gradients: whole(embeddings, full && profile.reduces_embeddings),
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::activations::{Activations, activations, fuller_stage, logits};
+use super::deepspeed;
 use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Metric, Sharding, Spec};
@@ -110,7 +111,7 @@ impl TrainingStep {
             gathered: gathered(spec, profile),
             activations: activations(spec, profile),
             buckets: match spec.gpus > 1.0 {
-                true => profile.buckets + copies,
+                true => spec.bucket_bytes.unwrap_or(profile.buckets) + copies,
                 false => 0.0,
             },
             states,
@@ -129,7 +130,17 @@ impl TrainingStep {
             .add("adapter", TermKind::States, self.states.adapter)
             .add("cast copy", TermKind::States, self.states.cast_copy)
             .add("gradients", TermKind::States, on(gradients, away))
-            .add("communication buffers", TermKind::States, self.buckets)
+    }
+
+    /// Stages below 3 of `DeepSpeed` have them from the first gradient on, and give them back before the step (`setup_buckets`,
+    /// `_release_ipg_buffers`).
+    fn buckets(&self, spec: &Spec, phase: Phase) -> List {
+        let lazy = deepspeed::is_known(spec) && !spec.sharding.gathers();
+        List::new().add(
+            "communication buffers",
+            TermKind::States,
+            on(self.buckets, lazy && phase != Phase::Backward),
+        )
     }
 
     fn forward(&self, spec: &Spec, profile: &Profile) -> List {
@@ -137,6 +148,7 @@ impl TrainingStep {
         let all = logits(spec, spec.tokens(), spec.loss.bytes);
         let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
         self.resident(spec, self.states.waiting)
+            .and(self.buckets(spec, Phase::Forward))
             .add(
                 "gathered layers",
                 TermKind::Activations,
@@ -147,6 +159,7 @@ impl TrainingStep {
                 TermKind::Activations,
                 self.gathered.embeddings,
             )
+            .add("weights for reuse", TermKind::States, self.gathered.reused)
             .add("activations", TermKind::Activations, a.kept * share)
             .add("checkpoints", TermKind::Activations, a.checkpoints * share)
             .add("logits", TermKind::Logits, logits)
@@ -204,6 +217,7 @@ impl TrainingStep {
             false => (own, there),
         };
         self.resident(spec, gradients)
+            .and(self.buckets(spec, Phase::Backward))
             .add(
                 "gathered embeddings",
                 TermKind::Activations,
@@ -213,18 +227,20 @@ impl TrainingStep {
     }
 
     fn optimizer_step(&self, spec: &Spec) -> List {
-        let temporary =
-            self.states.trained * spec.optimizer.temporary * spec.precision.moments / 2.0;
-        let temporary = if spec.offloads_optimizer && !spec.offload_returns {
-            0.0
-        } else {
-            temporary
-        };
-        self.resident(spec, self.states.gradients).add(
-            "optimizer temporaries",
-            TermKind::States,
-            temporary,
-        )
+        let needs = deepspeed::step_needs(spec, &self.states);
+        let away = spec.offloads_optimizer && !spec.offload_returns;
+        self.resident(spec, needs.gradients)
+            .and(self.buckets(spec, Phase::OptimizerStep))
+            .add(
+                "gradients in fp32",
+                TermKind::States,
+                on(needs.fp32_gradients, away),
+            )
+            .add(
+                "optimizer temporaries",
+                TermKind::States,
+                on(needs.temporary, away),
+            )
     }
 
     /// Memory of the host per GPU: what is offloaded, pinned once.
@@ -305,6 +321,7 @@ pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
     };
     let whole = spec.model.params * spec.precision.weight * copies;
     step.resident(spec, 0.0)
+        .and(step.buckets(spec, Phase::Checkpoint))
         .add("whole copies", TermKind::States, whole)
         .phase(Phase::Checkpoint, spec, profile)
 }

@@ -140,6 +140,16 @@ pub const TERMS: &[About] = &[
         "Hsu 2024 (Liger), section 3",
     ),
     about(
+        "weights for reuse",
+        "parameters, at most 10^9, x 2: gathered until the backward pass",
+        "DeepSpeed stage3_max_reuse_distance, stage3_max_live_parameters",
+    ),
+    about(
+        "gradients in fp32",
+        "trained parameters of this GPU x 4, in stage 3 of at most 10^9 at a time",
+        "DeepSpeed 0.19 stage_1_and_2.py, step; stage3.py, _prepare_fp32_grad_for_sub_group",
+    ),
+    about(
         "optimizer temporaries",
         "trainable bytes x share that the foreach implementation copies",
         "PyTorch torch.optim foreach",

@@ -528,3 +528,86 @@ fn a_whole_gradient_at_the_end_finds_fragments() {
     let whole = pieces(r#"{ "reduces_embeddings": true }"#);
     assert!(whole > pieces("{}") + 0.2 * GIB, "{whole}");
 }
+
+/// A Llama-7B that the Trainer trains under ZeRO (transformers 5.23, `DeepSpeed` 0.19) with what phantom GPUs were asked for in GiB:
+/// rows of `benches/data/phantom.jsonl`.
+#[test]
+fn zero_of_a_known_file_takes_what_deepspeed_asks_for() {
+    for (peak, phase, stage, gpus, batch, length, optimizer, checkpoints, bucket) in [
+        (
+            19.20,
+            Phase::OptimizerStep,
+            "zero3",
+            8,
+            2,
+            2048,
+            "adamw",
+            "full",
+            4e8,
+        ),
+        (
+            33.50,
+            Phase::OptimizerStep,
+            "zero3",
+            4,
+            2,
+            2048,
+            "adamw",
+            "full",
+            1e9,
+        ),
+        (
+            27.62,
+            Phase::Forward,
+            "zero3",
+            8,
+            1,
+            2048,
+            "adamw",
+            "none",
+            1e9,
+        ),
+        (
+            43.97,
+            Phase::OptimizerStep,
+            "zero2",
+            4,
+            1,
+            2048,
+            "adamw_fused",
+            "full",
+            2e9,
+        ),
+    ] {
+        let row = serde_json::json!({ "params_b": 6.738, "precision": "ds_bf16", "sharding": stage, "gpus": gpus, "micro_batch": batch,
+            "seq_len": length, "optimizer": optimizer, "grad_checkpointing": checkpoints, "loss_impl": "hf", "bucket_bytes": bucket });
+        let job = with(r#"{ "logits": { "hf": 14.0 } }"#, row);
+        let (found, gib) = (job.phase, job.peak_bytes / GIB);
+        assert!(
+            off(gib, peak) < 0.04 && found == phase,
+            "{stage} on {gpus}: {gib} in {found:?}, not {peak}"
+        );
+    }
+}
+
+#[test]
+fn a_mixture_under_zero_3_gathers_one_layer_of_experts() {
+    let gathered = |known: bool| {
+        let mut row = serde_json::json!({ "params_b": 3.16, "layers": 2, "kv_heads": 8, "ffn": 28672, "experts": 8, "tied": false,
+            "precision": "ds_bf16", "sharding": "zero3", "gpus": 4, "loss_impl": "hf" });
+        if known {
+            row["bucket_bytes"] = 4e8.into();
+        }
+        let job = of(row);
+        (
+            term(&job, Phase::Backward, "gathered layers") / GIB,
+            term(&job, Phase::Backward, "gathered gradients") / GIB,
+        )
+    };
+    let (layers, gradients) = gathered(true);
+    assert!(
+        off(layers, gradients) < 1e-6 && layers > 2.0,
+        "{layers} {gradients}"
+    );
+    assert!(off(gathered(false).0, 2.0 * layers) < 1e-6);
+}

@@ -108,6 +108,7 @@ pub(super) fn sharding(given: Option<&str>) -> Result<Sharding, Unknown> {
             ("none", Sharding::None),
             ("ddp", Sharding::Ddp),
             ("dp", Sharding::DataParallel),
+            ("zero0", Sharding::Zero0),
             ("zero1", Sharding::Zero1),
             ("zero2", Sharding::Zero2),
             ("zero3", Sharding::Zero3),
