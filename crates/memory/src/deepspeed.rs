@@ -1,7 +1,6 @@
 //! What `DeepSpeed`'s ZeRO takes beside sharded states, where its file is known (0.17 to 0.19, `runtime/zero`).
 
 use super::spec::{Sharding, Spec};
-use super::states::States;
 
 /// Numbers that stage 3 steps over at a time (`sub_group_size`).
 const SUB_GROUP: f64 = 1e9;
@@ -26,20 +25,20 @@ pub(super) fn is_known(spec: &Spec) -> bool {
     spec.sharding.is_zero() && spec.bucket_bytes.is_some()
 }
 
-/// The needs of a step.
-pub(super) fn step_needs(spec: &Spec, states: &States) -> StepNeeds {
+/// The needs of a step, with these bytes of gradients when all exist and so many trained numbers on this GPU.
+pub(super) fn step_needs(spec: &Spec, gradients: f64, trained: f64) -> StepNeeds {
     let p = &spec.precision;
     let temporary = |numbers: f64| numbers * spec.optimizer.temporary * p.moments / 2.0;
     if !is_known(spec) {
         return StepNeeds {
-            gradients: states.gradients,
+            gradients,
             fp32_gradients: 0.0,
-            temporary: temporary(states.trained),
+            temporary: temporary(trained),
         };
     }
     let numbers = match spec.sharding {
-        Sharding::Zero3 => states.trained.min(SUB_GROUP),
-        _ => states.trained,
+        Sharding::Zero3 => trained.min(SUB_GROUP),
+        _ => trained,
     };
     // Stages 1 and 2 flatten the gradients of their own part (`averaged_gradients`), make that fp32, and give both others back.
     let flat = match spec.sharding {
@@ -48,10 +47,13 @@ pub(super) fn step_needs(spec: &Spec, states: &States) -> StepNeeds {
     };
     StepNeeds {
         gradients: match spec.sharding {
-            Sharding::Zero1 => states.gradients / spec.data_parallel,
-            _ => states.gradients,
+            Sharding::Zero1 => gradients / spec.data_parallel,
+            _ => gradients,
         },
-        fp32_gradients: numbers * (p.master - p.gradient).max(0.0).signum() * p.master,
+        fp32_gradients: match p.master > p.gradient {
+            true => numbers * p.master,
+            false => 0.0,
+        },
         temporary: temporary(numbers).max(flat),
     }
 }

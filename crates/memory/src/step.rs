@@ -227,7 +227,7 @@ impl TrainingStep {
     }
 
     fn optimizer_step(&self, spec: &Spec) -> List {
-        let needs = deepspeed::step_needs(spec, &self.states);
+        let needs = deepspeed::step_needs(spec, self.states.gradients, self.states.trained);
         let away = spec.offloads_optimizer && !spec.offload_returns;
         self.resident(spec, needs.gradients)
             .and(self.buckets(spec, Phase::OptimizerStep))
