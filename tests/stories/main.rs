@@ -94,4 +94,5 @@ mod verl_preset;
 mod walk;
 mod weaver;
 mod withdrawn;
+mod witnesses;
 mod written;

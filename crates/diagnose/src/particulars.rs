@@ -74,11 +74,32 @@ pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     };
     let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
     if let Some(held) = incident.co_tenant_bytes {
-        let first = format!("use another GPU or node: another process holds {held} of this one");
-        helps.insert(0, first);
-        worse.insert(0, "shrinking our own job".to_owned());
+        helps.insert(0, elsewhere(held));
+        worse.insert(0, SHRINKING.to_owned());
     }
     (helps, worse)
+}
+
+/// What is worse where others hold the memory.
+const SHRINKING: &str = "shrinking our own job";
+
+fn elsewhere(held: Bytes) -> String {
+    format!("use another GPU or node: another process holds {held} of this one")
+}
+
+impl Incident {
+    /// Takes back that strangers hold memory of the GPU: the job has an inference engine on it, which can be what holds it.
+    pub fn may_be_its_engine(&mut self) {
+        let Some(held) = self.co_tenant_bytes.take() else {
+            return;
+        };
+        let advice = elsewhere(held);
+        self.helps.retain(|text| *text != advice);
+        self.worse.retain(|text| text != SHRINKING);
+        self.notes.push(format!(
+            "{held} of the GPU belong to other processes or to memory outside PyTorch; perhaps this job's own inference engine"
+        ));
+    }
 }
 
 /// The root's figures, or those of the next message that says the same.

@@ -126,11 +126,11 @@ impl CleanLine {
 
 /// One alternative for each thing that is put before a message.
 const PARTS: [&str; 17] = [
-    r"(?:> ?)+",                                             // a quotation
-    r"\([A-Za-z_][\w.]*(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray, vLLM
-    r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                        // torchrun, DeepSpeed
-    r" {0,3}\d{1,4}: ",                                      // srun -l
-    r"\[\d+\] ",                                             // log viewers, mpirun
+    r"(?:> ?)+",                                                              // a quotation
+    r"\([A-Za-z_][\w.]*(?:\[[\w=.-]+\])?(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray (an actor may be named `Worker[rank=8]`), vLLM
+    r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                                         // torchrun, DeepSpeed
+    r" {0,3}\d{1,4}: ",                                                       // srun -l
+    r"\[\d+\] ",                                                              // log viewers, mpirun
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+,? ",
     r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL):[A-Za-z_][\w.]*:", // Python's logging.basicConfig
@@ -176,6 +176,13 @@ fn printer_bytes(text: &[u8]) -> Option<usize> {
             .get(1)
             .is_some_and(|b| in_word(*b) && !b.is_ascii_digit());
     let mut end = run(named.then_some(1)?, |b| in_word(b) || b == b'.');
+    if one(end, b'[') {
+        let inner = run(end + 1, |b| in_word(b) || matches!(b, b'=' | b'.' | b'-'));
+        if inner == end + 1 || !one(inner, b']') {
+            return None;
+        }
+        end = inner + 1;
+    }
     if one(end, b' ') && !one(end + 1, b')') {
         end += 1;
         while !one(end, b')') {
@@ -365,7 +372,7 @@ mod tests {
                 0..4,
             ),
             rest in prop::sample::select(vec![
-                "", "M", "(", "(a )", "(a k=v", "(a k=v)", "[rank", "[rank1] x", "[E", "a.cc:1: ", ".cc:1", "W", "é", "1: ",
+                "", "M", "(", "(a )", "(a k=v", "(a k=v)", "(a[", "(a[] k=v)", "(a[b=1] k=v) x", "[rank", "[rank1] x", "[E", "a.cc:1: ", ".cc:1", "W", "é", "1: ",
             ]),
             cut in 0_usize..4,
         ) {
@@ -394,6 +401,7 @@ mod tests {
             "\u{1b}[36m(WorkerDict pid=4321)\u{1b}[0m M",
             "(APIServer pid=1) (DPEngineCoreActor pid=2) M",
             "(VllmWorker rank=3 pid=1090) ERROR 06-05 06:18:13 [multiproc_executor.py:470] M",
+            "(MegatronPolicyWorker[rank=8] pid=1486001, ip=10.0.0.4) M",
             "ERROR 06-30 13:53:19 [core.py:515] M",
             "[rank3]: M",
             "[RANK 3] M",

@@ -159,7 +159,9 @@ impl LineReader<'_> {
         if let Some(pid) = line.printer.pid {
             self.ours.know(pid);
         }
-        self.ours.engine = self.ours.engine || ENGINES.is_match(&line.text);
+        // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
+        let by_printer = line.printer.pid.is_some();
+        self.ours.engine = self.ours.engine || by_printer || ENGINES.is_match(&line.text);
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }

@@ -11,8 +11,8 @@ use super::figures::MemoryFigures;
 pub(crate) struct Ours {
     /// Process ids that the log names as ours, at most [`Ours::PIDS`].
     pids: Vec<u64>,
-    /// An inference engine or Ray runs beside the trainer: processes that the trainer's message counts
-    /// as others, and memory that PyTorch does not count, can be ours.
+    /// An inference engine or Ray runs beside the trainer, by what is printed or by whom: processes that the trainer's
+    /// message counts as others, and memory that PyTorch does not count, can be ours.
     pub engine: bool,
 }
 

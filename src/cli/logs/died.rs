@@ -2,7 +2,7 @@
 
 use super::LogGroup;
 use crate::cli::session::Session;
-use crate::core::engine::of_others;
+use crate::core::engine::{elsewhere, of_others};
 use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
@@ -119,7 +119,10 @@ impl Died {
         let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         let view = match self.earlier.is_empty() && of_others(&incident) {
-            true => view.after_again(request.supervision().co_tenant_retries),
+            true => {
+                let retries = request.supervision().co_tenant_retries;
+                view.after_again(elsewhere(&incident, retries))
+            }
             false => view,
         };
         Ok(FailureDecision {

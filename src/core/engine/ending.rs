@@ -94,6 +94,20 @@ pub fn of_others(incident: &Incident) -> bool {
     }
 }
 
+/// Does only a difference say that others hold memory: what is used on the GPU less what PyTorch reserved? Libraries of the
+/// job itself hold memory outside PyTorch, too.
+pub(super) fn only_by_difference(incident: &Incident) -> bool {
+    let gap = || {
+        let used = incident
+            .total_bytes?
+            .0
+            .checked_sub(incident.free_bytes?.0)?;
+        used.checked_sub(incident.reserved_bytes?.0)
+    };
+    let others = incident.co_tenant_bytes.map(|bytes| bytes.0);
+    others.is_some() && others == gap()
+}
+
 /// May others have held what was missing, although no figure says so? PyTorch's allocator gives figures with its own lack of
 /// memory. The driver that has no room while the model goes to the GPU gives none: it met what was there before.
 pub(super) fn may_be_of_others(incident: &Incident) -> bool {

@@ -89,6 +89,7 @@ pub use observation::{observation, on_nodes};
 pub use outcome::{Budget, Outcome, RetryCause, Verdict, Withdrawn};
 pub use pace::Pace;
 pub use phantom::{PhantomCheck, PhantomMeasurement};
+pub use retry::elsewhere;
 pub use state::{Attempt, History, Run, RunPhase, SchedulerRefusal, Steered};
 pub use steer::outlook;
 pub use sweep_group::{SweepGroup, observations, prune};

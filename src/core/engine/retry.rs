@@ -1,6 +1,6 @@
 //! Another attempt with the same configuration: after what, how often, away from which nodes.
 
-use super::ending::{cause, may_be_of_others, of_others};
+use super::ending::{cause, may_be_of_others, of_others, only_by_difference};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::state::{Attempt, History, Run};
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
@@ -29,7 +29,13 @@ pub(super) fn before_a_rung(
 ) -> Option<RetryCause> {
     let supervision = run.request.supervision();
     let left = |cause, retries| run.history.retries(cause) < retries;
-    if of_others(incident) && left(RetryCause::CoTenant, supervision.co_tenant_retries) {
+    if of_others(incident)
+        && left(
+            RetryCause::CoTenant,
+            elsewhere(incident, supervision.co_tenant_retries),
+        )
+        && !met_again(&run.history, incident)
+    {
         return Some(RetryCause::CoTenant);
     }
     let rungs = run.history.rungs();
@@ -50,6 +56,28 @@ pub(super) fn before_a_rung(
     let varies = run.request.samples_responses(&rungs) && incident.phase != "eval";
     let late = gpu && varies && steps >= LATE_STEPS && resumes();
     (late && left(RetryCause::LateOom, supervision.late_oom_retries)).then_some(RetryCause::LateOom)
+}
+
+/// How often the same configuration is tried on other nodes where others held the memory: of `retries` one, where only a
+/// difference says so.
+pub fn elsewhere(incident: &Incident, retries: u32) -> u32 {
+    match only_by_difference(incident) {
+        true => retries.min(1),
+        false => retries,
+    }
+}
+
+/// Did the attempt before meet as much on other nodes? Then strangers are not what holds it.
+fn met_again(history: &History, incident: &Incident) -> bool {
+    /// Parts of what was met before by which it may differ.
+    const TENTH: u64 = 10;
+    let mut last = history.attempts.iter().rev().skip(1);
+    let before = last.next().filter(|attempt| {
+        matches!(&attempt.verdict, Some(Verdict::Again { cause: RetryCause::CoTenant, exclude, .. }) if !exclude.is_empty())
+    });
+    let then = before.and_then(|attempt| attempt.incident.as_ref()?.co_tenant_bytes);
+    let both = then.zip(incident.co_tenant_bytes);
+    both.is_some_and(|(then, now)| now.0.abs_diff(then.0) <= then.0 / TENTH)
 }
 
 /// Where no rung helps: is it worth another try, because others may have held the GPU?

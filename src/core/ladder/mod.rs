@@ -2,7 +2,7 @@
 //!
 //! | question | files |
 //! |---|---|
-//! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help) |
+//! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help), `own_engine` (whose memory it is) |
 //! | what does one rung give | `climb`, `take`, `moves`, `acts` (does a move free memory there), `search` (the nearest legal values), `packages` (what it needs beside the framework), `checkpoint_notes` |
 //! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
 //! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `sample`, `odds`, `model_cache`; `host`, `engine_room` |
@@ -36,6 +36,7 @@ mod numbers;
 mod observed;
 mod odds;
 mod optimiser;
+mod own_engine;
 mod packages;
 mod particle;
 mod past;
@@ -67,6 +68,7 @@ pub use enough::frees_nothing;
 pub use incident::{check_answers, check_phases};
 pub use moves::{IN_SCRIPTS, moves_knob};
 pub use observed::Observed;
+pub use own_engine::own_engine;
 pub use packages::JobEnvironment;
 pub use past::{OnMachine, Past, PastAttempt, Peak, PeakOf, Priors};
 pub use posterior::Posterior;

@@ -2,7 +2,8 @@
 
 use super::request::Request;
 use crate::core::ladder::{
-    ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, predict, settle,
+    ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, own_engine, predict,
+    settle,
 };
 use crate::core::recipe::{Layer, LayerKind, RungSpec};
 use oomctl_base::{Origin, Refusal, ValueKind};
@@ -158,8 +159,11 @@ impl Request {
         }
     }
 
-    /// Asks the configuration with these rungs which of an incident's bugs it can have.
+    /// Asks the configuration with these rungs which of an incident's bugs it can have, and whether it has an engine of its own
+    /// beside the training.
     pub fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
-        settle(&self.context(rungs, 1), incident);
+        let context = self.context(rungs, 1);
+        settle(&context, incident);
+        own_engine(&context, incident);
     }
 }

@@ -373,6 +373,44 @@ fn memory_held_by_others_means_another_node_and_nothing_changed() {
 }
 
 #[test]
+fn what_others_hold_on_every_node_is_the_jobs_own() {
+    let gib = |n: u64| Some(Bytes(n << 30));
+    let theirs = |others| Incident {
+        total_bytes: gib(79),
+        free_bytes: gib(1),
+        reserved_bytes: gib(38),
+        requested_bytes: gib(2),
+        co_tenant_bytes: gib(others),
+        ..oom()
+    };
+    // Only the difference of 40 GiB says that others hold it, or a list of processes; then as much on another node, or less.
+    for (first, second, expected) in [
+        (40, 40, CLIMB),
+        (40, 20, AGAIN),
+        (36, 35, CLIMB),
+        (36, 20, AGAIN),
+        (30, 40, CLIMB),
+    ] {
+        let mut bench = Bench::running(Toy::new(3));
+        let verdict = bench.end(status(JobState::Failed), theirs(first));
+        assert_eq!(outcome(&verdict), AGAIN, "{verdict:?}");
+        bench.prepared(2, 220);
+        bench.feed(&accepted(2), 221);
+        let event = polled_of(
+            2,
+            JobStatus {
+                id: JobId("18".to_owned()),
+                ..status(JobState::Failed)
+            },
+        );
+        bench.feed(&event, 300);
+        bench.feed(&event, 400);
+        let verdict = bench.drained(theirs(second));
+        assert_eq!(outcome(&verdict), expected, "{first} {second} {verdict:?}");
+    }
+}
+
+#[test]
 fn a_driver_without_room_while_a_model_is_loaded_met_others_where_no_rung_helps() {
     let bare = |kind, phase: &str| Incident {
         phase: phase.to_owned(),
