@@ -1,4 +1,5 @@
-//! The cache of keys and values of a rollout engine that is too small for one sequence, by the engine's own figures.
+//! The cache of keys and values of a rollout engine, by the engine's own figures: of its start, and of its refusal to start where
+//! the cache is too small for one sequence.
 
 use std::sync::LazyLock;
 
@@ -20,6 +21,12 @@ pub struct EngineCache {
     /// What is missing for one such sequence, where it is said in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_bytes: Option<Bytes>,
+    /// What it has, where it is said in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<Bytes>,
+    /// Tokens that its swap space in host memory holds, where it has one (vLLM until 0.8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swapped_tokens: Option<u64>,
 }
 
 /// vLLM `worker/worker.py`, 0.2.6 to 0.8, and `v1/core/kv_cache_utils.py` from 0.8 on (the estimate since vllm#16168; `GB` before).
@@ -31,34 +38,111 @@ static WORDS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
         format!(r"{amount}\s+KV\s+cache\s+is\s*needed"),
         format!(r"available\s+KV\s+cache\s+memory\s+{amount}"),
     ]
-    .map(|pattern| {
-        Regex::new(&ascii(&pattern)).expect("a constant of this file, compiled by its tests")
-    })
+    .map(|pattern| compiled(&pattern))
 });
 
+/// vLLM's lines about a cache that it made: `v1/worker/gpu_worker.py` and `worker/worker.py`; `v1/core/kv_cache_utils.py` and
+/// `executor/executor_base.py`; `executor/gpu_executor.py` until 0.6, then `executor_base.py` until 0.8.
+static STARTS: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+    [
+        r"(?:Available KV cache memory: |reserved for KV Cache is )(\d+(?:\.\d+)? ?Gi?B)",
+        r"Maximum concurrency for ([\d,]+) tokens per request: (\d+(?:\.\d+)?)x",
+        r"# (?:GPU|cuda) blocks: (\d+), # CPU blocks: (\d+)",
+    ]
+    .map(compiled)
+});
+
+/// What stands in such a line.
+pub(crate) const STARTING: [&str; 4] = [
+    "Available KV cache memory: ",
+    "reserved for KV Cache is ",
+    "Maximum concurrency for ",
+    "# CPU blocks: ",
+];
+
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its tests")
+}
+
+/// Where it says GB it means GiB as well: bytes are divided by 1024 three times.
+fn gib(amount: &str) -> Option<Bytes> {
+    let number = amount.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    number.parse().ok().map(Bytes::from_gib)
+}
+
+/// What an engine printed while it started.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct StartedCache {
+    bytes: Option<Bytes>,
+    /// Tokens of the longest sequence, and a hundred times as many of these as there is room for.
+    sequences: Option<(u64, u64)>,
+    /// Blocks on the GPU and in host memory.
+    blocks: Option<(u64, u64)>,
+}
+
+impl StartedCache {
+    /// Takes a line that may be one of them.
+    pub(crate) fn see(&mut self, text: &str) {
+        if !STARTING.iter().any(|literal| text.contains(literal)) {
+            return;
+        }
+        let [bytes, sequences, blocks] = STARTS.each_ref().map(|line| line.captures(text));
+        let numbers = |found: &regex::Captures<'_>| {
+            let plain = found[1].replace(',', "");
+            Some((plain.parse::<u64>().ok()?, found[2].parse::<f64>().ok()?))
+        };
+        let bytes = bytes.and_then(|found| gib(&found[1]));
+        let sequences = sequences.and_then(|found| numbers(&found));
+        let blocks = blocks.and_then(|found| numbers(&found));
+        self.bytes = bytes.or(self.bytes);
+        let hundredths = |(tokens, times): (u64, f64)| (tokens, (times * 100.0).round() as u64);
+        self.sequences = sequences.map(hundredths).or(self.sequences);
+        let whole = |(gpu, host): (u64, f64)| (gpu, host as u64);
+        self.blocks = blocks.map(whole).or(self.blocks);
+    }
+
+    /// The cache that it made; `None` where it did not say for how many sequences.
+    pub(crate) fn made(&self) -> Option<EngineCache> {
+        let (wanted_tokens, hundredths) = self.sequences?;
+        let held = wanted_tokens.checked_mul(hundredths)? / 100;
+        Some(EngineCache {
+            wanted_tokens,
+            held_tokens: Some(held),
+            missing_bytes: None,
+            cache_bytes: self.bytes,
+            swapped_tokens: self.swapped(held),
+        })
+    }
+
+    fn swapped(&self, held: u64) -> Option<u64> {
+        let (gpu, host) = self.blocks.filter(|(_, host)| *host > 0)?;
+        held.checked_mul(host)?.checked_div(gpu)
+    }
+}
+
 impl EngineCache {
-    /// Reads a message that may stand on several lines; `None` where it says nothing of one sequence.
-    pub(super) fn read(lines: &[String]) -> Option<Self> {
+    /// Reads a message that may stand on several lines, with what was printed before it; `None` where it says nothing of one
+    /// sequence.
+    pub(super) fn read(lines: &[String], started: &StartedCache) -> Option<Self> {
         let text = lines.join(" ");
         let [wanted, held, needed, available] = WORDS
             .each_ref()
             .map(|word| Some(word.captures(&text)?.get(1)?.as_str()));
-        let gib = |amount: Option<&str>| {
-            // Where it says GB it means GiB as well: bytes are divided by 1024 three times.
-            let number = amount?.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-            number.parse().ok().map(Bytes::from_gib)
-        };
         let wanted_tokens = wanted?.parse().ok()?;
         let held_tokens = held
             .and_then(|n| n.parse().ok())
             .filter(|n| *n < wanted_tokens);
-        let missing_bytes = gib(needed)
-            .zip(gib(available))
+        let cache_bytes = available.and_then(gib);
+        let missing_bytes = needed
+            .and_then(gib)
+            .zip(cache_bytes)
             .and_then(|(needed, available)| needed.0.checked_sub(available.0).map(Bytes));
         (held_tokens.is_some() || missing_bytes.is_some()).then_some(Self {
             wanted_tokens,
             held_tokens,
             missing_bytes,
+            cache_bytes,
+            swapped_tokens: held_tokens.and_then(|held| started.swapped(held)),
         })
     }
 }
@@ -68,7 +152,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(u64, Option<u64>, Option<f64>)> {
-        let cache = EngineCache::read(&[text.to_owned()])?;
+        let cache = EngineCache::read(&[text.to_owned()], &StartedCache::default())?;
         let missing = cache
             .missing_bytes
             .map(|b| (b.gib() * 100.0).round() / 100.0);
@@ -93,6 +177,32 @@ mod tests {
         ] {
             assert_eq!(read(text), Some(told), "{text}");
         }
+    }
+
+    #[test]
+    fn a_cache_that_was_made_is_read() {
+        let mut started = StartedCache::default();
+        for line in [
+            "INFO 09-18 11:02:41 [gpu_worker.py:642] Available KV cache memory: 3.00 GiB",
+            "INFO 09-18 11:02:41 [kv_cache_utils.py:1631] GPU KV cache size: 150,000 tokens",
+            "INFO 09-18 11:02:41 [kv_cache_utils.py:1636] Maximum concurrency for 120,000 tokens per request: 1.25x",
+        ] {
+            started.see(line);
+        }
+        let made = started.made().unwrap();
+        assert_eq!(
+            (made.wanted_tokens, made.held_tokens, made.cache_bytes),
+            (120_000, Some(150_000), Some(Bytes::from_gib(3.0)))
+        );
+        started.see("GPU KV cache size: 60,000 tokens, Maximum concurrency for 60,000 tokens per request: 2.00x");
+        assert_eq!(started.made().unwrap().held_tokens, Some(120_000));
+        let mut old = StartedCache::default();
+        old.see("INFO 04-11 09:12:20 gpu_executor.py:94] # GPU blocks: 500, # CPU blocks: 1000");
+        old.see("the rest of the memory reserved for KV Cache is 3.91GiB.");
+        assert!(old.made().is_none());
+        let refused = "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (8000).";
+        let cache = EngineCache::read(&[refused.to_owned()], &old).unwrap();
+        assert_eq!(cache.swapped_tokens, Some(16_000));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct Incident {
     /// Reserved-but-unallocated is at least the request.
     #[serde(default)]
     pub fragmentation: bool,
-    /// What a rollout engine says of a cache that is too small for one sequence.
+    /// What a rollout engine says of its cache of keys and values, too small for one sequence or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_cache: Option<EngineCache>,
     /// What filled the GPU, by a snapshot of PyTorch's allocator.

@@ -129,7 +129,9 @@ pub(super) fn figures(
     }
     put(incident, &figures);
     let mut messages = [root].into_iter().chain(same.iter().copied());
-    incident.engine_cache = messages.find_map(|e| EngineCache::read(&e.texts));
+    let started = &findings.ours.cache;
+    let refused = messages.find_map(|e| EngineCache::read(&e.texts, started));
+    incident.engine_cache = refused.or_else(|| started.made());
     let unallocated = figures.reserved_unallocated.or_else(|| {
         Some(Bytes(
             figures.reserved?.0.checked_sub(figures.allocated?.0)?,

@@ -162,6 +162,7 @@ impl LineReader<'_> {
         // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
         let by_printer = line.printer.pid.is_some();
         self.ours.engine = self.ours.engine || by_printer || ENGINES.is_match(&line.text);
+        self.ours.cache.see(&line.text);
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
 
+use super::engine_cache::StartedCache;
 use super::figures::MemoryFigures;
 
 /// What is known about our own processes.
@@ -14,6 +15,9 @@ pub(crate) struct Ours {
     /// An inference engine or Ray runs beside the trainer, by what is printed or by whom: processes that the trainer's
     /// message counts as others, and memory that PyTorch does not count, can be ours.
     pub engine: bool,
+    /// What an engine said of its cache when it started.
+    #[serde(default)]
+    pub cache: StartedCache,
 }
 
 impl Ours {

@@ -1,6 +1,7 @@
 //! Targets that the figures of a message give by themselves, in place of a rung's own steps.
 
 use super::climb::RungView;
+use super::incident::{EngineBytes, ShareForOne};
 use super::moves::Aim;
 use crate::core::recipe::Knob;
 use oomctl_base::units::GIB;
@@ -32,8 +33,14 @@ impl RungView<'_, '_> {
             *aim = Aim::Nothing { reason };
             return;
         }
+        if knob.role == Some(Role::RolloutMemoryFraction)
+            && let Some(reason) = self.out_of_reach(knob, now, lowers, *ceiling)
+        {
+            *aim = Aim::Nothing { reason };
+            return;
+        }
         let wanted = match (knob.role, lowers) {
-            (Some(Role::RolloutMemoryFraction), true) => self.startup_share(now),
+            (Some(Role::RolloutMemoryFraction), true) => self.least_share(now, then),
             (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
             (Some(Role::RolloutSequences), true) => self.sampled(now).filter(|to| to >= floor),
             (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
@@ -43,14 +50,6 @@ impl RungView<'_, '_> {
         let Some(wanted) = wanted else {
             return;
         };
-        if wanted > *ceiling {
-            let reason = format!(
-                "{} of {wanted:.2} would hold one sequence by the message's figures, and {ceiling} is the most",
-                knob.name
-            );
-            *aim = Aim::Nothing { reason };
-            return;
-        }
         if then < now {
             *floor = floor.min(wanted);
         }
@@ -69,28 +68,55 @@ impl RungView<'_, '_> {
         })
     }
 
-    /// An engine's share that the message itself bounds.
-    fn startup_share(&self, now: f64) -> Option<f64> {
-        self.failure.share().filter(|share| *share < now)
+    /// Why no share will do: by the log's figures the most holds no sequence, or less would hold none.
+    fn out_of_reach(&self, knob: &Knob, now: f64, lowers: bool, most: f64) -> Option<String> {
+        let one = self.one_sequence(now)?;
+        let (name, tokens) = (&knob.name, self.failure.cache?.wanted_tokens);
+        if lowers {
+            let in_vain = one.exact && one.share >= now;
+            return in_vain.then(|| {
+                format!("with {name} below {now} the KV cache would not hold one sequence of {tokens} tokens, by the log's figures")
+            });
+        }
+        (one.share > most).then(|| {
+            let share = one.share;
+            let least = if one.exact { "" } else { "more than " };
+            format!("one sequence of {tokens} tokens needs {name} of {least}{share:.2} by the log's figures, and {most} is the most")
+        })
+    }
+
+    /// An engine's share that the message itself bounds, or the least that holds one sequence, where a step goes below it.
+    fn least_share(&self, now: f64, then: f64) -> Option<f64> {
+        let starts = self.failure.share().filter(|share| *share < now);
+        starts.or_else(|| self.cache_share(now).filter(|least| *least > then))
     }
 
     /// The share whose cache holds one sequence.
     fn cache_share(&self, now: f64) -> Option<f64> {
+        let one = self.one_sequence(now).filter(|one| one.exact);
+        one.map(|one| one.share)
+    }
+
+    fn one_sequence(&self, now: f64) -> Option<ShareForOne> {
         let look = self
             .evaluations
             .look(&self.context.rungs.iter().collect::<Vec<_>>());
         let look = look.ok()?;
-        let spec = self.evaluations.spec(&look);
-        self.failure.share_for_one(now, self.gpu_bytes(), spec)
+        let known = EngineBytes {
+            gpu: self.gib_of("gpu_total_gib"),
+            swap: self.gib_of("engine_swap_gib"),
+            spec: self.evaluations.spec(&look),
+        };
+        self.failure.share_for_one(now, &known)
     }
 
-    /// What a GPU has, where the configuration says it; the rest of the memory model need not be known.
-    fn gpu_bytes(&self) -> Option<f64> {
+    /// A size that the configuration says, in bytes; the rest of the memory model need not be known.
+    fn gib_of(&self, field: &str) -> Option<f64> {
         let (shaper, memory) = (
             &self.evaluations.shaper,
             self.context.preset.memory.as_ref()?,
         );
-        let text = memory.fields.get("gpu_total_gib")?;
+        let text = memory.fields.get(field)?;
         if shaper
             .unknown_in(self.shape.recipe(), &[text.as_str()])
             .is_some()

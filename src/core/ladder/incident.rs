@@ -47,7 +47,7 @@ pub(super) struct FailureContext {
     pub spare: Option<f64>,
     /// Share of the GPU that was free when an engine started and wanted more.
     free_share: Option<f64>,
-    /// What an engine says of a cache that is too small for one sequence.
+    /// What an engine says of its cache.
     pub cache: Option<EngineCache>,
     /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
     pub sampler: Option<f64>,
@@ -64,6 +64,28 @@ pub(super) struct FailureContext {
 const SHARE_MARGIN: f64 = 0.02;
 /// Share of a GPU that an engine gets beyond what its cache was short of: what it measures of itself varies by about as much.
 const CACHE_MARGIN: f64 = 0.01;
+/// Bytes of the largest GPUs: MI355X and B300 have 288 GB.
+const LARGEST_GPU: f64 = 288e9;
+
+/// What the configuration knows of an engine, in bytes.
+pub(super) struct EngineBytes<'s> {
+    /// What a GPU has.
+    pub gpu: Option<f64>,
+    /// The engine's swap space in host memory.
+    pub swap: Option<f64>,
+    /// What the memory model knows.
+    pub spec: Option<&'s Spec>,
+}
+
+/// A share of the GPU whose cache holds one sequence.
+#[derive(Clone, Copy)]
+pub(super) struct ShareForOne {
+    /// The share.
+    pub share: f64,
+    /// It is that, and not only the least that it can be.
+    pub exact: bool,
+}
+
 /// Part that is taken of what an engine's sampler has room for.
 const SAMPLER_MARGIN: f64 = 0.9;
 
@@ -131,19 +153,27 @@ impl FailureContext {
         Some((share * 100.0).floor() / 100.0)
     }
 
-    /// The smallest share of the GPU whose cache holds one sequence, from the share that was too small; where the message,
-    /// or else the memory model, knows the bytes. `gpu` is what the GPU has, in bytes.
-    pub fn share_for_one(&self, now: f64, gpu: Option<f64>, spec: Option<&Spec>) -> Option<f64> {
+    /// The smallest share of the GPU whose cache holds one sequence, from the share that the attempt had; where the log, or
+    /// else the memory model, knows the bytes. Of a GPU of unknown size the share that the largest one would need.
+    pub fn share_for_one(&self, now: f64, known: &EngineBytes<'_>) -> Option<ShareForOne> {
         let cache = self.cache?;
-        let short = || {
-            let tokens = cache.wanted_tokens - cache.held_tokens?;
-            Some(tokens as f64 * engine_room::token_bytes(spec?)?)
+        let (wanted, held) = (cache.wanted_tokens as f64, cache.held_tokens);
+        let token = || {
+            let bytes = cache.cache_bytes.map(|b| b.gib() * GIB).zip(held);
+            let swapped = known.swap.zip(cache.swapped_tokens);
+            let said = bytes.or(swapped).filter(|(_, tokens)| *tokens > 0);
+            let said = said.map(|(bytes, tokens)| bytes / tokens as f64);
+            said.or_else(|| engine_room::token_bytes(known.spec?))
         };
-        let bytes = cache.missing_bytes.map(|b| b.gib() * GIB).or_else(short)?;
-        let total = self.total.or(gpu).filter(|total| *total > 0.0)?;
-        let share = now + bytes / total + CACHE_MARGIN;
-        // Just as a decimal number, and not the next one above for an error in its last bit.
-        Some((share * 100.0 - 1e-6).ceil() / 100.0)
+        let missing = cache.missing_bytes.map(|b| b.gib() * GIB);
+        let bytes = missing.or_else(|| Some((wanted - held? as f64) * token()?))?;
+        let total = self.total.or(known.gpu).filter(|total| *total > 0.0);
+        let share = now + bytes / total.unwrap_or(LARGEST_GPU) + CACHE_MARGIN;
+        Some(ShareForOne {
+            // Just as a decimal number, and not the next one above for an error in its last bit.
+            share: (share * 100.0 - 1e-6).ceil() / 100.0,
+            exact: total.is_some(),
+        })
     }
 
     /// The scope in which an expression sees it.
@@ -215,7 +245,10 @@ fn to_jinja(incident: Option<&Incident>) -> Jinja {
     let Ok(serde_json::Value::Object(mut map)) = serde_json::to_value(incident) else {
         return Jinja::from(());
     };
-    for name in OPTIONAL.into_iter().chain(["first_step", "innermost"]) {
+    for name in OPTIONAL
+        .into_iter()
+        .chain(["first_step", "innermost", "engine_cache"])
+    {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
     map.insert("sampler".to_owned(), warms_up_sampler(incident).into());

@@ -17,6 +17,7 @@ use memchr::memmem;
 use regex::Regex;
 
 use super::ascii::ascii;
+use super::engine_cache::STARTING;
 use super::tables::table;
 
 /// The tables in the order in which a line is asked: the first [`LineRole::Cause`] that matches a line
@@ -208,8 +209,12 @@ pub(crate) static COMPILED: LazyLock<Vec<CompiledSignature>> = LazyLock::new(|| 
         .collect()
 });
 
-/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors.
+/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors, figures of an engine.
 pub(crate) const ALSO: &[&str] = &[
+    STARTING[0],
+    STARTING[1],
+    STARTING[2],
+    STARTING[3],
     "Traceback (most",
     "File \"",
     "File ~/",

@@ -65,7 +65,8 @@ fn a_share_that_would_not_be_enough_is_not_tried() {
     let set = ["gpu_memory_utilization=0.8", "gpu_memory=80GiB"];
     let (step, skipped) = first(&set, &short_of(16.0, 2_000));
     assert_ne!(step.rung, "larger-rollout-share");
-    let reason = "gpu_memory_utilization of 1.01 would hold one sequence by the message's figures, and 0.9 is the most";
+    let reason =
+        "tokens needs gpu_memory_utilization of 1.01 by the log's figures, and 0.9 is the most";
     assert!(skipped.iter().any(|s| s.contains(reason)), "{skipped:?}");
 }
 
