@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::own_default::{OwnDefault, own_default};
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, beside, joined, settled};
 use crate::recognise::ends_a_key;
 use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
-use crate::walk::{Call, FileRole, Reached, Reading, SettingsFile};
+use crate::walk::{Arg, Call, FileRole, Reached, Reading, SettingsFile};
 use crate::yaml;
 use crate::{Recognise, SettingsReader};
 
@@ -25,8 +26,12 @@ pub(crate) fn add_inner(
     let mut shelf = ConfigFiles::new(reading, files);
     let mut parts: Vec<ConfigPart> = Vec::new();
     let keys: Vec<&String> = recognise.file_keys.iter().chain(launched).collect();
-    for file in &call.settings {
-        let mut file = file.clone();
+    let mut given = call.settings.clone();
+    match taken_unnamed(&mut shelf, &call) {
+        Some(ConfigPart::File(file)) => given.push(file),
+        part => parts.extend(part),
+    }
+    for mut file in given {
         if ends_a_key(keys.iter().copied(), &file.option) {
             file.reader = SettingsReader::Library;
         }
@@ -49,6 +54,22 @@ pub(crate) fn add_inner(
         file.reader = SettingsReader::Library;
     }
     call.unread.extend(unread);
+}
+
+/// The file that the program takes by itself, where no word names one.
+fn taken_unnamed(shelf: &mut ConfigFiles<'_>, call: &Call) -> Option<ConfigPart> {
+    let named = |word: &Arg| word.text.text().starts_with("--config");
+    let program = call.program.as_deref().filter(|_| call.settings.is_empty());
+    let program = program.filter(|_| !call.words.iter().any(named))?;
+    let path = match own_default(shelf.files.get(program)?)? {
+        OwnDefault::Beside(path) => beside(program, &path),
+        OwnDefault::Here(path) => joined(call.folder.as_deref()?, &path),
+    };
+    let format = SettingsFormat::of(&path)?;
+    Some(match shelf.settings(&path, format).flatten() {
+        Some(file) => ConfigPart::File(file),
+        None => ConfigPart::Unread(path),
+    })
 }
 
 /// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not

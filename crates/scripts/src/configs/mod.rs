@@ -7,6 +7,7 @@ mod choices;
 mod composed;
 mod entry_point;
 mod inner;
+mod own_default;
 mod packages;
 #[cfg(test)]
 mod tests;
