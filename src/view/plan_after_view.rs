@@ -113,6 +113,11 @@ impl PlanAfterView {
                 "\nOther processes held the memory. `oomctl watch` first submits the same configuration on other nodes (up to {times}x); if that fails too:"
             );
         }
+        if self.incident.is_bare_kill() {
+            out.push_str(
+                "\nNothing shows that host memory ran out: `oomctl watch` would end the run here. If it did run out:\n",
+            );
+        }
         let mut said = BTreeSet::new();
         let mut memory = self.now.as_ref();
         for laps in self.laps() {

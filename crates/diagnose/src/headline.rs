@@ -19,6 +19,7 @@ impl Incident {
         }
         let mut line = match self.class {
             Class::GpuOom => format!("{} {}", self.device(), self.words()),
+            Class::HostOom if self.is_bare_kill() => format!("perhaps {}", self.words()),
             _ => self.words(),
         };
         if let Some(exit) = self.exit {

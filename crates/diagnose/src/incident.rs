@@ -130,6 +130,11 @@ pub struct Incident {
 }
 
 impl Incident {
+    /// A process was killed, and nothing shows that it was for lack of host memory.
+    pub fn is_bare_kill(&self) -> bool {
+        self.class == Class::HostOom && self.is_host_oom == Tri::Ambiguous
+    }
+
     /// A fatal incident of which only kind and class are known; the class says what ran out.
     pub fn bare(kind: &str, class: Class) -> Self {
         Self {

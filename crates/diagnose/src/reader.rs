@@ -163,6 +163,7 @@ impl LineReader<'_> {
         let by_printer = line.printer.pid.is_some();
         self.ours.engine = self.ours.engine || by_printer || ENGINES.is_match(&line.text);
         self.ours.cache.see(&line.text);
+        self.ours.host.see(&line.text);
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }

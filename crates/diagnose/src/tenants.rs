@@ -6,6 +6,7 @@ use oomctl_base::units::Bytes;
 
 use super::engine_cache::StartedCache;
 use super::figures::MemoryFigures;
+use super::host_use::HostUse;
 
 /// What is known about our own processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub(crate) struct Ours {
     /// What an engine said of its cache when it started.
     #[serde(default)]
     pub cache: StartedCache,
+    /// How full the host was.
+    #[serde(default)]
+    pub host: HostUse,
 }
 
 impl Ours {

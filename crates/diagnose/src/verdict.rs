@@ -2,7 +2,7 @@
 
 use oomctl_base::job::{JobState, JobStatus};
 
-use super::class::Class;
+use super::class::{Class, Tri};
 use super::course::{self, Records};
 use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
@@ -112,6 +112,12 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     }
     if let Some(job) = job {
         scheduler::join(&mut incident, root, findings, job);
+    }
+    if incident.is_bare_kill()
+        && let Some(witness) = findings.ours.host.filling()
+    {
+        incident.is_host_oom = Tri::True;
+        incident.notes.push(witness);
     }
     let none = Records::default();
     incident.course = course::judge(findings.records.unwrap_or(&none), &incident);

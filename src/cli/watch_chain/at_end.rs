@@ -17,7 +17,7 @@ use crate::io::scheduler::ending::EndingJobScheduler;
 use crate::io::scheduler::slurm::{Slurm, WatchStart};
 use crate::view::CommandFailure;
 use oomctl_base::job::JobId;
-use oomctl_diagnose::{Class, Scanner, Tri};
+use oomctl_diagnose::Scanner;
 
 /// Seconds for such a turn: its job still holds its GPUs.
 const PATIENCE_S: u64 = 30;
@@ -103,8 +103,7 @@ fn is_bare_kill(mut scanner: Scanner, logs: &[PathBuf]) -> bool {
         scanner.feed(source, 0, &text);
         scanner.finish_source(source);
     }
-    let incident = scanner.verdict(None);
-    incident.class == Class::HostOom && incident.is_host_oom == Tri::Ambiguous
+    scanner.verdict(None).is_bare_kill()
 }
 
 /// The job that this process is part of. A task of an array is known by the array and its number.

@@ -4,7 +4,7 @@ use super::outcome::RetryCause;
 use super::state::Attempt;
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
-use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident, Tri};
+use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
 /// COMPLETED is success, unless a step failed and the text or the scheduler says of what: a script
 /// that goes on after its `srun` died ends in exit code 0.
@@ -40,9 +40,8 @@ pub(super) fn memory_incident(
     incident: Option<&Incident>,
 ) -> Option<Incident> {
     // A bare `Killed` may be anybody's kill; without a witness it is no reason to ask for more memory.
-    let bare_kill = |i: &Incident| i.class == Class::HostOom && i.is_host_oom == Tri::Ambiguous;
     if let Some(incident) =
-        incident.filter(|i| i.fatal && i.class != Class::NotOom && !bare_kill(i))
+        incident.filter(|i| i.fatal && i.class != Class::NotOom && !i.is_bare_kill())
     {
         return Some(incident.clone());
     }

@@ -18,6 +18,7 @@ use regex::Regex;
 
 use super::ascii::ascii;
 use super::engine_cache::STARTING;
+use super::host_use::HOST_USE;
 use super::tables::table;
 
 /// The tables in the order in which a line is asked: the first [`LineRole::Cause`] that matches a line
@@ -209,12 +210,13 @@ pub(crate) static COMPILED: LazyLock<Vec<CompiledSignature>> = LazyLock::new(|| 
         .collect()
 });
 
-/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors, figures of an engine.
+/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors, figures of an engine and of the host.
 pub(crate) const ALSO: &[&str] = &[
     STARTING[0],
     STARTING[1],
     STARTING[2],
     STARTING[3],
+    HOST_USE,
     "Traceback (most",
     "File \"",
     "File ~/",
