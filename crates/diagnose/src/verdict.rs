@@ -259,6 +259,7 @@ fn set_phase(incident: &mut Incident, root: &LogEvent, same: &[&LogEvent]) {
         .map(|f| f.phase)
         .or_else(|| message().map(|f| f.phase))
         .or(root.user.as_ref().and_then(|user| user.phase.as_deref()))
+        .or(root.ambient.filter(|f| f.weight > 20).map(|f| f.phase))
         .or(root.signature.phase.as_deref())
         .or(kind::known(&incident.kind).and_then(|row| row.phase.as_deref()))
         .or(root.ambient.map(|f| f.phase));
