@@ -18,9 +18,9 @@ static LINE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The first and the last that was printed, in percent.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct HostUse(Option<(f64, f64)>);
+pub(crate) struct HostFilling(Option<(f64, f64)>);
 
-impl HostUse {
+impl HostFilling {
     /// From this on a host that fills is nearly full, in percent.
     const NEARLY_FULL: f64 = 70.0;
     /// What a host that fills gained at least, in percent.
@@ -63,7 +63,7 @@ mod tests {
             (&["88.0", "89.5"], false),
             (&[], false),
         ] {
-            let mut host = HostUse::default();
+            let mut host = HostFilling::default();
             seen.iter().for_each(|percent| host.see(&line(percent)));
             assert_eq!(host.filling().is_some(), fills, "{seen:?}");
         }

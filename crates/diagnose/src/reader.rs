@@ -1,9 +1,7 @@
 //! One file's lines to events.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::bugs::Versions;
@@ -152,18 +150,7 @@ impl LineReader<'_> {
 
     /// Who prints, and when.
     fn surroundings(&mut self, line: &CleanLine) {
-        static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor")
-                .expect("a constant, compiled by the tests of this file")
-        });
-        if let Some(pid) = line.printer.pid {
-            self.ours.know(pid);
-        }
-        // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
-        let by_printer = line.printer.pid.is_some();
-        self.ours.engine = self.ours.engine || by_printer || ENGINES.is_match(&line.text);
-        self.ours.cache.see(&line.text);
-        self.ours.host.see(&line.text);
+        self.ours.see(line.printer.pid, &line.text);
         if let Some(stamp) = line.stamp {
             self.text.last_stamp = Some((stamp, line.number));
         }

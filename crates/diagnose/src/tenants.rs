@@ -1,12 +1,15 @@
 //! Whose bytes fill the GPU: ours, or somebody else's.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
 
 use super::engine_cache::StartedCache;
 use super::figures::MemoryFigures;
-use super::host_use::HostUse;
+use super::host_use::HostFilling;
 
 /// What is known about our own processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -21,11 +24,26 @@ pub(crate) struct Ours {
     pub cache: StartedCache,
     /// How full the host was.
     #[serde(default)]
-    pub host: HostUse,
+    pub host: HostFilling,
 }
 
 impl Ours {
     const PIDS: usize = 512;
+
+    /// Takes a line and the process id before its message.
+    pub(crate) fn see(&mut self, pid: Option<u64>, text: &str) {
+        static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor")
+                .expect("a constant, compiled by the tests of this file")
+        });
+        if let Some(pid) = pid {
+            self.know(pid);
+        }
+        // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
+        self.engine = self.engine || pid.is_some() || ENGINES.is_match(text);
+        self.cache.see(text);
+        self.host.see(text);
+    }
 
     /// Remembers a process id printed by a launcher.
     pub(crate) fn know(&mut self, pid: u64) {
