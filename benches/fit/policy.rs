@@ -86,18 +86,13 @@ impl Policy for Climb {
         };
         let rungs = case.stack.ladder.iter().filter(|r| (self.uses)(r));
         let ladder: Vec<RungSpec> = rungs.cloned().collect();
+        let (preset, templates) = (&case.stack.preset, &case.stack.templates);
         let context = ClimbContext {
-            preset: &case.stack.preset,
             ladder: &ladder,
             policy: self.policy,
-            whole_rungs: false,
-            cluster: case.cluster,
-            environment: None,
             cluster_name: Some("bench"),
-            templates: &case.stack.templates,
-            layers: case.layers,
-            rungs: &last.rungs,
             attempt: u32::try_from(case.attempts.len()).unwrap_or(u32::MAX),
+            ..ClimbContext::new(preset, case.cluster, templates, case.layers, &last.rungs)
         };
         match self.decide(&context, case) {
             Ok(Decision::Climb { steps, expects, .. }) => {

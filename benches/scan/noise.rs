@@ -6,6 +6,8 @@
 
 use std::io::{self, Write};
 
+use oomctl_base::word_list;
+
 /// What is planted into the noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
@@ -301,28 +303,14 @@ impl<W: Write> Log<W> {
     }
 
     fn metrics(&mut self) -> io::Result<()> {
-        const NAMES: [&str; 20] = [
-            "global_seqlen/mean",
-            "actor/entropy",
-            "actor/pg_loss",
-            "actor/pg_clipfrac",
-            "actor/ppo_kl",
-            "actor/grad_norm",
-            "perf/mfu/actor",
-            "perf/max_memory_allocated_gb",
-            "perf/max_memory_reserved_gb",
-            "perf/cpu_memory_used_gb",
-            "critic/score/mean",
-            "critic/rewards/mean",
-            "critic/advantages/max",
-            "response_length/mean",
-            "response_length/clip_ratio",
-            "prompt_length/mean",
-            "timing_s/gen",
-            "timing_s/step",
-            "timing_per_token_ms/gen",
-            "perf/throughput",
-        ];
+        const NAMES: [&str; 20] = word_list(
+            "global_seqlen/mean actor/entropy actor/pg_loss actor/pg_clipfrac actor/ppo_kl
+             actor/grad_norm perf/mfu/actor perf/max_memory_allocated_gb
+             perf/max_memory_reserved_gb perf/cpu_memory_used_gb critic/score/mean
+             critic/rewards/mean critic/advantages/max response_length/mean
+             response_length/clip_ratio prompt_length/mean timing_s/gen timing_s/step
+             timing_per_token_ms/gen perf/throughput",
+        );
         self.step += 1;
         let mut line = format!("{TASK}step:{}", self.step);
         for name in NAMES.iter().cycle().take(60) {

@@ -5,8 +5,7 @@
     reason = "writes the files that it is there for"
 )]
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 use std::path::Path;
 
 use oomctl_fuzz::seeds;

@@ -1,8 +1,7 @@
 //! Signals that detach, and a word to whoever sent one while this process cannot listen.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use crate::drive::WakeSources;
 use crate::view::{CommandFailure, print};

@@ -9,11 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::DriveError;
-use crate::io::disk;
 use crate::io::files::{
     Access, check_ours, check_run_name, io_error, make_private_dir, read_text, write_atomic,
 };
-use crate::io::{fits, node_log};
+use crate::io::{disk, fits, node_log};
 use oomctl_base::job::JobId;
 
 /// Largest `inputs.json` or `environment.json`, in bytes.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::files::read_text;
 use super::scheduler::command::{CommandCall, CommandEnd, SearchPath, run_with};
 use crate::core::request::{Address, Notices};
+use oomctl_base::word_list;
 
 /// Largest file with an address, in bytes.
 const ADDRESS_MAX: u64 = 4_096;
@@ -151,14 +152,7 @@ fn curl(
     input.push_str(&format!("data-raw = {}\n", quoted(body)));
     let limit_s = limit_s.to_string();
     // -q first: no settings of the user's may add what is printed, or where it goes.
-    let options = [
-        "-q",
-        "--silent",
-        "--show-error",
-        "--fail",
-        "--output",
-        "/dev/null",
-    ];
+    let options = word_list::<6>("-q --silent --show-error --fail --output /dev/null");
     let more = [
         "--proto",
         "=http,https",

@@ -1,10 +1,9 @@
 //! Runs a program on phantom GPUs: in a folder of its own for what we add, in a sandbox where the kernel allows it, for a bounded time, with bounded memory of this machine, and out of the way of others.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
 use super::sandbox::{Sandbox, Sandboxed, works};

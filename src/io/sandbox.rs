@@ -2,14 +2,14 @@
 //! processes after it. What the kernel does not allow is left out and said.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use rustix::fs::{Access, access};
 
 use crate::core::render::shell_word;
+use oomctl_base::word_list;
 
 /// The most folders whose writes are kept apart.
 const MOST_PLACES: usize = 16;
@@ -18,14 +18,7 @@ const SHARE_OF_FILES: u64 = 4;
 /// The name of the script that sets the sandbox up.
 const SCRIPT: &str = "start.sh";
 /// What is the program's own: its mounts, its network, its processes; or its network alone.
-const WHOLE: [&str; 6] = [
-    "--mount",
-    "--net",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-];
+const WHOLE: [&str; 6] = word_list("--mount --net --pid --fork --kill-child --mount-proc");
 const NETWORK: [&str; 1] = ["--net"];
 /// How each is asked for as root, and as another user.
 const WHOLE_AS: [&[&str]; 2] = [&[], &["--map-root-user"]];

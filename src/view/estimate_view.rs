@@ -192,8 +192,8 @@ impl EstimateView {
         if let Some(fullest) = self.phases.iter().find(|p| p.phase == self.phase) {
             let _ = writeln!(out, "\n{} is", self.phase.name());
             for term in &fullest.terms {
-                let formula = TERMS.iter().find(|t| t.name == term.name);
-                let formula = formula.map_or("", |t| t.formula);
+                let formula = TERMS.iter().find(|[name, ..]| *name == term.name);
+                let formula = formula.map_or("", |[_, formula, _]| formula);
                 let _ = writeln!(
                     out,
                     "  {:>7.2} GiB  {:<22} {}",

@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::explanation::explained;
-use super::lines::evidence;
-use super::lines::{bugs, course};
+use super::lines::{bugs, course, evidence};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, reasons, table};
 use super::style::{DIM, Paint};

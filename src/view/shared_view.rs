@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What was shared with a site.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub struct SharedView {
     schema_version: u32,
     /// The file.
@@ -32,12 +32,7 @@ impl SharedView {
         Self {
             schema_version: 1,
             file: file.display().to_string(),
-            projects: 0,
-            entries: 0,
-            fitted: 0,
-            left_out: 0,
-            of_others: 0,
-            unread: 0,
+            ..Self::default()
         }
     }
 

@@ -12,22 +12,12 @@ use std::time::{Duration, Instant};
 use crate::checks::random::Random;
 use crate::mutate;
 use crate::seeds::{self, Seeds};
+use oomctl_base::word_list;
 
 /// What `OOMCTL_FUZZ_TARGET` may name: the targets here, and the one beside the follower.
-const TARGETS: [&str; 12] = [
-    "log",
-    "message",
-    "slurm",
-    "project",
-    "template",
-    "ledger",
-    "kernel_log",
-    "snapshot",
-    "python",
-    "script",
-    "printed",
-    "follower",
-];
+const TARGETS: [&str; 12] = word_list(
+    "log message slurm project template ledger kernel_log snapshot python script printed follower",
+);
 /// Seconds for each target where nothing else is asked for.
 const SECONDS: u64 = 3;
 /// Bytes of the stack that a check may use: in a test build a level of recursion takes ten times what it
@@ -126,7 +116,7 @@ fn campaign(target: &str, check: &dyn Fn(&[u8])) {
 fn input(case: u64, seeds: &Seeds) -> Vec<u8> {
     // Neighbours are to have nothing in common.
     let mut random = Random::new(Random::new(case).next());
-    mutate::input(&mut random, &seeds.inputs, seeds.words)
+    mutate::input(&mut random, &seeds.inputs, &seeds.words)
 }
 
 fn found(target: &str, name: &str) -> PathBuf {

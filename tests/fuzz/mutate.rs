@@ -1,6 +1,7 @@
 //! New inputs from good ones.
 
 use crate::checks::random::Random;
+use oomctl_base::word_list;
 
 /// Bytes of an input, at most, after all mutations.
 pub const LONGEST: usize = 3 << 19;
@@ -42,28 +43,11 @@ const HOSTILE: [&[u8]; 28] = [
 ];
 
 /// Numbers at the edge of what a field can hold.
-const NUMBERS: [&str; 20] = [
-    "0",
-    "-1",
-    "00000000000000000000001",
-    "1",
-    "65535",
-    "65536",
-    "2147483648",
-    "4294967295",
-    "4294967296",
-    "9223372036854775807",
-    "9223372036854775808",
-    "18446744073709551615",
-    "18446744073709551616",
-    "99999999999999999999999999",
-    "1e308",
-    "1e999",
-    "0.0000000000000001",
-    "1.7976931348623157e309",
-    "NaN",
-    "-inf",
-];
+const NUMBERS: [&str; 20] = word_list(
+    "0 -1 00000000000000000000001 1 65535 65536 2147483648 4294967295 4294967296
+     9223372036854775807 9223372036854775808 18446744073709551615 18446744073709551616
+     99999999999999999999999999 1e308 1e999 0.0000000000000001 1.7976931348623157e309 NaN -inf",
+);
 
 /// One input: one or two seeds, changed a few times. `words` are texts that mean something to the
 /// target.

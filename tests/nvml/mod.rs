@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use oomctl_base::word_list;
+
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nvml/standin.rs");
 
 /// Made-up GPUs. They change with the next `are`.
@@ -52,12 +54,9 @@ fn library() -> &'static Path {
         let new = folder.join(format!("new-{}.so", std::process::id()));
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let output = Command::new(rustc)
-            .args([
-                "--edition=2024",
-                "--crate-type=cdylib",
-                "--crate-name=nvml",
-                "-o",
-            ])
+            .args(word_list::<4>(
+                "--edition=2024 --crate-type=cdylib --crate-name=nvml -o",
+            ))
             .arg(&new)
             .arg(SOURCE)
             .output()

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{LIBRARY, Source, attributes, code_tokens, in_sources, is_test_item};
+use oomctl_base::word_list;
 
 /// The rooms, leftmost first.
 const ROOMS: [&str; 6] = ["main", "cli", "view", "drive", "io", "core"];
@@ -38,15 +39,7 @@ const REFUSED: [(&str, &str, &str); 4] = [
 const DECIDES: [(&str, &[&str]); 5] = [
     (
         "ladder",
-        &[
-            "advise",
-            "ascend",
-            "climb",
-            "costs",
-            "predict",
-            "tune",
-            "ClimbContext",
-        ],
+        &word_list::<7>("advise ascend climb costs predict tune ClimbContext"),
     ),
     ("memory", &["spec_of"]),
     ("oomctl_memory", &["estimate", "Spec"]),

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::source::{Source, attributes, code_tokens, files, in_sources, is_test_item};
+use oomctl_base::word_list;
 
 const FILE_LINES: usize = 400;
 const SUBCOMMAND_LINES: usize = 150;
@@ -16,16 +17,10 @@ const NINE_IN_TEN_LINES: usize = 35;
 const PRINTS: &str = "src/view";
 
 /// A framework's words; they belong into presets and templates. Texts of logs are recognised in `diagnose`.
-const FRAMEWORK_WORDS: [&str; 8] = [
-    "verl",
-    "ppo_mini_batch_size",
-    "ppo_micro_batch_size",
-    "actor_rollout_ref",
-    "gpu_memory_utilization",
-    "train_batch_size",
-    "max_response_length",
-    "param_offload",
-];
+const FRAMEWORK_WORDS: [&str; 8] = word_list(
+    "verl ppo_mini_batch_size ppo_micro_batch_size actor_rollout_ref gpu_memory_utilization
+     train_batch_size max_response_length param_offload",
+);
 const LOG_TEXTS: &str = "crates/diagnose/";
 
 const PRINTING: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
@@ -468,17 +463,7 @@ fn names_are_the_words_of_the_field() {
 #[test]
 fn nothing_is_left_over() {
     let extensions = ["rs", "py", "j2", "yaml", "md", "sh", "toml"];
-    let folders = [
-        "src",
-        "crates",
-        "tests",
-        "templates",
-        "presets",
-        "examples",
-        "benches",
-        "docs",
-        "python",
-    ];
+    let folders = word_list::<9>("src crates tests templates presets examples benches docs python");
     let texts: Vec<_> = folders
         .iter()
         .flat_map(|folder| files(folder, &extensions))

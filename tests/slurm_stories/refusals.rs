@@ -4,6 +4,7 @@ use std::fs;
 
 use super::cluster::{Cluster, answer, slurm};
 use super::place::{LARGE_CARD, Place};
+use oomctl_base::word_list;
 
 /// A refused first submission: Slurm's words, a hint, exit code 4, the run on record, and the
 /// project untouched.
@@ -44,16 +45,10 @@ fn an_unknown_partition_is_refused_with_slurms_reason() {
 #[test]
 fn more_gpus_than_a_node_has_are_refused_with_slurms_reason() {
     let reason = "Requested node configuration is not available";
-    let words = [
-        "--set",
-        "n_gpus_per_node=9",
-        "--set",
-        "tensor_model_parallel_size=1",
-        "--set",
-        "train_batch_size=1152",
-        "--set",
-        "ppo_mini_batch_size=288",
-    ];
+    let words = word_list::<8>(
+        "--set n_gpus_per_node=9 --set tensor_model_parallel_size=1 --set train_batch_size=1152
+         --set ppo_mini_batch_size=288",
+    );
     refused("gpus", &words, reason, "%G");
 }
 
@@ -70,15 +65,7 @@ fn a_full_queue_is_waited_out_and_told_of() {
     };
     place.reconfigure("supervision: { ", "supervision: { refused_pause: 1s, ");
     // The other stories leave this QOS alone: two jobs of it are all that its user may have in the queue.
-    let held = [
-        "--parsable",
-        "--hold",
-        "--qos=two",
-        "-o",
-        "/dev/null",
-        "--wrap",
-        "true",
-    ];
+    let held = word_list::<7>("--parsable --hold --qos=two -o /dev/null --wrap true");
     let first = answer(&place.conf, "sbatch", &held);
     let second = answer(&place.conf, "sbatch", &held);
     let place = place.with(&[LARGE_CARD]);

@@ -4,21 +4,14 @@ use std::fs;
 
 use super::cluster::{Cluster, answer, lost_nodes, path, program, wait_for};
 use super::place::Place;
+use oomctl_base::word_list;
 
 /// Six cells, of which the last needs 95 GiB of a card and the others less than 90.
 const CELLS: &str = "ppo_micro_batch_size_per_gpu=1,2,4,8,16,32";
 
 /// Jobs whose names begin so: id and state. sacct is some seconds late, so as many are waited for.
 fn jobs(place: &Place, token: &str, count: usize) -> Vec<(String, String)> {
-    let fields = [
-        "-X",
-        "-n",
-        "-P",
-        "-S",
-        "now-1hour",
-        "-o",
-        "JobID,State,JobName",
-    ];
+    let fields = word_list::<7>("-X -n -P -S now-1hour -o JobID,State,JobName");
     wait_for(&format!("{count} jobs of {token}"), || {
         let text = answer(&place.conf, "sacct", &fields);
         let rows = text

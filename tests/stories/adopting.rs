@@ -1,6 +1,7 @@
 //! Scripts of the user's own: what is understood of them, and the first rung as a patch.
 
 use super::place::Place;
+use oomctl_base::table;
 
 const SUBMIT: &str = "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --mem=64G\nDATA=$1\nexport BS=${BS:-256}\nbash run.sh \"$DATA\"\n";
 const RUN: &str = "python3 -m verl.trainer.main_ppo data.train_files=/d/$1.parquet \\\n  data.train_batch_size=$BS \\\n  actor_rollout_ref.actor.ppo_mini_batch_size=64 \\\n  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \\\n  actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=4 \\\n  actor_rollout_ref.rollout.gpu_memory_utilization=$(cat share)\n";
@@ -23,10 +24,7 @@ fn a_script_is_understood_and_its_first_rung_is_a_patch() {
         "+export BS=${BS:-128}",
         "+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\",
     ]);
-    let view = place
-        .run(&["plan", "--json", "submit.slurm", "gems"])
-        .ends(0)
-        .json();
+    let view = place.json("plan --json submit.slurm gems");
     assert_eq!(view["schema_version"], 1);
     let options = view["options"].as_array().unwrap();
     assert_eq!(options[1]["value"], "64G");
@@ -58,17 +56,14 @@ fn what_is_missing_and_what_is_no_shell_is_said() {
         "#!/usr/bin/env python3\n#SBATCH --mem=1G\nprint('it(\n",
     );
     place
-        .run(&["plan", "--all", "a.py"])
+        .run("plan --all a.py")
         .ends(0)
         .says(&["framework not recognised", "cannot read: a.py:"]);
     place.write(
         "b.sh",
         "source env.sh\npython3 -m verl.trainer.main_ppo data.train_batch_size=8\n",
     );
-    place
-        .run(&["plan", "--all", "b.sh"])
-        .ends(0)
-        .says(&["file not found: env.sh"]);
+    place.says("plan --all b.sh", 0, &["file not found: env.sh"]);
 }
 
 #[test]
@@ -92,10 +87,7 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
         ),
     ] {
         place.write("job.slurm", &script(line));
-        place
-            .run(&["plan", "--all", "job.slurm"])
-            .ends(0)
-            .says(&[says]);
+        place.says("plan --all job.slurm", 0, &[says]);
         let done = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
         done.says(&[says]);
     }
@@ -149,10 +141,7 @@ fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
         ),
     ] {
         place.write("job.slurm", &script(&lines));
-        place
-            .run(&["plan", "--all", "job.slurm"])
-            .ends(0)
-            .says(&[says]);
+        place.says("plan --all job.slurm", 0, &[says]);
     }
 }
 
@@ -168,32 +157,22 @@ fn the_environment_in_which_a_job_is_submitted_names_the_version_where_the_job_h
         "job.slurm",
         "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrl grpo --per_device_train_batch_size 8\n",
     );
-    place
-        .run(&["plan", "--all", "job.slurm"])
-        .ends(0)
-        .says(&["TRL 0.20.0, as "]);
+    place.says("plan --all job.slurm", 0, &["TRL 0.20.0, as "]);
     let none = ["plan", "--all", "--sbatch=--export=NONE", "job.slurm"];
-    place.run(&none).ends(0).says(&["TRL version not found"]);
+    place.says(&none, 0, &["TRL version not found"]);
 }
 
 #[test]
 fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_content() {
     let place = Place::bare();
-    for (words, named) in [
-        ("--deepspeed_config ds.json", "file not found: ds.json"),
-        (
-            "--deepspeed_config $DS",
-            "not read: what --deepspeed_config names ($DS);",
-        ),
-        (
-            "--deepspeed-config=conf/ds",
-            "not read: what --deepspeed-config names (conf/ds);",
-        ),
-        (
-            "--epochs 3",
-            "not read: a file of settings that train.py may name itself;",
-        ),
-    ] {
+    for [words, named] in table::<2, 4>(
+        "
+        --deepspeed_config ds.json | file not found: ds.json
+        --deepspeed_config $DS | not read: what --deepspeed_config names ($DS);
+        --deepspeed-config=conf/ds | not read: what --deepspeed-config names (conf/ds);
+        --epochs 3 | not read: a file of settings that train.py may name itself;
+        ",
+    ) {
         let run = format!("deepspeed --num_gpus 4 train.py {words}");
         place.write(
             "job.sh",
@@ -205,10 +184,7 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
             "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is unknown",
         ]);
         assert!(!done.out.contains("the file gives no"), "{}", done.out);
-        place
-            .run(&["plan", "--all", "job.sh"])
-            .ends(0)
-            .says(&[named]);
+        place.says("plan --all job.sh", 0, &[named]);
     }
 }
 
@@ -224,10 +200,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     place.write("typed.slurm", &script("--gres=gpu:h100:8"));
     let says = |place: &Place, words: &[&str], expected: &str| {
         let words: Vec<&str> = ["plan", "--all"].iter().chain(words).copied().collect();
-        place
-            .run(&words)
-            .ends(0)
-            .says(&[&format!("memory of a GPU: {expected}\n")]);
+        place.says(&words, 0, &[&format!("memory of a GPU: {expected}\n")]);
     };
     let set = ["--set", "gpu_memory=80GiB", "job.slurm"];
     says(&place, &set, "80GiB, by --set gpu_memory=80GiB");
@@ -247,7 +220,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
         "cluster: ours\nfacts:\n  gpu_types:\n    - { name: H100, memory: 93.5GiB, set: { gpu_type: h100 } }\nknobs: { gpu_type: v100, gpu_memory: 16GiB }\n",
     );
     says(&place, &["job.slurm"], "24GiB, by oomctl.yaml:2");
-    place.run(&["plan", "--all", "job.slurm"]).ends(0).says(&[
+    place.says("plan --all job.slurm", 0, &[
         "note: batch_size under `knobs:` of oomctl.yaml is for templates; the script gives its values itself",
     ]);
     place.set("OOMCTL_GPU_MEMORY", "40GiB");
@@ -258,10 +231,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
         "memory of a GPU: 16GiB, by ",
         "/presets/clusters/ours.yaml:5\n",
     ];
-    place
-        .run(&["plan", "--all", "job.slurm"])
-        .ends(0)
-        .says(&of_profile);
+    place.says("plan --all job.slurm", 0, &of_profile);
     // What the profile says of its usual GPUs is not said of those that the script asks for.
     let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
     says(&place, &["typed.slurm"], of_types);
@@ -294,10 +264,7 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         "train.py",
         "from torch.nn.parallel import DistributedDataParallel\nmodel = DistributedDataParallel(build())\n",
     );
-    place
-        .run(&["plan", "--all", "job.sh"])
-        .ends(0)
-        .says(&["recognised as torchrun"]);
+    place.says("plan --all job.sh", 0, &["recognised as torchrun"]);
 }
 
 #[test]
@@ -327,8 +294,5 @@ fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_script
         "+python train.py --batch_size 32",
     ]);
     let withheld = ["plan", "--all", "--sbatch=--export=NONE", "job.slurm"];
-    place
-        .run(&withheld)
-        .ends(0)
-        .says(&["batch_size                   32"]);
+    place.says(&withheld, 0, &["batch_size                   32"]);
 }

@@ -25,7 +25,7 @@ fn the_message_says_how_large_the_gpu_is() {
     let micro = "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8";
     place.write("job.sh", &script(micro));
     place.write("slurm.err", &of_update(79.11));
-    place.run(&["fix", "slurm.err", "job.sh"]).ends(0).says(&[
+    place.run("fix slurm.err job.sh").ends(0).says(&[
         "probability to fit",
         "ppo_micro_batch_size_per_gpu  16 -> 8",
     ]);

@@ -38,10 +38,7 @@ fn a_command_that_names_no_run_means_the_newest_and_says_so() {
         .run(&["cancel"])
         .ends(2)
         .says(&["newest run: weaver-2", "Cancel weaver-2?", "--yes"]);
-    place
-        .run(&["cancel", "--yes"])
-        .ends(0)
-        .says(&["weaver-2 has already ended"]);
+    place.says("cancel --yes", 0, &["weaver-2 has already ended"]);
     let nowhere = weaver::project("");
     for command in ["watch", "cancel", "diagnose", "report", "logs", "retry"] {
         let done = nowhere.run(&[command]).ends(2);
@@ -54,7 +51,7 @@ fn every_value_that_somebody_chose_is_listed_with_its_place() {
     let place = weaver::project("knobs: { threads: 2 }\npin: [threads]");
     let done = place.run(&["explain", "--set", "cloth=32"]).ends(0);
     insta::assert_snapshot!(place.steady(&done.told()));
-    let json = place.run(&["explain", "--json"]).ends(0).json();
+    let json = place.json("explain --json");
     assert_eq!(json["values"][0]["knob"], "threads");
     assert_eq!(json["values"][0]["pinned"], true);
 }
@@ -65,7 +62,7 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
     place.set("WEAVER", "fits 4");
     place.run(&LOCAL).ends(0);
     place
-        .run(&["retry"])
+        .run("retry")
         .ends(2)
         .says(&["weaver-1 succeeded", "--resume-from weaver-1"]);
     place.set("WEAVER", "fits 1");
@@ -86,25 +83,15 @@ fn a_cancelled_run_can_be_retried_and_a_live_one_is_left_alone() {
     place.set("WEAVER", "sleep");
     place.run(&["submit", "--backend", "local"]).ends(0);
     place
-        .run(&["retry"])
+        .run("retry")
         .ends(2)
         .says(&["weaver-1 is not over", "`oomctl watch weaver-1`"]);
     place.run(&["cancel", "weaver-1"]).ends(0);
     let done = place.run(&["retry", "--json"]).ends(0);
     assert_eq!(done.json()["runs"][0]["exit_code"], serde_json::Value::Null);
-    assert_eq!(
-        place
-            .facts("weaver-1")
-            .iter()
-            .filter(|f| f["fact"] == "intended")
-            .count(),
-        2
-    );
+    assert_eq!(place.count("weaver-1", "intended"), 2);
     assert!(!place.has(".oomctl/runs/weaver-1/cancel-requested"));
-    place
-        .run(&["cancel", "weaver-1"])
-        .ends(0)
-        .says(&["weaver-1 is cancelled"]);
+    place.says("cancel weaver-1", 0, &["weaver-1 is cancelled"]);
 }
 
 #[test]
@@ -165,27 +152,18 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         "{would}"
     );
     assert!(place.has(".oomctl/runs/weaver-1"));
+    place.says("prune --older-than 0m", 2, &["Remove 1 run", "--yes"]);
     place
-        .run(&["prune", "--older-than", "0m"])
-        .ends(2)
-        .says(&["Remove 1 run", "--yes"]);
-    place
-        .call("prune --older-than 0m --state succeeded --yes")
+        .run("prune --older-than 0m --state succeeded --yes")
         .ends(0)
         .says(&["nothing to remove"]);
-    let json = place
-        .run(&["prune", "--older-than", "0m", "-y", "-j"])
-        .ends(0)
-        .json();
+    let json = place.json("prune --older-than 0m -y -j");
     assert_eq!(
         (&json["runs"][0]["removed"], &json["open"]),
         (&true.into(), &1.into())
     );
     assert!(!place.has(".oomctl/runs/weaver-1") && !place.has(".oomctl/pruned-weaver-1"));
-    place
-        .run(&["prune", "weaver-2", "-y"])
-        .ends(2)
-        .says(&["weaver-2 is not over, and stays"]);
+    place.says("prune weaver-2 -y", 2, &["weaver-2 is not over, and stays"]);
     place.run(&["status", "weaver-2"]).ends(0);
     place.run(&["cancel", "weaver-2"]).ends(0);
     // Named runs go whatever their age.
@@ -193,7 +171,7 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         .run(&["prune", "weaver-2", "-y"])
         .ends(0)
         .says(&["removed 1 run"]);
-    place.run(&["status"]).ends(0).says(&["no runs here"]);
+    place.says("status", 0, &["no runs here"]);
 }
 
 /// `srun --output=logs/slurm-%j-%N.out` writes one log a node.
@@ -206,7 +184,7 @@ fn each_nodes_log_is_printed_with_its_name() {
         .ends(0)
         .out;
     let job = job.trim();
-    let shown = place.run(&["status", "--json"]).ends(0).json();
+    let shown = place.json("status --json");
     let node = shown["runs"][0]["attempts"][0]["nodes"][0]
         .as_str()
         .unwrap()
@@ -224,10 +202,7 @@ fn each_nodes_log_is_printed_with_its_name() {
     .unwrap();
     let one = place.run(&["logs", "--node", "0"]).ends(0);
     assert_eq!(one.out, "of this node\n");
-    place
-        .run(&["logs", "--node", "gpu99"])
-        .ends(2)
-        .says(&["has no node gpu99", &node]);
+    place.says("logs --node gpu99", 2, &["has no node gpu99", &node]);
     let all = place.run(&["logs", "-f"]).ends(0);
     all.says(&[&format!("{node}: of this node"), "out: woven"]);
 }

@@ -3,6 +3,7 @@
 use super::place::{Done, Place};
 use super::slurm::Slurm;
 use super::weaver;
+use oomctl_base::word_list;
 
 fn bare(yaml: &str) -> Place {
     let place = Place::bare();
@@ -153,18 +154,15 @@ fn files_that_cannot_be_read_are_named() {
         b"preset: weaver\nknobs: { motto: '\xff\xfe' }\n",
     )
     .unwrap();
-    place.run(&["plan"]).ends(5).says(&["oomctl.yaml", "UTF-8"]);
+    place.says("plan", 5, &["oomctl.yaml", "UTF-8"]);
     place.write(
         "oomctl.yaml",
         &format!("# {}\npreset: weaver\n", "x".repeat(2 << 20)),
     );
-    place.run(&["plan"]).ends(5).says(&["oomctl.yaml"]);
+    place.says("plan", 5, &["oomctl.yaml"]);
     std::fs::remove_file(place.path("oomctl.yaml")).unwrap();
     std::fs::create_dir(place.path("oomctl.yaml")).unwrap();
-    place
-        .run(&["plan", "--config", "oomctl.yaml"])
-        .ends(5)
-        .says(&["oomctl.yaml"]);
+    place.says("plan --config oomctl.yaml", 5, &["oomctl.yaml"]);
 }
 
 #[test]
@@ -232,7 +230,7 @@ fn the_gpus_are_asked_for_by_the_one_option_that_the_site_wants() {
         assert_eq!(asked.iter().sum::<usize>(), 1, "{}", done.told());
     }
     let unknown = bare("preset: verl-grpo\nknobs: { gpu_request: tres }\n");
-    unknown.run(&["plan"]).ends(5).says(&["gpus-per-node"]);
+    unknown.says("plan", 5, &["gpus-per-node"]);
 }
 
 #[test]
@@ -246,7 +244,7 @@ fn a_number_alone_is_mib_where_sbatch_says_so_and_refused_elsewhere() {
     ] {
         let place = bare(&format!("preset: weaver\nknobs: {{ mem: {given} }}\n"));
         let line = format!("#SBATCH --mem={asked}\n");
-        place.run(&["render"]).ends(0).says(&[&line]);
+        place.says("render", 0, &[&line]);
     }
     for yaml in [
         "preset: weaver\nknobs: { gpu_memory: 80 }\n",
@@ -268,15 +266,7 @@ fn a_dry_run_refuses_what_a_submission_refuses() {
     );
     for words in [
         &["submit", "--backend", "local", "--run", "../../x"][..],
-        &[
-            "sweep",
-            "submit",
-            "--backend",
-            "local",
-            "sweep.yaml",
-            "--run",
-            "../../x",
-        ],
+        &word_list::<7>("sweep submit --backend local sweep.yaml --run ../../x"),
     ] {
         let really = place.run(words);
         let dry = place.run(&[words, &["--dry-run"]].concat());
@@ -287,7 +277,7 @@ fn a_dry_run_refuses_what_a_submission_refuses() {
             "{words:?}"
         );
         let none = [words, &["--attempts", "0"]].concat();
-        place.run(&none).ends(2).says(&["--attempts"]);
+        place.says(&none, 2, &["--attempts"]);
     }
     let place = bare("preset: weaver\nlimits: { attempts: 0 }\n");
     let done = place.run(&["submit", "--backend", "local"]).ends(5);

@@ -98,8 +98,5 @@ fn an_interrupted_cancel_says_what_it_waits_for_and_claims_nothing_that_it_did_n
     }
     assert!(!said.contains("is cancelled"), "{said}");
     fs::rename(&real, &scancel).unwrap();
-    place
-        .run(&["cancel", "quilt.1"])
-        .ends(0)
-        .says(&["quilt.1 is cancelled"]);
+    place.says("cancel quilt.1", 0, &["quilt.1 is cancelled"]);
 }

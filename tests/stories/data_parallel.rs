@@ -1,6 +1,7 @@
 //! The example `data-parallel`: one process on four GPUs dies on the first; with a script for torchrun that is named,
 //! and without one.
 
+use oomctl_base::{table, word_list};
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -77,14 +78,8 @@ fn why_the_first_gpu_is_full_and_what_helps_in_the_script_is_said_wherever_one_a
         "torchrun around a script that uses DataParallel",
     ]);
     let after = ["plan", "--after", "logs/slurm-1.err"];
-    place
-        .run(&after)
-        .ends(0)
-        .says(&["distributed", "why        one process", helps]);
-    let json = place
-        .run(&["diagnose", "--json", "logs/slurm-1.err"])
-        .ends(0)
-        .json();
+    place.says(&after, 0, &["distributed", "why        one process", helps]);
+    let json = place.json("diagnose --json logs/slurm-1.err");
     assert_eq!(json["files"][0]["data_parallel"], true);
 }
 
@@ -116,13 +111,8 @@ fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
     let order = |more: &[&str]| {
         let words: Vec<&str> = ["plan", "--all"].iter().chain(more).copied().collect();
         let told = place.run(&words).ends(0).out;
-        let names = [
-            "distributed",
-            "output-device",
-            "halve-batch",
-            "shorter-prompts",
-            "half-precision",
-        ];
+        let names =
+            word_list::<5>("distributed output-device halve-batch shorter-prompts half-precision");
         let taken = told.split("Not used:").next().unwrap().to_owned();
         let at = |name: &'static str| Some((taken.find(&format!("  {name}  "))?, name));
         let mut found: Vec<_> = names.into_iter().filter_map(at).collect();
@@ -152,21 +142,17 @@ fn every_rung_of_the_preset_is_described() {
 fn torchrun_around_the_script_with_data_parallel_and_gpus_that_are_not_there_are_refused() {
     let place = example();
     place
-        .call("submit --dry-run --set ddp_script=run_experiment.py")
+        .run("submit --dry-run --set ddp_script=run_experiment.py")
         .ends(5)
         .says(&["starts it once for each GPU"]);
-    for (set, said) in [
-        (
-            "left_out=0,7",
-            "left_out names places that are not among 4 GPUs",
-        ),
-        ("left_out=0,1,2,3", "4 of 4 GPUs are left out"),
-        (
-            "output_device=4",
-            "output_device 4 is not one of 4 visible GPUs",
-        ),
-        ("ddp=true", "no script for it is named"),
-    ] {
+    for [set, said] in table::<2, 4>(
+        "
+        left_out=0,7 | left_out names places that are not among 4 GPUs
+        left_out=0,1,2,3 | 4 of 4 GPUs are left out
+        output_device=4 | output_device 4 is not one of 4 visible GPUs
+        ddp=true | no script for it is named
+        ",
+    ) {
         let unset = [
             "submit",
             "--dry-run",
@@ -175,7 +161,7 @@ fn torchrun_around_the_script_with_data_parallel_and_gpus_that_are_not_there_are
             "--set",
             set,
         ];
-        place.run(&unset).ends(5).says(&[said]);
+        place.says(&unset, 5, &[said]);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::slurm::Slurm;
 use super::weaver;
+use oomctl_base::word_list;
 
 const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
 const OOM: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 12, in main\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 80.00 GiB of which 10.00 GiB is free. Including non-PyTorch memory, this process has 70.00 GiB memory in use. Of the allocated memory 40.00 GiB is allocated by PyTorch, and 20.00 GiB is reserved by PyTorch but unallocated.\nlast words\n";
@@ -35,33 +36,15 @@ fn a_person_is_told_what_where_how_much_and_what_helps() {
 fn json_has_every_field_that_is_promised() {
     let place = Place::bare();
     place.write("job.err", OOM);
-    let view = place.run(&["diagnose", "--json", "job.err"]).ends(0).json();
+    let view = place.json("diagnose --json job.err");
     let file = view["files"][0].as_object().unwrap();
-    for field in [
-        "kind",
-        "class",
-        "is_gpu_oom",
-        "is_host_oom",
-        "fatal",
-        "retryable_unchanged",
-        "phase",
-        "device_index",
-        "rank",
-        "requested_bytes",
-        "total_bytes",
-        "free_bytes",
-        "allocated_bytes",
-        "reserved_bytes",
-        "reserved_unallocated_bytes",
-        "step",
-        "first_step",
-        "co_tenant",
-        "fragmentation",
-        "evidence",
-        "consequences",
-        "helps",
-        "worse",
-    ] {
+    for field in
+        "kind class is_gpu_oom is_host_oom fatal retryable_unchanged phase device_index rank
+         requested_bytes total_bytes free_bytes allocated_bytes reserved_bytes
+         reserved_unallocated_bytes step first_step co_tenant fragmentation evidence consequences
+         helps worse"
+            .split_whitespace()
+    {
         assert!(file.contains_key(field), "{field}");
     }
     assert_eq!(file["requested_bytes"], 2_u64 << 30);
@@ -98,17 +81,11 @@ fn the_logs_of_one_job_are_judged_together_and_others_when_asked() {
     place.write("slurm-7.err", OOM);
     place.write("other.log", "all is well\n");
     let count = |arguments: &[&str]| {
-        let view = place.run(arguments).ends(0).json();
+        let view = place.json(arguments);
         let files = view["files"].as_array().unwrap();
         (files.len(), files[0]["step"].clone())
     };
-    let files = [
-        "diagnose",
-        "--json",
-        "slurm-7.out",
-        "slurm-7.err",
-        "other.log",
-    ];
+    let files = word_list::<5>("diagnose --json slurm-7.out slurm-7.err other.log");
     assert_eq!(count(&files), (2, 2.into()));
     let together = [&files[..], &["--together"]].concat();
     assert_eq!(count(&together), (1, 2.into()));
@@ -118,10 +95,7 @@ fn the_logs_of_one_job_are_judged_together_and_others_when_asked() {
 fn a_whole_run_is_told_attempt_by_attempt_with_the_schedulers_word() {
     let place = weaver::project("");
     place.run(&WATCH).ends(0);
-    let view = place
-        .run(&["diagnose", "--json", "weaver-1"])
-        .ends(0)
-        .json();
+    let view = place.json("diagnose --json weaver-1");
     let attempts = view["files"].as_array().unwrap();
     assert_eq!(attempts.len(), 3);
     let told = |i: usize, field: &str| attempts[i][field].clone();
@@ -135,7 +109,7 @@ fn a_whole_run_is_told_attempt_by_attempt_with_the_schedulers_word() {
     );
     assert_eq!(told(0, "job")["state"], "FAILED");
     let job = told(1, "job")["id"].as_str().unwrap().to_owned();
-    let one = place.run(&["diagnose", "--json", &job]).ends(0).json();
+    let one = place.json(&["diagnose", "--json", &job]);
     assert_eq!(one["files"].as_array().unwrap().len(), 1);
     assert_eq!(one["files"][0]["attempt"], 2);
     place.run(&["diagnose", "nobody-1"]).ends(2);
@@ -164,7 +138,7 @@ fn a_job_of_slurm_that_is_nobodys_run_is_found_by_its_id() {
         format!("{text}echo \"   StdOut={}\"\n", log.display()),
     )
     .unwrap();
-    let view = place.run(&["diagnose", "--json", "4711"]).ends(0).json();
+    let view = place.json("diagnose --json 4711");
     let told = &view["files"][0];
     assert_eq!(told["job"]["state"], "OUT_OF_MEMORY");
     assert_eq!(told["kind"], "host_oom");
@@ -211,8 +185,8 @@ fn a_faulty_signature_is_shown_with_its_place() {
             "preset: weaver\nsignatures:\n  - id: a\n    {yaml}\n    contains: some text\n"
         );
         place.write("oomctl.yaml", &text);
-        place.run(&["diagnose", "x.log"]).ends(5).says(words);
-        place.run(&["plan"]).ends(5).says(words);
+        place.says("diagnose x.log", 5, words);
+        place.says("plan", 5, words);
     }
 }
 
@@ -235,7 +209,7 @@ fn a_bug_of_a_version_is_named_with_what_helps_and_where_it_is_told_of() {
     insta::assert_snapshot!(done.out);
     let mended = place.run(&["diagnose", "mended.err"]).ends(0);
     assert!(!mended.out.contains("bug"), "{}", mended.out);
-    let view = place.run(&["diagnose", "--json", "job.err"]).ends(0).json();
+    let view = place.json("diagnose --json job.err");
     let bugs = &view["files"][0]["known_bugs"];
     insta::assert_snapshot!(serde_json::to_string_pretty(bugs).unwrap());
 }
@@ -363,10 +337,7 @@ bugs:
         "presets/bugs/ours.yaml",
         &table.replace("says: our patch", "say: our patch"),
     );
-    place
-        .run(&["diagnose", "job.err"])
-        .ends(5)
-        .says(&["presets/bugs/ours.yaml"]);
+    place.says("diagnose job.err", 5, &["presets/bugs/ours.yaml"]);
 }
 
 /// The log says the version, the project's file what else must hold.
@@ -379,10 +350,7 @@ fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
     place.write("leak.err", &died("0.7.3"));
     place.write("none.err", &died("0.9.1"));
     let plan = |log: &str, more: &[&str]| {
-        place
-            .run(&[&["plan", "--json", "--after", log], more].concat())
-            .ends(0)
-            .json()
+        place.json(&[&["plan", "--json", "--after", log], more].concat())
     };
     let why = |plan: &serde_json::Value| {
         let skipped = plan["skipped"].as_array().unwrap();

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::adopt::{files_in, read_set};
 use super::place::{Place, install};
+use oomctl_base::word_list;
 
 /// Programs that a script may use as they are: they read and print.
 const PLAIN: [&str; 19] = [
@@ -19,24 +20,10 @@ const PLAIN: [&str; 19] = [
     "realpath", "sed", "seq", "sh", "sort", "tail", "timeout", "tr", "wc",
 ];
 /// Programs that scripts name; every other one is met by bash's own handler.
-const RECORDED: [&str; 16] = [
-    "accelerate",
-    "deepspeed",
-    "docker",
-    "git",
-    "huggingface-cli",
-    "module",
-    "nvidia-smi",
-    "pip",
-    "python",
-    "python3",
-    "ray",
-    "rm",
-    "scontrol",
-    "sleep",
-    "srun",
-    "torchrun",
-];
+const RECORDED: [&str; 16] = word_list(
+    "accelerate deepspeed docker git huggingface-cli module nvidia-smi pip python python3 ray rm
+     scontrol sleep srun torchrun",
+);
 /// Writes a line, at once, since programs run side by side: the allocator's settings, then the words, each behind a unit
 /// separator.
 const RECORD: &str = r#"line="$(printf '\037%s' "${0##*/}" "$@" | tr '\n' ' ')"

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::nvml::Gpus;
 use super::place::{Done, Place};
+use oomctl_base::word_list;
 
 /// A model of 2 layers.
 const CONFIG: &str = r#"{
@@ -93,7 +94,7 @@ fn what_is_given_by_hand_beside_the_name_or_above_it_wins() {
     assert_eq!(layers(&["--set", "model.layers=7"]), 7);
     // Another name above: the 14 layers were those of the first.
     assert_eq!(layers(&["--set", "model.path=Qwen/Qwen2.5-0.5B"]), 24);
-    let told = place.call("explain model.layers --set model.path=Qwen/Qwen2.5-0.5B");
+    let told = place.run("explain model.layers --set model.path=Qwen/Qwen2.5-0.5B");
     told.ends(0)
         .says(&["model.layers = 24", "overrides   14 (oomctl.yaml:8)"]);
 }
@@ -139,13 +140,9 @@ fn a_model_that_nobody_knows_is_never_taken_for_another() {
         .run(&[&["explain", "model.layers"], &unknown[..]].concat())
         .ends(0)
         .says(&["model.layers = null"]);
-    let by_hand = [
-        "model.layers=2",
-        "model.hidden=256",
-        "model.intermediate=512",
-        "model.heads=4",
-        "model.vocab=1000",
-    ];
+    let by_hand = word_list::<5>(
+        "model.layers=2 model.hidden=256 model.intermediate=512 model.heads=4 model.vocab=1000",
+    );
     let mut words = unknown.to_vec();
     by_hand
         .iter()
@@ -258,7 +255,7 @@ fn a_bare_specification_may_name_model_and_gpu() {
         r#"{ "id": "b", "params_b": 7.615616512, "layers": 28, "hidden": 3584, "heads": 28, "kv_heads": 4, "ffn": 18944,
             "vocab": 152064, "tied": false, "gpu_total_gib": 79.18, "micro_batch": 1, "seq_len": 2048 }"#,
     );
-    let of = |file: &str| place.run(&["estimate", "--spec", file]).ends(0).json();
+    let of = |file: &str| place.json(&["estimate", "--spec", file]);
     let (named, given) = (of("named.json"), of("given.json"));
     assert_eq!(named["predicted_peak_gib"], given["predicted_peak_gib"]);
     assert_eq!(named["fits_probability"], given["fits_probability"]);
@@ -312,12 +309,7 @@ fn a_line_that_cannot_be_estimated_leaves_the_others_theirs() {
 #[test]
 fn a_script_of_ones_own_has_forecasts_once_its_model_is_known() {
     let place = project("meta-llama/Llama-3.1-8B");
-    let knobs = [
-        "--set",
-        "gpu_type=h100",
-        "--set",
-        "gradient_checkpointing=false",
-    ];
+    let knobs = word_list::<4>("--set gpu_type=h100 --set gradient_checkpointing=false");
     let plan = place.run(&[&["plan"], &knobs[..]].concat()).ends(0);
     plan.says(&["GiB"]);
     let bare = place
@@ -341,10 +333,7 @@ fn a_table_of_ones_own_is_read_too() {
             .contains("presets/models/mine.yaml:3"),
         "{model}"
     );
-    place
-        .run(&["presets"])
-        .ends(0)
-        .says(&["model tables:", "mine", "GPU tables:"]);
+    place.says("presets", 0, &["model tables:", "mine", "GPU tables:"]);
     place.write(
         "presets/models/mine.yaml",
         "models:\n  - { names: [lab/weaver-1b], params: 1, config: { hidden_size: 8 } }\n",

@@ -57,13 +57,10 @@ fn what_accounting_said_at_the_end_of_a_job_is_kept_for_status_history_and_prome
     let calls = slurm.calls("sacct").len();
     let status = place.run(&["status", "loom"]).ends(0).out;
     assert_eq!(used(&status).len(), 2, "{status}");
-    let columns = [
-        "history",
-        "-P",
-        "--columns",
-        "state,gpu-utilization,host-memory,cpu",
-    ];
-    let rows = place.run(&columns).ends(0).out;
+    let rows = place
+        .run("history -P --columns state,gpu-utilization,host-memory,cpu")
+        .ends(0)
+        .out;
     let metrics = place.run(&["history", "--prometheus", "-"]).ends(0).out;
     assert_eq!(slurm.calls("sacct").len(), calls, "the ledger says it");
     let shown = metrics.lines().filter(|line| line.contains("efficiency"));

@@ -40,10 +40,7 @@ fn an_end_without_a_reason_shows_the_exit_code_and_the_last_ten_lines() {
     let done = place.run(&WATCH).ends(1);
     done.says(&["exit 7:0", "| row 5", "| row 14"]);
     assert!(!done.told().contains("| row 4"), "{}", done.told());
-    let told = place
-        .run(&["diagnose", "--json", "weaver-1"])
-        .ends(0)
-        .json();
+    let told = place.json("diagnose --json weaver-1");
     let told = &told["files"][0];
     let last: Vec<String> = (5..=14).map(|row| format!("row {row}")).collect();
     assert_eq!(told["last_lines"], serde_json::json!(last));
@@ -165,10 +162,7 @@ fn one_node_failure_is_healed() {
 fn spent_attempts_are_8() {
     let mut place = weaver::project("limits: { attempts: 2 }");
     place.set("WEAVER", "fits 1");
-    place
-        .run(&WATCH)
-        .ends(8)
-        .says(&["2 attempts", "limits: attempts"]);
+    place.says(&WATCH, 8, &["2 attempts", "limits: attempts"]);
     assert!(!place.has("argv.3"));
     let done = place
         .run(&[&WATCH[..], &["--attempts", "1"]].concat())
@@ -180,7 +174,7 @@ fn spent_attempts_are_8() {
 fn a_spent_wall_time_is_8_and_ends_the_job() {
     let mut place = weaver::project("limits: { wall_time: 2s }");
     place.set("WEAVER", "sleep");
-    place.run(&WATCH).ends(8).says(&["wall time"]);
+    place.says(&WATCH, 8, &["wall time"]);
     place.wait_for("the end of the trainer", || gone(&place.read("pid.1")));
 }
 
@@ -190,15 +184,9 @@ fn cancelled_is_9_for_whoever_watches() {
     place.set("WEAVER", "sleep");
     let watch = place.start(&WATCH);
     place.wait_for("the trainer", || place.has("child.1"));
-    place
-        .run(&["cancel", "weaver-1"])
-        .ends(0)
-        .says(&["weaver-1"]);
+    place.says("cancel weaver-1", 0, &["weaver-1"]);
     watch.end().ends(9).says(&["cancelled"]);
-    place
-        .run(&["cancel", "weaver-1"])
-        .ends(0)
-        .says(&["has already ended"]);
+    place.says("cancel weaver-1", 0, &["has already ended"]);
     place.run(&["watch", "weaver-1"]).ends(9);
 }
 
@@ -223,12 +211,7 @@ fn detaches(signal: Signal, code: i32) {
     done.says(&["detached", "oomctl watch weaver-1"]);
     place.write("go", "");
     place.run(&["watch", "weaver-1"]).ends(0);
-    let submitted = place
-        .facts("weaver-1")
-        .iter()
-        .filter(|f| f["fact"] == "submitted")
-        .count();
-    assert_eq!(submitted, 1);
+    assert_eq!(place.count("weaver-1", "submitted"), 1);
 }
 
 #[test]
@@ -236,11 +219,8 @@ fn a_watch_of_a_finished_run_gives_its_exit_code_again() {
     let mut place = weaver::project("");
     place.set("WEAVER", "fail");
     place.run(&WATCH).ends(1);
-    place
-        .run(&["watch", "weaver-1"])
-        .ends(1)
-        .says(&["KeyError"]);
-    place.run(&["watch", "1"]).ends(1).says(&["weaver-1"]);
+    place.says("watch weaver-1", 1, &["KeyError"]);
+    place.says("watch 1", 1, &["weaver-1"]);
 }
 
 #[test]

@@ -112,10 +112,7 @@ fn a_watch_without_the_secret_refuses_by_name_and_goes_on_when_it_is_there() {
 #[test]
 fn a_declared_secret_that_is_missing_is_refused_before_anything_is_written() {
     let place = weaver::project("knobs: { secrets: [LOOM_PASS] }");
-    place
-        .run(&["submit", "--backend", "local"])
-        .ends(5)
-        .says(&["LOOM_PASS"]);
+    place.says("submit --backend local", 5, &["LOOM_PASS"]);
     assert!(!place.has(".oomctl"));
 }
 

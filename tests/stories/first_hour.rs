@@ -52,15 +52,12 @@ fn a_cluster_profile_is_written_from_what_slurm_says() {
     // It is a profile as any other.
     let words = ["explain", "--set", "script=a.py", "--set", "batch_size=8"];
     let words = [&words[..], &["partition", "--cluster", "kestrel"]].concat();
-    place.run(&words).ends(0).says(&["gpu", "kestrel.yaml"]);
+    place.says(&words, 0, &["gpu", "kestrel.yaml"]);
     let again = place.run(&["init", "--cluster", "kestrel"]).ends(5);
     again.says(&["already exists", "--force"]);
     place.shell("rm bin/sinfo").ends(0);
     place.set("PATH", &place.path("bin").display().to_string());
-    place
-        .run(&["init", "--cluster", "x"])
-        .ends(4)
-        .says(&["sinfo", "docs/cluster.md"]);
+    place.says("init --cluster x", 4, &["sinfo", "docs/cluster.md"]);
 }
 
 #[test]
@@ -89,7 +86,7 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
             .iter()
             .all(|fact| fact["fact"] != "diagnosed")
     );
-    place.run(&["watch"]).ends(0).says(&["succeeded"]);
+    place.says("watch", 0, &["succeeded"]);
     assert!(place.read(".oomctl/.gitignore").ends_with("*\n"));
 }
 
@@ -133,10 +130,7 @@ fn in_an_empty_folder_init_writes_nothing_and_says_how_to_choose() {
     assert!(!place.path("oomctl.yaml").exists());
     place.write("a.py", "");
     place.write("b.py", "");
-    place
-        .run(&["init"])
-        .ends(5)
-        .says(&["2 programs (a.py, ...)"]);
+    place.says("init", 5, &["2 programs (a.py, ...)"]);
 }
 
 /// Where a job script says what is run, the file is for that script: nothing to fill in, and it is no obstacle.
@@ -147,7 +141,7 @@ fn beside_a_job_script_the_file_is_for_that_script() {
     let job = "#!/bin/bash\n#SBATCH --gpus-per-node=1\ntorchrun train.py --batch_size 8\n";
     place.write("job.slurm", job);
     place
-        .run(&["init"])
+        .run("init")
         .ends(0)
         .says(&["next: `oomctl plan job.slurm`, then `oomctl submit -w job.slurm`"]);
     let file = place.read("oomctl.yaml");
@@ -175,7 +169,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     let (head, _) = file.split_once("# Named values").unwrap();
     insta::assert_snapshot!(place.steady(&format!("{}{head}", done.told())));
     place
-        .run(&["plan"])
+        .run("plan")
         .ends(5)
         .says(&["a required value is missing", "\n  model.path: …"]);
     let model = ["plan", "--set", "model.path=Qwen/Qwen2.5-7B-Instruct"];
@@ -185,15 +179,12 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
         .shell("rm -r oomctl.yaml venv job.slurm; touch train.py")
         .ends(0);
     place.write("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', default=8)\n");
-    place.run(&["init"]).ends(0).says(&[
+    place.run("init").ends(0).says(&[
         "programs train.py",
         "next: complete the last line of job.sbatch",
     ]);
     let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n\n\
         torchrun --standalone --nproc_per_node 8 train.py  # add the options of your program\n";
     assert_eq!(place.read("job.sbatch"), script);
-    place
-        .run(&["plan", "job.sbatch"])
-        .ends(0)
-        .says(&["batch_size 8 -> 4"]);
+    place.says("plan job.sbatch", 0, &["batch_size 8 -> 4"]);
 }

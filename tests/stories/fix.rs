@@ -81,7 +81,7 @@ fn a_log_alone_is_answered_in_the_words_of_its_framework_and_without_a_value() {
     place.write("job.log", &verl("sharding_manager/fsdp_vllm.py"));
     let done = place.run(&["fix", "job.log"]).ends(0);
     insta::assert_snapshot!(done.out);
-    let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+    let view = place.json("fix --json job.log");
     assert_eq!(view["schema_version"], 1);
     assert_eq!(view["decision"], "advice");
     let presets = serde_json::json!(["verl-grpo", "verl-ppo"]);
@@ -106,7 +106,7 @@ fn the_outermost_framework_counts_and_not_what_it_builds_on() {
     let place = Place::bare();
     let of = |text: &str| {
         place.write("job.log", text);
-        let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+        let view = place.json("fix --json job.log");
         view["framework"]["presets"].clone()
     };
     let trainer = "/env/lib/python3.12/site-packages/transformers/trainer.py";
@@ -149,7 +149,7 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
     named.says(&["TRL by --preset trl", "lower --per_device_train_batch_size"]);
     place.write("well.log", "all is well\n");
     let well = ["fix", "--exit-code", "--preset", "trl", "well.log"];
-    place.run(&well).ends(0).says(&["no knob of it"]);
+    place.says(&well, 0, &["no knob of it"]);
     place.run(&["fix", "--exit-code", "job.log"]).ends(10);
     place.run(&["fix", "gone.log"]).ends(2);
 }
@@ -157,7 +157,7 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
 #[test]
 fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_words() {
     let place = Place::bare();
-    let listed = place.run(&["presets", "--json"]).ends(0).json();
+    let listed = place.json("presets --json");
     let entries = listed["entries"].as_array().unwrap().iter();
     let mut seen = 0;
     for preset in entries.filter(|e| e["kind"] == "preset") {
@@ -173,7 +173,7 @@ fn every_framework_with_a_package_is_known_by_its_frames_and_answers_in_its_own_
         let (script, part) = (place_of(of("scripts")), place_of(of("frames")));
         let frames = [(&*script, "trainer.fit()"), (&*part, "loss.backward()")];
         place.write("job.log", &failure(&frames));
-        let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+        let view = place.json("fix --json job.log");
         let known = view["framework"]["presets"].as_array().unwrap();
         assert!(known.contains(&name.into()), "{name}: {known:?}");
         // An engine by itself has no backward pass.
@@ -248,12 +248,9 @@ fn with_its_script_the_decision_is_the_one_that_a_watch_takes() {
     let run = ["submit", "--yes", "--watch", "--run", "r", "job.slurm"];
     place.run(&run).ends(0);
     let log = ".oomctl/runs/r/attempt-1/slurm.out";
-    let view = place
-        .run(&["fix", "--json", log, "job.slurm"])
-        .ends(0)
-        .json();
+    let view = place.json(&["fix", "--json", log, "job.slurm"]);
     let after = ["plan", "--json", "--after", log, "job.slurm"];
-    let planned = place.run(&after).ends(0).json();
+    let planned = place.json(&after);
     assert_eq!(view["steps"], planned["steps"]);
     let ledger = place.read(".oomctl/runs/r/ledger.jsonl");
     let mut facts = ledger
@@ -268,12 +265,9 @@ fn with_its_script_the_decision_is_the_one_that_a_watch_takes() {
     let diff = view["diff"].as_str().unwrap();
     assert!(diff.contains("-BS=32\n+BS=16\n"), "{diff}");
     assert!(!diff.contains("oomctl"), "{diff}");
-    place
-        .run(&["fix", log, "job.slurm"])
-        .ends(0)
-        .says(&["Not applied:", "+BS=16"]);
+    place.says(&["fix", log, "job.slurm"], 0, &["Not applied:", "+BS=16"]);
     // A run is answered by all that it has tried.
-    let of_run = place.run(&["fix", "--json", "r"]).ends(0).json();
+    let of_run = place.json("fix --json r");
     assert_eq!(of_run["attempt"], "r, attempt 2 (job 2)");
 }
 
@@ -440,7 +434,7 @@ fn in_a_project_the_log_is_of_its_configuration() {
         "preset: verl-grpo\nknobs: { train_batch_size: 256, ppo_mini_batch_size: 256, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: m }\n",
     );
     place.write("job.log", &verl("sharding_manager/fsdp_vllm.py"));
-    let view = place.run(&["fix", "--json", "job.log"]).ends(0).json();
+    let view = place.json("fix --json job.log");
     let planned = place.run(&["plan", "--json", "--after", "job.log"]);
     assert_eq!(view["steps"], planned.ends(0).json()["steps"]);
     assert_eq!(view["diff"], serde_json::Value::Null);
@@ -504,10 +498,7 @@ fn laps_of_one_rung_are_shown_as_one() {
     place.write("job.err", &failure(&[(update, "loss.backward()")]));
     let done = place.run(&["fix", "job.err", "job.sh"]).ends(0);
     insta::assert_snapshot!(done.out);
-    let view = place
-        .run(&["fix", "--json", "job.err", "job.sh"])
-        .ends(0)
-        .json();
+    let view = place.json("fix --json job.err job.sh");
     let rungs: Vec<&str> = view["steps"]
         .as_array()
         .unwrap()

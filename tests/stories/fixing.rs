@@ -15,5 +15,5 @@ pub fn job(script: &str, log: &str, files: &[(&str, &str)]) -> Place {
 
 /// What `fix` says of such a job.
 pub fn fixed(script: &str, log: &str, files: &[(&str, &str)]) -> Done {
-    job(script, log, files).call("fix job.log job.sh").ends(0)
+    job(script, log, files).run("fix job.log job.sh").ends(0)
 }

@@ -151,7 +151,7 @@ fn a_node_is_shown_with_its_holders_its_faults_and_what_helps() {
 #[test]
 fn json_has_the_fields_that_the_page_describes() {
     let (_gpus, place, sleeper) = a_busy_node();
-    let told = place.run(&["gpus", "--json"]).ends(0).json();
+    let told = place.json("gpus --json");
     assert_eq!(told["schema_version"], 1);
     assert_eq!(told["driver"], "560.35.03");
     let gpu = &told["gpus"][0];
@@ -242,10 +242,7 @@ fn the_last_xid_of_each_gpu_is_shown_with_what_it_means() {
         "{}",
         told.out
     );
-    let json = place
-        .run(&["gpus", "--json", "--kernel-log", "kernel.log"])
-        .ends(0)
-        .json();
+    let json = place.json("gpus --json --kernel-log kernel.log");
     let xid = &json["xids"][0];
     assert_eq!(
         (&xid["code"], &xid["gpu"], &xid["origin"]),
@@ -294,7 +291,7 @@ fn an_old_driver_counts_what_it_keeps_for_itself_as_used() {
 #[test]
 fn without_a_driver_there_are_no_gpus_and_nothing_fails_but_waiting() {
     let place = Place::bare();
-    let told = place.run(&["gpus", "--json"]).ends(0).json();
+    let told = place.json("gpus --json");
     assert_eq!(told["gpus"], serde_json::json!([]));
     assert!(
         told["reason"]
@@ -304,7 +301,7 @@ fn without_a_driver_there_are_no_gpus_and_nothing_fails_but_waiting() {
     );
     let text = place.run(&["gpus"]).ends(0);
     text.says(&["No GPUs: no NVIDIA driver on this node", "On a login node"]);
-    place.run(&["gpus", "--watch"]).ends(0).says(&["No GPUs"]);
+    place.says("gpus --watch", 0, &["No GPUs"]);
     let waited = place.run(&["gpus", "--wait", "4000"]).ends(20);
     assert_eq!(waited.out, "");
     waited.says(&["no NVIDIA driver", "hint: "]);
@@ -328,25 +325,16 @@ fn waiting_prints_the_freest_gpu_that_may_be_used() {
     let mut place = seeing(&gpus);
     let said = |place: &Place, need: &str| place.run(&["gpus", "--wait", need]).ends(0).out;
     assert_eq!(said(&place, "4000"), "GPU-b\n");
-    let json = place
-        .run(&["gpus", "--wait", "4GiB", "--json"])
-        .ends(0)
-        .json();
+    let json = place.json("gpus --wait 4GiB --json");
     assert_eq!((&json["uuid"], &json["gpu"]), (&"GPU-b".into(), &1.into()));
     assert_eq!(json["free_bytes"], (81_559_u64 - 1_600) << 20);
     place.set("CUDA_VISIBLE_DEVICES", "0,GPU-c");
     assert_eq!(said(&place, "4000"), "GPU-c\n");
     place.set("CUDA_VISIBLE_DEVICES", "MIG-d1");
     assert_eq!(said(&place, "9000"), "MIG-d1\n");
-    place
-        .run(&["gpus", "--wait", "10GiB"])
-        .ends(20)
-        .says(&["the largest has 9.50 GiB"]);
+    place.says("gpus --wait 10GiB", 20, &["the largest has 9.50 GiB"]);
     place.set("CUDA_VISIBLE_DEVICES", "");
-    place
-        .run(&["gpus", "--wait", "1"])
-        .ends(20)
-        .says(&["no GPU may be used here"]);
+    place.says("gpus --wait 1", 20, &["no GPU may be used here"]);
 }
 
 #[test]
@@ -538,7 +526,7 @@ fn the_nodes_of_a_job_are_looked_at_and_put_together() {
         calls.contains("--jobid=7 --nodes=2 --ntasks=2 --overlap "),
         "{calls}"
     );
-    let json = place.run(&["gpus", "--job", "7", "--json"]).ends(0).json();
+    let json = place.json("gpus --job 7 --json");
     assert_eq!((&json["job"], &json["error"]), (&"7".into(), &Value::Null));
     assert_eq!(json["nodes"][1]["node"], "n2");
     assert_eq!(json["nodes"][1]["gpus"][0]["uuid"], "GPU-a");
@@ -555,21 +543,12 @@ fn the_nodes_of_a_job_are_looked_at_and_put_together() {
 fn a_job_without_nodes_and_an_unknown_one_are_refused() {
     let mut place = Place::bare();
     slurm(&mut place);
-    place
-        .run(&["gpus", "--job", "8"])
-        .ends(2)
-        .says(&["job 8 is PENDING"]);
-    place
-        .run(&["gpus", "--job", "9"])
-        .ends(2)
-        .says(&["Slurm does not know job 9"]);
+    place.says("gpus --job 8", 2, &["job 8 is PENDING"]);
+    place.says("gpus --job 9", 2, &["Slurm does not know job 9"]);
     place.run(&["gpus", "--job", "--help"]).ends(2);
     place.first_on_path.clear();
     place.set("PATH", "/nonexistent");
-    place
-        .run(&["gpus", "--job", "7"])
-        .ends(4)
-        .says(&["Slurm does not answer"]);
+    place.says("gpus --job 7", 4, &["Slurm does not answer"]);
 }
 
 #[test]
@@ -585,7 +564,7 @@ fn in_a_project_its_job_and_its_last_run_are_looked_at_too() {
     assert!(told.out.contains("\n  oomctl plan\n"), "{}", told.out);
     // A project that cannot be read hides no GPU.
     place.write("oomctl.yaml", "knobs: [");
-    place.run(&["gpus"]).ends(0).says(&["0.0 of 14.8 GiB"]);
+    place.says("gpus", 0, &["0.0 of 14.8 GiB"]);
 }
 
 /// As PyTorch says it.
@@ -605,7 +584,7 @@ fn a_run_that_died_of_fragmentation_is_told_to_who_looks_at_the_gpus() {
     assert!(!place.run(&["gpus"]).ends(0).out.contains("fragmentation"));
     let submit = ["submit", "--backend", "local", "--watch", "--attempts", "1"];
     place.run(&submit).ends(8);
-    let told = place.run(&["gpus", "--json"]).ends(0).json();
+    let told = place.json("gpus --json");
     let advice = &told["advice"][0];
     assert_eq!(advice["kind"], "fragmentation");
     assert_eq!(advice["command"], "oomctl diagnose weaver-1");

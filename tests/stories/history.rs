@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use super::weaver;
+use oomctl_base::word_list;
 
 /// Two runs: one that fits at its second attempt, one that fails.
 fn two_runs() -> Place {
@@ -17,12 +18,7 @@ fn two_runs() -> Place {
 
 /// The rows that `history -P` prints with these arguments, without the names of the columns.
 fn rows(place: &Place, arguments: &[&str]) -> Vec<String> {
-    let columns = [
-        "history",
-        "-P",
-        "--columns",
-        "run,attempt,state,outcome,cause,preset",
-    ];
+    let columns = word_list::<4>("history -P --columns run,attempt,state,outcome,cause,preset");
     let done = place.run(&[&columns, arguments].concat()).ends(0);
     let mut lines = done.out.lines().map(str::to_owned);
     assert_eq!(
@@ -59,12 +55,9 @@ fn every_attempt_is_a_row_and_filters_choose_among_them() {
         rows(&place, &["--since", "2199-01-01"]),
         Vec::<String>::new()
     );
+    place.says("history --since lately", 2, &["is not a time (7d"]);
     place
-        .run(&["history", "--since", "lately"])
-        .ends(2)
-        .says(&["is not a time (7d"]);
-    place
-        .run(&["history", "--columns", "stat"])
+        .run("history --columns stat")
         .ends(2)
         .says(&["a similar value exists: 'state'"]);
 }
@@ -76,7 +69,7 @@ fn people_get_a_table_with_a_sum_and_programs_every_column() {
     let first = done.out.lines().next().unwrap();
     assert!(first.starts_with("RUN     ATTEMPT  JOB"), "{first}");
     done.says(&["loom-a", "cuda_oom", "3 attempts of 2 runs, 0.00 GPU-hours"]);
-    let json = place.run(&["history", "--json"]).ends(0).json();
+    let json = place.json("history --json");
     assert_eq!(json["schema_version"], 1);
     let attempt = &json["attempts"][0];
     assert_eq!(
@@ -103,10 +96,7 @@ fn prometheus_gets_a_file_with_sums_by_state_and_cause_and_how_much_is_in_none()
     assert_eq!(printed.out, metrics);
     insta::assert_snapshot!(metrics);
     let missing = ["history", "--prometheus", "no/folder/runs.prom"];
-    place
-        .run(&missing)
-        .ends(4)
-        .says(&["cannot write no/folder/runs.prom"]);
+    place.says(&missing, 4, &["cannot write no/folder/runs.prom"]);
 }
 
 #[test]
@@ -119,7 +109,7 @@ fn projects_below_a_folder_are_found() {
     let row = format!("loom-b|{}", place.root.display());
     assert!(done.out.lines().any(|l| l == row), "{}", done.told());
     place
-        .run(&["history", "loom-a"])
+        .run("history loom-a")
         .ends(2)
         .says(&["loom-a is no folder", "oomctl status"]);
 }
@@ -181,10 +171,7 @@ fn a_summary_says_what_failed_what_helped_what_was_lost_and_what_could_not_be_re
     let place = site();
     let done = place.run(&["history", ".", "--summary"]).ends(0);
     insta::assert_snapshot!(steady(&place, &done.out));
-    let json = place
-        .run(&["history", ".", "--summary", "--json"])
-        .ends(0)
-        .json();
+    let json = place.json("history . --summary --json");
     assert_eq!(
         (&json["lost_gpu_hours"], &json["oom_gpu_hours"]),
         (&9.0.into(), &4.0.into())
@@ -196,7 +183,7 @@ fn a_summary_says_what_failed_what_helped_what_was_lost_and_what_could_not_be_re
         .sum();
     assert!((sum - 9.0).abs() < 1e-9, "{json:#}");
     let filtered = ["history", ".", "--summary", "--cause", "code_bug", "--json"];
-    assert_eq!(place.run(&filtered).ends(0).json()["runs"], 1);
+    assert_eq!(place.json(&filtered)["runs"], 1);
     let nobody = place.run(&["history", "--user", "nobody-here"]).ends(0);
     assert!(
         nobody.out.contains("no attempt matches"),
@@ -227,7 +214,7 @@ fn a_summarys_page_asks_nothing_of_a_network_and_a_name_is_no_markup() {
         assert!(!page.contains(never), "{never}: {page}");
     }
     place
-        .run(&["history", ".", "--html", "no/folder/site.html"])
+        .run("history . --html no/folder/site.html")
         .ends(4)
         .says(&["cannot write no/folder/site.html"]);
     place.run(&["history", "--html", "x", "--json"]).ends(2);

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oomctl::core::config::from_flags;
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
-use oomctl_base::ValueKind;
+use oomctl_base::{ValueKind, word_list};
 
-use super::harness;
 use super::place::{Done, Place, at_once};
 use super::slurm::Slurm;
-use super::weaver;
+use super::{harness, weaver};
 
 const HOSTILE: [&str; 28] = [
     "a b",
@@ -47,16 +46,10 @@ const HOSTILE: [&str; 28] = [
 
 /// Text knobs of the preset whose value the trainer cannot be asked about: they name programs,
 /// containers and shell lines of the user's own.
-const NOT_HANDED_ON: [&str; 8] = [
-    "launcher",
-    "setup",
-    "modules",
-    "secrets",
-    "container_image",
-    "container_runtime",
-    "container_mounts",
-    "container_args",
-];
+const NOT_HANDED_ON: [&str; 8] = word_list(
+    "launcher setup modules secrets container_image container_runtime container_mounts
+     container_args",
+);
 
 /// The trainer of these stories: reads verl's overrides as Hydra would and notes them.
 const LISTENER: &str = r#"
@@ -186,10 +179,7 @@ fn a_very_long_value_and_a_nul_byte_end_in_an_answer() {
         _ => done.ends(5).says(&["motto"]),
     }
     let place = weaver::project("knobs: { threads: 2, motto: \"a\\0b\" }");
-    place
-        .run(&["submit", "--backend", "local"])
-        .ends(5)
-        .says(&["motto"]);
+    place.says("submit --backend local", 5, &["motto"]);
     assert!(!place.has("argv.1"));
 }
 

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::gpus::{h100, seeing, terminal};
 use super::nvml::Gpus;
 use super::place::{PATIENCE, Place};
+use oomctl_base::word_list;
 
 /// A program that asks, and the terminal on which it does.
 struct Asking {
@@ -139,7 +140,7 @@ fn the_answers_become_a_project_file_with_computed_defaults() {
         let given = ["gradient_accumulation_steps=1", &batch];
         let mut words = vec!["estimate", "--json"];
         words.extend(given.iter().flat_map(|g| ["--set", g]));
-        let estimate = place.run(&words).ends(0).json();
+        let estimate = place.json(&words);
         estimate["fits_probability"].as_f64().unwrap() >= 0.9
     };
     assert!(fits(model) && !fits(model + 1), "{model}");
@@ -149,14 +150,7 @@ fn the_answers_become_a_project_file_with_computed_defaults() {
 fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
     let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
     let place = checkout(&gpus);
-    let given = [
-        "init",
-        "--interactive",
-        "--preset",
-        "rl-swarm",
-        "--set",
-        "gpu_memory=24GiB",
-    ];
+    let given = word_list::<6>("init --interactive --preset rl-swarm --set gpu_memory=24GiB");
     // The end of the input.
     let mut asking = Asking::start(&place, &given);
     asking.until("fp16 [false]: ");
@@ -188,14 +182,7 @@ fn a_batch_that_must_be_given_is_computed_from_the_model() {
     let place = seeing(&gpus);
     let mut asking = Asking::start(
         &place,
-        &[
-            "init",
-            "--interactive",
-            "--set",
-            "max_seq_len=512",
-            "--preset",
-            "torchrun",
-        ],
+        &word_list::<6>("init --interactive --set max_seq_len=512 --preset torchrun"),
     );
     asking.answer("gpu_memory [81559MiB]: ", "");
     asking.answer("script (Enter: fill it in later): ", "train.py");
@@ -252,13 +239,10 @@ fn without_a_terminal_the_answers_are_flags() {
     place.run(&["plan"]).ends(0);
     // What would not be legal is not written, and what is there is not replaced unasked.
     place
-        .call("init --force --preset rl-swarm --set gradient_accumulation_steps=8")
+        .run("init --force --preset rl-swarm --set gradient_accumulation_steps=8")
         .ends(5)
         .says(&["8 forwards of 16 answers"]);
-    place
-        .run(&words)
-        .ends(5)
-        .says(&["already exists", "--force"]);
+    place.says(&words, 5, &["already exists", "--force"]);
     assert_eq!(place.read("oomctl.yaml"), text);
 }
 

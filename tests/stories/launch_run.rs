@@ -70,7 +70,7 @@ fn what_a_program_taught_is_where_the_next_one_starts() {
 fn a_program_that_did_not_get_through_says_why_in_its_run() {
     let (_gpus, mut place) = trainer(1_000, "always");
     run(&place, &["--max-retries", "1"], COMMAND).ends(1);
-    let one = place.run(&["status", "train-1", "--json"]).ends(0).json();
+    let one = place.json("status train-1 --json");
     assert_eq!(one["runs"][0]["state"], "exhausted");
     assert_eq!(
         one["runs"][0]["attempts"][1]["incident"]["kind"],
@@ -142,7 +142,7 @@ fn a_run_of_a_program_is_not_tuned_by_jobs() {
     let (_gpus, place) = trainer(1_000, "oom 1000");
     run(&place, &[], COMMAND).ends(0);
     place
-        .run(&["tune", "train-1"])
+        .run("tune train-1")
         .ends(2)
         .says(&["train-1 is a program that `oomctl run` started"]);
 }

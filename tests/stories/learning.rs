@@ -15,16 +15,11 @@ fn submit(place: &Place, more: &[&str]) -> Done {
     place.run(&[&["submit", "--watch"], more].concat())
 }
 
-fn attempts(place: &Place, run: &str) -> usize {
-    let facts = place.facts(run);
-    facts.iter().filter(|f| f["fact"] == "submitted").count()
-}
-
 #[test]
 fn the_second_run_starts_where_the_first_one_fitted() {
     let (place, slurm) = loom();
     submit(&place, &[]).ends(0);
-    assert_eq!(attempts(&place, "weaver-1"), 3);
+    assert_eq!(place.count("weaver-1", "submitted"), 3);
     let second = submit(&place, &[]).ends(0);
     second.says(&[
         "start      as in run weaver-1, attempt 3, which fitted: thin, thin",
@@ -54,7 +49,7 @@ fn fresh_starts_as_asked_and_so_does_what_the_user_sets() {
     submit(&place, &[]).ends(0);
     let fresh = submit(&place, &["--fresh"]).ends(0);
     assert!(!fresh.err.contains("start  "), "{}", fresh.told());
-    assert_eq!(attempts(&place, "weaver-2"), 3);
+    assert_eq!(place.count("weaver-2", "submitted"), 3);
     let set = place
         .run(&["submit", "--dry-run", "--set", "threads=8"])
         .ends(0);
@@ -73,7 +68,7 @@ fn fresh_starts_as_asked_and_so_does_what_the_user_sets() {
 #[test]
 fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
     let (place, _slurm) = loom();
-    let before = place.run(&["plan", "--json"]).ends(0).json();
+    let before = place.json("plan --json");
     assert!(before.get("start").is_none());
     submit(&place, &[]).ends(0);
     let plan = place.run(&["plan"]).ends(0);
@@ -81,7 +76,7 @@ fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
         "start      as in run weaver-1, attempt 3, which fitted",
         "threads 2 -> 1",
     ]);
-    let plan = place.run(&["plan", "--json"]).ends(0).json();
+    let plan = place.json("plan --json");
     assert_eq!(plan["start"]["ground"], "fits");
     assert_eq!(plan["start"]["because"]["run"], "weaver-1");
     assert_eq!(plan["start"]["changes"][0]["to"], 2);
@@ -89,10 +84,7 @@ fn plan_render_and_a_dry_run_show_the_start_that_submit_would_take() {
         let done = place.run(words).ends(0);
         done.says(&["start      as in run weaver-1", "--threads 2 --bundles 4"]);
     }
-    place
-        .run(&["render", "--fresh"])
-        .ends(0)
-        .says(&["--threads 8"]);
+    place.says("render --fresh", 0, &["--threads 8"]);
 }
 
 #[test]
@@ -121,9 +113,9 @@ fn a_run_that_starts_too_high_after_all_climbs_on_and_is_believed_later() {
     // Somebody else's data, say: now only one thread fits.
     place.set("WEAVER", "fits 1");
     submit(&place, &[]).ends(0).says(&["threads  2 -> 1"]);
-    assert_eq!(attempts(&place, "weaver-2"), 2);
+    assert_eq!(place.count("weaver-2", "submitted"), 2);
     submit(&place, &[]).ends(0).says(&["thin, thin, thin"]);
-    assert_eq!(attempts(&place, "weaver-3"), 1);
+    assert_eq!(place.count("weaver-3", "submitted"), 1);
 }
 
 #[test]
@@ -135,12 +127,12 @@ fn a_memory_that_cannot_be_read_is_said_and_stops_nothing() {
         "{\"v\":1,\"sum\":\"\n\0\u{7f}\nnothing that was written here\n",
     );
     submit(&place, &[]).ends(0);
-    assert_eq!(attempts(&place, "weaver-2"), 3);
+    assert_eq!(place.count("weaver-2", "submitted"), 3);
     std::fs::remove_file(place.path(".oomctl/fits.jsonl")).unwrap();
     std::fs::create_dir(place.path(".oomctl/fits.jsonl")).unwrap();
     let done = submit(&place, &[]).ends(0);
     done.says(&["starting without what earlier runs needed"]);
-    assert_eq!(attempts(&place, "weaver-3"), 3);
+    assert_eq!(place.count("weaver-3", "submitted"), 3);
 }
 
 /// A folder of a site with what the project in `place` shared, by the command that its owner gives.
@@ -148,10 +140,7 @@ fn site_of(place: &Place) -> tempfile::TempDir {
     let site = tempfile::tempdir().unwrap();
     let file = site.path().join("fits.jsonl");
     let words = ["history", "--export-fits", file.to_str().unwrap()];
-    place
-        .run(&words)
-        .ends(0)
-        .says(&["3 entries, 1 of them fitted; 1 projects read"]);
+    place.says(&words, 0, &["3 entries, 1 of them fitted; 1 projects read"]);
     site
 }
 
@@ -174,7 +163,7 @@ fn a_new_project_starts_where_another_one_of_the_site_fitted() {
     started.says(&[&format!(
         "start      as in {told}, which fitted: thin, thin"
     )]);
-    assert_eq!(attempts(&second, "weaver-1"), 1);
+    assert_eq!(second.count("weaver-1", "submitted"), 1);
     let explained = second
         .run(&["explain", "threads", "--run", "weaver-1"])
         .ends(0);
@@ -210,24 +199,17 @@ fn a_broken_file_of_the_site_is_named_with_its_line_and_stops_nothing() {
     submit(&third, &[])
         .ends(0)
         .says(&["starting without what other projects of the site shared"]);
-    assert_eq!(attempts(&third, "weaver-1"), 3);
+    assert_eq!(third.count("weaver-1", "submitted"), 3);
 }
 
 #[test]
 fn the_example_fits_at_once_the_second_time() {
     let place = Place::example();
-    let words = [
-        "submit",
-        "--dataset",
-        "diamonds-seed0",
-        "--watch",
-        "--backend",
-        "local",
-    ];
-    place.run(&words).ends(0);
-    place.run(&words).ends(0).says(&[
+    let words = "submit --dataset diamonds-seed0 --watch --backend local";
+    place.run(words).ends(0);
+    place.says(words, 0, &[
         "as in run diamonds-seed0-1, attempt 3, which fitted (peak 65.9 GiB reserved): halve-batches, offload",
         "(changes training)",
     ]);
-    assert_eq!(attempts(&place, "diamonds-seed0-2"), 1);
+    assert_eq!(place.count("diamonds-seed0-2", "submitted"), 1);
 }

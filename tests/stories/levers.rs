@@ -66,20 +66,11 @@ fn each_framework_has_at_least_eight_rungs_of_the_same_mathematics() {
         });
         counted.insert(preset.preset.clone(), levers.count());
     }
-    for name in [
-        "trl",
-        "openrlhf",
-        "slime",
-        "nemo-rl",
-        "axolotl",
-        "llama-factory",
-        "verl-ppo",
-        "verl-megatron",
-        "skyrl",
-        "megatron-lm",
-        "prime-rl",
-        "open-instruct",
-    ] {
+    for name in
+        "trl openrlhf slime nemo-rl axolotl llama-factory verl-ppo verl-megatron skyrl megatron-lm
+         prime-rl open-instruct"
+            .split_whitespace()
+    {
         assert!(counted[name] >= 8, "{name}: {}", counted[name]);
     }
 }
@@ -297,14 +288,14 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
          enable_gradient_checkpointing: false }\n",
     );
     let folded = "frees nothing where memory is fullest (--all): smaller-rollout-share-again";
-    place.run(&["plan"]).ends(0).says(&[folded]);
+    place.says("plan", 0, &[folded]);
     let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[
         "Not used:",
         "gpu_memory_utilization  0.3 -> 0.2",
         "by the memory model it does not help the fullest phase; used only after a failure in rollout",
     ]);
-    let view = place.run(&["plan", "--json"]).ends(0).json();
+    let view = place.json("plan --json");
     let rungs = view["rungs"].as_array().unwrap();
     let frees = |name: &str| {
         let rung = rungs.iter().find(|r| r["rung"] == name);

@@ -1,6 +1,7 @@
 //! Programs that load their settings themselves, and hand them to the class that configures their framework.
 
 use super::place::Place;
+use oomctl_base::table;
 
 const SETTINGS: &str = "model:\n  name: Qwen/Qwen2.5-7B\ntraining:\n  per_device_train_batch_size: 4  # 2 was fine\n  gradient_accumulation_steps: 8\n  bf16: true\nmore:\n  length: 8192\n";
 
@@ -28,7 +29,7 @@ fn place(filled: &str) -> Place {
 #[test]
 fn a_section_that_fills_the_class_is_changed_where_it_stands() {
     let place = place("**cfg[\"training\"]");
-    place.run(&["plan", "--all", "job.sh"]).ends(0).says(&[
+    place.run("plan --all job.sh").ends(0).says(&[
         "recognised as hf-trainer",
         "per_device_train_batch_size  4 -> 2  (same math, slower)",
         "-  per_device_train_batch_size: 4  # 2 was fine\n-  gradient_accumulation_steps: 8\n\
@@ -67,17 +68,13 @@ fn options_of_ones_own_and_a_file_for_deepspeed_do_not_hide_the_framework() {
     place.write("ds.json", zero);
     let batches =
         "--per_device_train_batch_size 4 --per_device_eval_batch_size 4 --save_strategy no";
-    for (words, preset) in [
-        (
-            "src/train_bash.py --stage dpo --finetuning_type lora --template x",
-            "llama-factory",
-        ),
-        (
-            "src/train.py --stage sft --finetuning_type full --cutoff_len 1024",
-            "llama-factory",
-        ),
-        ("finetune.py --model_name_or_path a/b", "hf-trainer"),
-    ] {
+    for [words, preset] in table::<2, 3>(
+        "
+        src/train_bash.py --stage dpo --finetuning_type lora --template x | llama-factory
+        src/train.py --stage sft --finetuning_type full --cutoff_len 1024 | llama-factory
+        finetune.py --model_name_or_path a/b | hf-trainer
+        ",
+    ) {
         let job = format!(
             "#!/bin/bash\n#SBATCH --gres=gpu:4\ndeepspeed --num_gpus 4 {words} --deepspeed ds.json {batches}\n"
         );

@@ -44,15 +44,9 @@ fn cancel_ends_every_process_of_the_job() {
     });
     let (parent, child) = (place.read("pid.1"), place.read("child.1"));
     assert!(alive(&parent) && alive(&child));
-    place
-        .run(&["cancel", "weaver-1"])
-        .ends(0)
-        .says(&["cancelled"]);
+    place.says("cancel weaver-1", 0, &["cancelled"]);
     place.wait_for("the end of both", || !alive(&parent) && !alive(&child));
-    place
-        .run(&["status", "weaver-1"])
-        .ends(0)
-        .says(&["cancelled"]);
+    place.says("status weaver-1", 0, &["cancelled"]);
 }
 
 #[test]
@@ -75,12 +69,9 @@ fn two_runs_in_one_folder_do_not_meet() {
         .run(&["submit", "--backend", "local", "--run", "two"])
         .ends(0);
     place.run(&["watch", "one", "two"]).ends(0);
-    let status = place.run(&["status", "--json"]).ends(0).json();
+    let status = place.json("status --json");
     assert_eq!(status["runs"].as_array().unwrap().len(), 2);
-    place
-        .run(&["submit", "--backend", "local", "--run", "one"])
-        .ends(2)
-        .says(&["already exists"]);
+    place.says("submit --backend local --run one", 2, &["already exists"]);
 }
 
 #[test]
@@ -103,6 +94,6 @@ fn one_look_does_what_is_due_and_ends_while_the_job_goes_on() {
 fn without_slurm_there_are_no_watch_jobs_and_no_run_is_left_behind() {
     let place = weaver::project("knobs: { threads: 2 }");
     let words = ["submit", "--backend", "local", "--supervise", "job"];
-    place.run(&words).ends(2).says(&["--watch"]);
+    place.says(&words, 2, &["--watch"]);
     assert!(!place.has(".oomctl"));
 }

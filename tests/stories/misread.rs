@@ -5,6 +5,7 @@ use std::process::Command;
 use oomctl_scripts::yaml::Yaml;
 
 use super::place::Place;
+use oomctl_base::word_list;
 
 #[test]
 fn a_sweep_and_a_copied_file_are_told_of_with_place_and_what_to_write() {
@@ -36,7 +37,7 @@ fn a_sweep_and_a_copied_file_are_told_of_with_place_and_what_to_write() {
         "{file}:{}:8: `12:00:00` is the number 43200 to Python, in base 60; write '12:00:00'",
         text.lines().count() + 2
     );
-    place.run(&["plan"]).ends(0).says(&[&told]);
+    place.says("plan", 0, &[&told]);
     place.run(&["submit", "--dry-run"]).ends(0);
 }
 
@@ -57,19 +58,8 @@ fn pyyaml_reads_what_the_warnings_say() {
         ("1_000", "int"),
         ("2024-01-01", "date"),
     ];
-    let instead = [
-        "1.0e-6",
-        "-1.0e+5",
-        "1.5e+6",
-        "false",
-        "false",
-        "'12:00:00'",
-        "10",
-        "7",
-        "15",
-        "1000",
-        "'2024-01-01'",
-    ];
+    let instead =
+        word_list::<11>("1.0e-6 -1.0e+5 1.5e+6 false false '12:00:00' 10 7 15 1000 '2024-01-01'");
     let words = scalars.iter().map(|(s, _)| *s).chain(instead);
     let Ok(out) = Command::new("python3")
         .arg("-c")

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use super::own_scripts;
 use super::place::{Place, install};
 use super::slurm::Slurm;
-use super::weaver;
+use super::{own_scripts, weaver};
 
 /// Looms that weave 8 threads on n2, and twice fail so on n1.
 fn looms(supervision: &str, fails: &str) -> (Place, Slurm) {
@@ -50,7 +49,7 @@ fn a_node_where_memory_ran_out_twice_that_sufficed_elsewhere_is_excluded_and_tol
     assert_eq!(excluded(&place, "third"), ["#SBATCH --exclude=n1"]);
     let status = place.run(&["status", "third"]).ends(0);
     status.says(&[sentence]);
-    let json = place.run(&["status", "third", "--json"]).ends(0).json();
+    let json = place.json("status third --json");
     assert_eq!(json["runs"][0]["attempts"][0]["excluded"][0]["node"], "n1");
 }
 

@@ -23,10 +23,7 @@ fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
     let missing = place.run(&["plan"]).ends(5);
     insta::assert_snapshot!(missing.told());
     place.run(&["plan", "--dataset", "diamonds-seed0"]).ends(0);
-    place
-        .run(&["init"])
-        .ends(5)
-        .says(&["already exists", "--force"]);
+    place.says("init", 5, &["already exists", "--force"]);
     let starter = place.read("oomctl.yaml");
     let loud: Vec<String> = starter
         .lines()
@@ -55,18 +52,15 @@ fn the_starter_file_loads_and_every_line_that_is_switched_on_does_too() {
 #[test]
 fn a_name_that_nothing_has_is_told_for_all_that_can_be_shown() {
     let place = Place::bare();
-    place.run(&["presets", "torchrn"]).ends(5).says(&[
+    place.says("presets torchrn", 5, &[
         "no preset, dataset profile, cluster profile, knob set, model table or GPU table named \"torchrn\"",
         "did you mean torchrun?",
     ]);
     place
-        .run(&["presets", "something-else-entirely"])
+        .run("presets something-else-entirely")
         .ends(5)
         .says(&["`oomctl presets` lists all of them"]);
-    place
-        .run(&["presets", "slurm"])
-        .ends(0)
-        .says(&["set: slurm"]);
+    place.says("presets slurm", 0, &["set: slurm"]);
 }
 
 #[test]
@@ -76,10 +70,7 @@ fn presets_are_listed_and_shown() {
     text.push_str(&place.run(&["presets", "--json"]).ends(0).out);
     text.push_str(&place.run(&["presets", "diamonds-seed0"]).ends(0).out);
     insta::assert_snapshot!(place.steady(&text));
-    place
-        .run(&["presets", "diamonds"])
-        .ends(5)
-        .says(&["diamonds"]);
+    place.says("presets diamonds", 5, &["diamonds"]);
 }
 
 #[test]
@@ -88,11 +79,11 @@ fn a_preset_profile_and_template_of_the_project_wins_over_the_built_in_one() {
     let own = "dataset: diamonds-seed0\nsummary: mine\npreset: verl-grpo\nknobs: { train_batch_size: 64, ppo_mini_batch_size: 64, n_gpus_per_node: 4, train_files: a, val_files: b, model.path: c }\n";
     place.write("presets/datasets/diamonds-seed0.yaml", own);
     place
-        .run(&["explain", "train_batch_size"])
+        .run("explain train_batch_size")
         .ends(0)
         .says(&["64", "presets/datasets/diamonds-seed0.yaml"]);
     place.write("templates/verl/run_grpo.sh.j2", "#!/bin/bash\necho mine\n");
-    place.run(&["render"]).ends(0).says(&["echo mine"]);
+    place.says("render", 0, &["echo mine"]);
 }
 
 #[test]
@@ -113,10 +104,7 @@ fn explain_tells_where_a_value_came_from_and_what_it_beat() {
             .out,
     );
     insta::assert_snapshot!(place.steady(&text));
-    place
-        .run(&["explain", "thread"])
-        .ends(5)
-        .says(&["did you mean threads?"]);
+    place.says("explain thread", 5, &["did you mean threads?"]);
 }
 
 #[test]
@@ -135,7 +123,7 @@ fn plan_and_render_print_text_and_json() {
         ));
     }
     insta::assert_snapshot!(place.steady(&text));
-    let json = place.run(&["render", "--json"]).ends(0).json();
+    let json = place.json("render --json");
     assert!(
         json["files"][0]["text"]
             .as_str()
@@ -190,7 +178,7 @@ fn status_prints_a_list_a_run_and_json() {
     text.push_str(&place.run(&["status"]).ends(0).told());
     text.push_str(&place.run(&["status", "weaver-1"]).ends(0).told());
     insta::assert_snapshot!(place.steady(&text));
-    let json = place.run(&["status", "--json"]).ends(0).json();
+    let json = place.json("status --json");
     let run = &json["runs"][0];
     assert_eq!(run["state"], "succeeded");
     assert_eq!(run["exit_code"], 0);
@@ -208,10 +196,7 @@ fn watch_with_json_prints_one_document_and_nothing_else_on_stdout() {
     let json = done.json();
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["runs"][0]["attempts"].as_array().unwrap().len(), 3);
-    let json = place
-        .run(&["submit", "--backend", "local", "--json"])
-        .ends(0)
-        .json();
+    let json = place.json("submit --backend local --json");
     assert_eq!(json["runs"][0]["attempts"][0]["job"], "4");
 }
 
@@ -275,10 +260,7 @@ fn help_of_every_command_names_its_options() {
         "init",
     ] {
         assert!(help.contains(&format!("  {command} ")), "{help}");
-        place
-            .run(&[command, "--help"])
-            .ends(0)
-            .says(&["Usage: oomctl", "Options:"]);
+        place.says(&[command, "--help"], 0, &["Usage: oomctl", "Options:"]);
     }
     // What is answered before the arguments are parsed is what parsing them would have answered.
     for (at_once, parsed) in [

@@ -43,7 +43,7 @@ fn oom(requested: f64, allocated: f64) -> String {
 fn diagnosed(place: &Place, name: &str, log: &str) -> (Value, String) {
     place.write(name, log);
     let text = place.run(&["diagnose", name]).ends(0).out;
-    let view = place.run(&["diagnose", "--json", name]).ends(0).json();
+    let view = place.json(&["diagnose", "--json", name]);
     (view["files"][0]["course"].clone(), text)
 }
 
@@ -127,19 +127,14 @@ fn memory_that_will_be_full_is_said_once_before_the_job_dies() {
     let watch = place.start(&[&["submit", "--backend", "local", "--watch"][..], &memory].concat());
     place.wait_for_fact("weaver-1", "foreseen");
     let sentence = "host memory rises by 4.00 GiB a step (steps 2 to 40); at this rate 480.00 GiB are full at step 96, in about 28 min";
-    place
-        .run(&["status", "weaver-1"])
-        .ends(0)
-        .says(&["ahead:", sentence]);
-    let view = place.run(&["status", "--json", "weaver-1"]).ends(0).json();
+    place.says("status weaver-1", 0, &["ahead:", sentence]);
+    let view = place.json("status --json weaver-1");
     let foreseen = &view["runs"][0]["attempts"][0]["foreseen"];
     assert_eq!(foreseen["full_step"], 96, "{view}");
     place.write("go", "");
     let done = watch.end().ends(0);
     assert_eq!(done.err.matches(sentence).count(), 1, "{}", done.err);
-    let facts = place.facts("weaver-1");
-    let told = facts.iter().filter(|f| f["fact"] == "foreseen").count();
-    assert_eq!(told, 1);
+    assert_eq!(place.count("weaver-1", "foreseen"), 1);
 }
 
 /// A trainer that prints no memory and whose sampler saw it grow by half a GiB a minute, until its first attempt dies.
@@ -162,7 +157,7 @@ fn the_sampler_shows_a_leak_of_a_program_that_prints_no_memory() {
     let done = place.run(&["submit", "--backend", "local", "--watch"]);
     let done = done.ends(0);
     done.says(&["course     a leak: GPU memory rises by 33"]);
-    let view = place.run(&["status", "--json", "weaver-1"]).ends(0).json();
+    let view = place.json("status --json weaver-1");
     let attempt = &view["runs"][0]["attempts"][0];
     assert_eq!(attempt["incident"]["course"]["pattern"], "leak", "{view}");
     // It writes no checkpoint to resume from.

@@ -100,7 +100,7 @@ fn an_adapter_below_a_condition_is_not_known() {
     let read = "lora_r                       16  train.py";
     let plan = |adapter: &str| {
         let place = job(script, &[("train.py", &program(adapter))]);
-        place.call("plan --all job.sh").ends(0)
+        place.run("plan --all job.sh").ends(0)
     };
     plan(known).says(&[read]);
     for unknown in [
@@ -128,20 +128,20 @@ RuntimeError: CUDA out of memory. Tried to allocate 384.00 MiB (GPU 0; 15.90 GiB
 ";
     let place = job("python lm.py --train_data_file a.txt --do_train", &[]);
     place.write("job.log", log);
-    place.call("fix job.log job.sh").ends(0).says(&[
+    place.run("fix job.log job.sh").ends(0).says(&[
         "transformers by transformers/",
         "lower --per_device_train_batch_size",
         "`oomctl fix --preset hf-trainer job.log job.sh`",
     ]);
     place
-        .call("fix --preset hf-trainer job.log job.sh")
+        .run("fix --preset hf-trainer job.log job.sh")
         .ends(0)
         .says(&[
             "per_device_train_batch_size  8 -> 4",
             "+python lm.py --train_data_file a.txt --do_train",
         ]);
     place
-        .call("plan --preset hf-trainer job.sh")
+        .run("plan --preset hf-trainer job.sh")
         .ends(0)
         .says(&["recognised as hf-trainer"]);
 }
@@ -162,7 +162,7 @@ fn after_another_failure_nothing_is_said_of_memory() {
     for (log, says) in logs {
         place.write("job.log", log);
         let said = place
-            .call("fix --set gpu_memory=80GiB --set sharding=ddp job.log job.sh")
+            .run("fix --set gpu_memory=80GiB --set sharding=ddp job.log job.sh")
             .ends(0);
         said.says(&[says]);
         assert!(!said.out.contains("cannot fit"), "{}", said.out);

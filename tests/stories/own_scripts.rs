@@ -209,14 +209,14 @@ fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
     // A dry run is the table, and says where the rest is.
     let dry = place.run(&["submit", "-n", "job.slurm"]).ends(0);
     insta::assert_snapshot!("dry_run_of_a_script", dry.told());
-    let view = place.run(&["plan", "--json", "job.slurm"]).ends(0).json();
+    let view = place.json("plan --json job.slurm");
     assert_eq!(view["schema_version"], 1);
     assert_eq!(view["attempts"][1]["attempt"], 2);
     assert!(!place.root.join(".oomctl/runs").exists());
     place
         .run(&["submit", "--yes", "--run", "r", "job.slurm"])
         .ends(0);
-    place.run(&["plan", "--all", "r"]).ends(0).says(&["+BS=16"]);
+    place.says("plan --all r", 0, &["+BS=16"]);
 }
 
 #[test]
@@ -230,21 +230,15 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     ];
     for (name, text, says) in cases {
         fs::write(place.root.join(name), text).unwrap();
-        place
-            .run(&["submit", "--yes", name])
-            .ends(5)
-            .says(&[says, "hint:"]);
+        place.says(&["submit", "--yes", name], 5, &[says, "hint:"]);
     }
+    place.says("submit --yes tools", 5, &["is a directory"]);
     place
-        .run(&["submit", "--yes", "tools"])
-        .ends(5)
-        .says(&["is a directory"]);
-    place
-        .run(&["submit", "--yes", "gone.slurm"])
+        .run("submit --yes gone.slurm")
         .ends(5)
         .says(&["cannot read the job script gone.slurm", "hint:"]);
     place
-        .call("submit --yes --dataset diamonds-seed0 job.slurm")
+        .run("submit --yes --dataset diamonds-seed0 job.slurm")
         .ends(2)
         .says(&["--dataset before SCRIPT is for templates"]);
     for (directive, says) in [
@@ -257,10 +251,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
             "odd.slurm",
             &format!("#!/bin/bash\n#SBATCH {directive}\ntrue\n"),
         );
-        place
-            .run(&["submit", "--yes", "odd.slurm"])
-            .ends(2)
-            .says(&[says, "hint:"]);
+        place.says("submit --yes odd.slurm", 2, &[says, "hint:"]);
     }
     assert!(!place.root.join(".oomctl/runs").exists());
 }
@@ -289,7 +280,7 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
     let place = place();
     let launcher = LAUNCHER.replace("--batch_size \"$2\"", "--batch_size $(expr 16)");
     place.write("tools/train.sh", &launcher);
-    let view = place.run(&["plan", "--json", "job.slurm"]).ends(0).json();
+    let view = place.json("plan --json job.slurm");
     let attempts = view["attempts"].as_array().unwrap();
     let moved = attempts.iter().flat_map(|a| a["rungs"].as_array().unwrap());
     let moved = moved.flat_map(|r| r["changes"].as_array().unwrap());
@@ -438,10 +429,7 @@ fn a_job_of_somebody_else_and_one_that_nobody_knows_are_left_alone() {
     with_job(&mut place, "4242");
     let done = place.run(&["watch", "--yes", "7"]).ends(2);
     done.says(&["job 7 belongs to ada", "`oomctl diagnose 7`"]);
-    place
-        .run(&["watch", "8"])
-        .ends(2)
-        .says(&["Slurm knows no such job", "hint:"]);
+    place.says("watch 8", 2, &["Slurm knows no such job", "hint:"]);
     assert!(!place.root.join(".oomctl/runs").exists());
 }
 
@@ -483,7 +471,7 @@ python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
 
 /// Knobs of all changes that the attempts of a plan declare, and all that the last diff adds.
 fn moved(place: &Place, script: &str) -> (Vec<String>, String) {
-    let view = place.run(&["plan", "--json", script]).ends(0).json();
+    let view = place.json(&["plan", "--json", script]);
     assert_eq!(view["problem"], serde_json::Value::Null, "{view}");
     let attempts = view["attempts"].as_array().unwrap();
     let rungs = attempts.iter().flat_map(|a| a["rungs"].as_array().unwrap());
@@ -537,7 +525,7 @@ fn a_script_that_breaks_a_rule_is_believed_and_the_ladder_climbed() {
         "{knobs:?}"
     );
     assert!(!knobs.contains(&"train_batch_size".to_owned()), "{knobs:?}");
-    place.run(&["plan", "--all", "run.slurm"]).ends(0).says(&[
+    place.run("plan --all run.slurm").ends(0).says(&[
         "train_batch_size = 0 is below its least value 1 (run.slurm:5); no rung changes it",
         "rollout.name = trtllm is not one of vllm, sglang",
     ]);
@@ -589,7 +577,7 @@ fn a_script_starts_the_same_stack_in_its_checkout_and_elsewhere() {
         "name=vllm actor_rollout_ref.actor.strategy=megatron",
     );
     let named = |script: &str| {
-        let view = place.run(&["plan", "--json", script]).ends(0).json();
+        let view = place.json(&["plan", "--json", script]);
         view["preset"].as_str().unwrap().to_owned()
     };
     let all = [("grpo", &text), ("ppo", &ppo), ("megatron", &megatron)];
@@ -621,7 +609,7 @@ python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml algorit
   actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 trainer.nnodes=1
 ";
     place.write("run.sh", text);
-    let view = place.run(&["plan", "--json", "run.sh"]).ends(0).json();
+    let view = place.json("plan --json run.sh");
     assert_eq!(view["preset"], "verl-megatron");
     assert_eq!(view["doubts"], serde_json::json!([]));
     assert!(view["attempts"].as_array().unwrap().len() > 1, "{view}");

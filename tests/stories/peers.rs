@@ -3,6 +3,7 @@
 use super::place::{Place, at_once};
 use super::slurm::Slurm;
 use super::weaver;
+use oomctl_base::word_list;
 
 const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
 
@@ -73,7 +74,7 @@ fn an_effective_batch_is_kept_where_the_stack_can_and_otherwise_its_loss_is_said
         .ends(0);
     done.says(&["without gradient accumulation, this also halves the effective batch, now 4"]);
     let done = place
-        .call("plan --all --config torchrun.yaml --set gradient_accumulation_steps=2")
+        .run("plan --all --config torchrun.yaml --set gradient_accumulation_steps=2")
         .ends(0);
     done.says(&["the effective batch stays 16"]);
 }
@@ -111,10 +112,7 @@ fn a_host_oom_is_never_answered_with_the_remedy_for_the_gpu() {
     let mut place = weaver::project("");
     let slurm = Slurm::before(&mut place);
     slurm.tell("state.1", "OUT_OF_MEMORY 0:125\n");
-    place
-        .run(&["submit", "--watch"])
-        .ends(1)
-        .says(&["OUT_OF_MEMORY"]);
+    place.says("submit --watch", 1, &["OUT_OF_MEMORY"]);
     assert_eq!(slurm.accepted(), [1]);
 }
 
@@ -140,12 +138,8 @@ fn a_refused_resubmission_changes_nothing_of_the_users_configuration() {
     let mut place = weaver::project("");
     let slurm = Slurm::before(&mut place);
     place.run(&["submit"]).ends(0);
-    let files = [
-        "oomctl.yaml",
-        "presets/weaver.yaml",
-        "templates/weaver/job.sbatch.j2",
-        "trainer.sh",
-    ];
+    let files =
+        word_list::<4>("oomctl.yaml presets/weaver.yaml templates/weaver/job.sbatch.j2 trainer.sh");
     let before: Vec<String> = files.iter().map(|f| place.read(f)).collect();
     let first = place.read(".oomctl/runs/weaver-1/attempt-1/job.sbatch");
     slurm.tell(

@@ -86,9 +86,9 @@ fn root_reads_the_runs_of_others_and_changes_none() {
     for path in [".oomctl", ".oomctl/runs", ".oomctl/runs/w"] {
         chown(place.path(path), Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    place.run(&["status"]).ends(0).says(&["succeeded"]);
-    place.run(&["status", "w"]).ends(0).says(&["COMPLETED"]);
-    place.run(&["history"]).ends(0).says(&["COMPLETED"]);
+    place.says("status", 0, &["succeeded"]);
+    place.says("status w", 0, &["COMPLETED"]);
+    place.says("history", 0, &["COMPLETED"]);
     for words in [["cancel", "w"], ["watch", "w"]] {
         let done = place.run(&words);
         assert_ne!(done.code, 0, "{}", done.told());
@@ -106,10 +106,7 @@ fn runs_of_a_shared_project_can_be_read_by_the_group_alone() {
     place.set("WEAVER", "fits 9");
     let words = ["submit", "--backend", "local", "--watch", "--run"];
     place.run(&[&words[..], &["before"]].concat()).ends(0);
-    place
-        .run(&["init", "--group"])
-        .ends(0)
-        .says(&["chmod -R g+rX"]);
+    place.says("init --group", 0, &["chmod -R g+rX"]);
     place.run(&[&words[..], &["after"]].concat()).ends(0);
     for folder in [place.root.parent().unwrap(), &place.root] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
@@ -203,9 +200,6 @@ fn runs_of_everybody_below_a_folder_are_shown_with_their_owners_as_far_as_they_m
     );
     let unread = json["unread"].as_array().unwrap();
     assert_eq!(unread.len(), 1, "{json:#}");
-    place
-        .run(&["status", "--user", "4343"])
-        .ends(0)
-        .says(&["no runs that you may read"]);
+    place.says("status --user 4343", 0, &["no runs that you may read"]);
     place.run(&["status", "--all", "w"]).ends(2);
 }

@@ -1,6 +1,7 @@
 //! A program on phantom GPUs. PyTorch itself is run by tests/phantom/run; here a few lines of Python ask CUDA's library, and a
 //! made-up `torch` stands for what cannot be measured.
 
+use oomctl_base::{table, word_list};
 use serde_json::Value;
 
 use super::place::Place;
@@ -24,7 +25,7 @@ fn a_program_sees_a_card_that_is_not_there_and_what_it_lacks_is_named() {
     let place = Place::bare();
     place.write("asks.py", ASKS);
     let done = place
-        .call("measure --json --gpu-type a100-40gb -- python3 asks.py")
+        .run("measure --json --gpu-type a100-40gb -- python3 asks.py")
         .ends(1);
     let total = (39.39 * f64::from(1 << 30)) as u64;
     assert!(
@@ -54,24 +55,21 @@ fn what_cannot_be_measured_is_said_in_a_sentence() {
     place.write("cpu.py", "import torch\n");
     place.write("slow.py", "import torch, time\ntime.sleep(600)\n");
     place
-        .run(&["measure", "--", "python3", "cpu.py"])
+        .run("measure -- python3 cpu.py")
         .ends(1)
         .says(&["not measured: PyTorch 2.9.1+cpu is built for the CPU"]);
     place
         .run(&["measure", "--time-limit", "1s", "--", "python3", "slow.py"])
         .ends(21);
     place
-        .run(&["measure", "--", "no-such-program"])
+        .run("measure -- no-such-program")
         .ends(127)
         .says(&["there is no program no-such-program"]);
     place
-        .run(&["measure", "--gpu-type", "a100", "--", "true"])
+        .run("measure --gpu-type a100 -- true")
         .ends(2)
         .says(&["GPU type a100 has 79.15GiB or 39.39GiB", "--gpu-memory"]);
-    place
-        .run(&["measure", "--gpu-type", "abacus", "--", "true"])
-        .ends(2)
-        .says(&["GPU type abacus"]);
+    place.says("measure --gpu-type abacus -- true", 2, &["GPU type abacus"]);
 }
 
 /// A program that says how it was started, and writes a file.
@@ -93,14 +91,7 @@ srun --ntasks-per-node=4 python3 run_clm.py --per_device_train_batch_size 8 --ou
 
 /// Can a user here keep apart what a program writes?
 fn keeps_apart() -> bool {
-    let words = [
-        "--map-root-user",
-        "--mount",
-        "--net",
-        "--pid",
-        "--fork",
-        "true",
-    ];
+    let words = word_list::<6>("--map-root-user --mount --net --pid --fork true");
     let tried = std::process::Command::new("unshare").args(words).status();
     tried.is_ok_and(|status| status.success())
 }
@@ -148,35 +139,24 @@ fn of_a_job_script_the_program_runs_as_one_rank_and_what_it_writes_is_gone() {
         !place.path("left").exists(),
         "what the program wrote is left"
     );
-    let words = [
-        "measure",
-        "--gpu-memory",
-        "40GiB",
-        "--gpus",
-        "2",
-        "job.slurm",
-    ];
-    place.run(&words).ends(1).says(&["rank 0 of 2"]);
+    place.says(
+        "measure --gpu-memory 40GiB --gpus 2 job.slurm",
+        1,
+        &["rank 0 of 2"],
+    );
 }
 
 #[test]
 fn a_job_that_cannot_be_started_here_is_refused_in_a_sentence() {
     let place = job_place();
     let script = |line: &str| format!("#!/bin/bash\n#SBATCH --gres=gpu:a100-40gb:1\n{line}\n");
-    for (line, said) in [
-        (
-            "python3 run_clm.py --per_device_train_batch_size $(cat n) --save_strategy no",
-            "the script's value of per_device_train_batch_size, `$(cat n)`, is computed there",
-        ),
-        (
-            "apptainer exec image.sif python3 run_clm.py --save_strategy no",
-            "the job starts its program with apptainer, which oomctl cannot do here",
-        ),
-        (
-            "echo nothing",
-            "the script starts no program that oomctl can follow",
-        ),
-    ] {
+    for [line, said] in table::<2, 3>(
+        "
+        python3 run_clm.py --per_device_train_batch_size $(cat n) --save_strategy no | the script's value of per_device_train_batch_size, `$(cat n)`, is computed there
+        apptainer exec image.sif python3 run_clm.py --save_strategy no | the job starts its program with apptainer, which oomctl cannot do here
+        echo nothing | the script starts no program that oomctl can follow
+        ",
+    ) {
         place.write("job.slurm", &script(line));
         let done = place.run(&["measure", "job.slurm"]);
         assert!(done.err.contains(said), "{}", done.told());
@@ -186,7 +166,7 @@ fn a_job_that_cannot_be_started_here_is_refused_in_a_sentence() {
         "job.slurm",
         "#!/bin/bash\npython3 run_clm.py --save_strategy no\n",
     );
-    place.run(&["measure", "job.slurm"]).ends(2).says(&[
+    place.run("measure job.slurm").ends(2).says(&[
         "the job does not say which type of GPU it runs on",
         "--gpu-type",
     ]);
@@ -211,7 +191,7 @@ fn a_program_that_fails_says_why_and_leaves_no_process() {
     ] {
         place.write("fails.py", &format!("{text}\n"));
         place
-            .run(&["measure", "--", "python3", "fails.py"])
+            .run("measure -- python3 fails.py")
             .ends(1)
             .says(&["not measured: the program failed", said]);
     }
@@ -279,7 +259,7 @@ fn training_place(variables: &[(&str, &str)]) -> Place {
 
 /// Submits the training job with `more`, and watches it.
 fn submitted(place: &Place, more: &str) -> super::place::Done {
-    place.call(&format!(
+    place.run(&format!(
         "submit {more} --yes --watch --backend local --set gpu_memory=2GiB job.slurm"
     ))
 }
@@ -315,14 +295,14 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
     );
     insta::assert_snapshot!(
         "submit_measure_status",
-        place.steady(&place.call("status job-1").out)
+        place.steady(&place.run("status job-1").out)
     );
     let knob = "per_device_train_batch_size";
-    place.call(&format!("explain {knob} --run job-1")).says(&[
+    place.run(&format!("explain {knob} --run job-1")).says(&[
         "16 sequences per GPU",
         "phantom     does not fit: 1.5 of 2.0 GiB reserved when memory ran out in backward",
     ]);
-    let view = place.call("status job-1 --json").json();
+    let view = place.run("status job-1 --json").json();
     let check = &view["runs"][0]["attempts"][0]["phantom"][0];
     assert_eq!(check["torch"], "2.15.0+cu132");
     assert_eq!(check["phases"]["backward"]["reserved"], 3_u64 << 29);
@@ -330,7 +310,7 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
         check["replaced"].to_string().contains("is gone afterwards"),
         "{check}"
     );
-    place.call("report job-1").ends(0);
+    place.run("report job-1").ends(0);
     // The project can say it once, and what was measured is measured no more.
     place.write("oomctl.yaml", "supervision: { measure: true }\n");
     submitted(&place, "--run again")
@@ -371,7 +351,7 @@ fn what_cannot_be_measured_is_submitted_as_it_is() {
     ] {
         place.write("job.slurm", &TRAINING.replace(from, to));
         let said = place
-            .call("submit --measure --yes --backend local job.slurm")
+            .run("submit --measure --yes --backend local job.slurm")
             .ends(0);
         assert!(said.err.contains("not measured"), "{}", said.told());
         assert!(said.err.contains(why), "{}", said.told());

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use super::place::{Done, Place, Started};
 use super::slurm::Slurm;
 use super::weaver;
+use oomctl_base::word_list;
 
 const WATCH: [&str; 4] = ["submit", "--backend", "local", "--watch"];
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ci/train.sh");
@@ -110,14 +111,7 @@ fn no_text_of_a_log_is_a_command_and_a_summary_that_cannot_be_written_is_a_warni
 fn reports_say_what_the_exit_code_says() {
     let mut place = weaver::project("");
     place.set("WEAVER", "fits 0");
-    let files = [
-        "--junit",
-        "j.xml",
-        "--code-quality",
-        "q.json",
-        "--dotenv",
-        "oomctl.env",
-    ];
+    let files = word_list::<6>("--junit j.xml --code-quality q.json --dotenv oomctl.env");
     let done = place.run(&[&WATCH[..], &["--run", "w"], &files].concat());
     let done = done.ends(3);
     assert_eq!(commands(&done), Vec::<&str>::new(), "{}", done.told());
@@ -269,14 +263,9 @@ fn a_request_to_cancel_is_on_disk_even_where_the_scheduler_holds_the_process_up(
     let stuck = "#!/bin/bash\ntouch \"$0.called\"\nexec sleep 60\n";
     slurm.tell("state.1", "RUNNING 0:0\n");
     super::place::install(&slurm.path("bin/squeue"), stuck);
-    let watch = place.start(&[
-        "submit",
-        "--watch",
-        "--run",
-        "w",
-        "--on-interrupt",
-        "cancel",
-    ]);
+    let watch = place.start(&word_list::<6>(
+        "submit --watch --run w --on-interrupt cancel",
+    ));
     let called = slurm.path("bin/squeue.called");
     place.wait_for("squeue", || called.exists());
     watch.signal(Signal::INT);

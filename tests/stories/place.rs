@@ -36,6 +36,47 @@ pub struct Done {
     pub err: String,
 }
 
+/// The words of a command: a list, or a text that is split at blanks.
+pub trait Words {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Words for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Words for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Words for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl<W: Words + ?Sized> Words for &W {
+    fn words(&self) -> Vec<&str> {
+        (**self).words()
+    }
+}
+
 impl From<Output> for Done {
     fn from(output: Output) -> Self {
         use std::os::unix::process::ExitStatusExt;
@@ -190,10 +231,23 @@ impl Place {
             .stdin(Stdio::null());
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Done {
-        let done = self.command(arguments).output().unwrap().into();
-        super::described::check(arguments, &done);
+    pub fn run(&self, words: &(impl Words + ?Sized)) -> Done {
+        let words = words.words();
+        let done = self.command(&words).output().unwrap().into();
+        super::described::check(&words, &done);
         done
+    }
+
+    /// Runs the binary, which ends with this code and says these parts.
+    #[track_caller]
+    pub fn says(&self, words: &(impl Words + ?Sized), code: i32, parts: &[&str]) {
+        self.run(words).ends(code).says(parts);
+    }
+
+    /// Runs the binary, which succeeds and prints JSON.
+    #[track_caller]
+    pub fn json(&self, words: &(impl Words + ?Sized)) -> Value {
+        self.run(words).ends(0).json()
     }
 
     /// What a shell makes of a line, in this folder and environment; `$OOMCTL` is the binary.
@@ -204,11 +258,6 @@ impl Place {
             .args(["-c", line])
             .env("OOMCTL", env!("CARGO_BIN_EXE_oomctl"));
         command.output().unwrap().into()
-    }
-
-    /// Runs the binary with these words, split at blanks.
-    pub fn call(&self, words: &str) -> Done {
-        self.run(&words.split(' ').collect::<Vec<_>>())
     }
 
     /// Starts the binary in a process group of its own.
@@ -226,6 +275,12 @@ impl Place {
     /// The folder of a run.
     pub fn run_dir(&self, run: &str) -> String {
         format!(".oomctl/runs/{run}")
+    }
+
+    /// How many facts of a kind a run has.
+    pub fn count(&self, run: &str, fact: &str) -> usize {
+        let facts = self.facts(run);
+        facts.iter().filter(|f| f["fact"] == fact).count()
     }
 
     /// The facts of a run that count. A record whose line end was never written does not, even where it

@@ -67,7 +67,7 @@ class SFTTrainer:
         ("src/trl.py", framework),
     ];
     let place = job("cd src\npython3 train.py", &files);
-    let said = place.call("submit --yes --watch --backend local job.sh");
+    let said = place.run("submit --yes --watch --backend local job.sh");
     said.ends(0).says(&["gradient_accumulation_steps  1 -> 2"]);
     let run = place.run_dir("job-1");
     let copy = place.read(&format!("{run}/attempt-2/train.py"));
@@ -96,7 +96,7 @@ fn a_program_that_cannot_be_copied_keeps_its_values() {
              args = SFTConfig(output_dir='o', per_device_train_batch_size={batch})\nSFTTrainer(model='m', args=args).train()\n"
         );
         let place = job("python train.py", &[("train.py", &program)]);
-        place.call("plan job.sh").ends(0)
+        place.run("plan job.sh").ends(0)
     };
     for (head, batch) in [
         ("import hydra", "8"),
@@ -225,7 +225,7 @@ args = p.parse_args()
     let plan = |line: &str| {
         let script = format!("{line}\ntorchrun --nproc_per_node 8 train.py --out $DIR $ARGS");
         let place = job(&script, &[("train.py", program)]);
-        place.call("plan job.sh").ends(0)
+        place.run("plan job.sh").ends(0)
     };
     for line in ["ARGS=$(cat args.txt)", "read -r ARGS <args.txt"] {
         let said = plan(line);
@@ -236,11 +236,11 @@ args = p.parse_args()
     known.says(&["batch_size 16 -> 8"]);
     let script = "mapfile -t A <args.txt\ntorchrun train.py \"${A[@]}\"";
     let place = job(script, &[("train.py", program)]);
-    place.call("plan job.sh").ends(0).says(&["`${A}`"]);
+    place.says("plan job.sh", 0, &["`${A}`"]);
     // An option's value is no option.
     let script = "torchrun train.py --batch-size 8 --out $(date +%s)";
     let place = job(script, &[("train.py", program)]);
-    place.call("plan job.sh").ends(0).says(&["8 -> 4"]);
+    place.says("plan job.sh", 0, &["8 -> 4"]);
 }
 
 /// A variable is none of a file of settings, and reaches Ray's workers only by what starts Ray.
@@ -273,7 +273,7 @@ fn the_version_of_the_framework_may_be_given() {
         args = GRPOConfig(output_dir='o', num_generations=8, per_device_train_batch_size=1, gradient_checkpointing=True)\n\
         GRPOTrainer(model='m', args=args, reward_funcs=f).train()\n";
     let place = job("python train.py", &[("train.py", program)]);
-    let plan = |set: &str| place.call(&format!("plan {set}job.sh"));
+    let plan = |set: &str| place.run(&format!("plan {set}job.sh"));
     plan("").ends(0).says(&["(--set trl_version=…)"]);
     plan("--set trl_version=0.19.1 ")
         .ends(0)
@@ -302,7 +302,7 @@ fn sharding_and_attention_are_read_in_the_code() {
             "torchrun --nproc_per_node 8 train.py",
             &[("train.py", &program(more))],
         );
-        place.call("plan job.sh").ends(0)
+        place.run("plan job.sh").ends(0)
     };
     let said = plan("");
     for asked in ["--set sharding", "--set attention", "--set optimizer"] {
@@ -318,7 +318,7 @@ fn a_class_that_is_filled_twice_or_changed_later_is_unknown() {
     let plan = |text: &str| {
         let program = format!("from trl import SFTConfig, SFTTrainer\n{text}\n");
         let place = job("python train.py", &[("train.py", &program)]);
-        place.call("plan job.sh").ends(0)
+        place.run("plan job.sh").ends(0)
     };
     let one =
         "a = SFTConfig(output_dir='o', per_device_train_batch_size=8, gradient_checkpointing=True)";

@@ -72,14 +72,12 @@ fn a_run_is_told_in_three_sentences_with_its_attempts_and_the_way_back() {
 #[test]
 fn the_command_of_a_report_starts_with_what_the_run_ended_with() {
     let place = climbed();
-    let report = place.run(&["report", "--json"]).ends(0).json();
+    let report = place.json("report --json");
     let command = report["runs"][0]["reproduce"].as_str().unwrap().to_owned();
     let words: Vec<String> = shlex::split(&command).unwrap();
     let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
     place.run(&words).ends(0);
-    let again = place.facts("weaver-2");
-    let attempts = again.iter().filter(|f| f["fact"] == "intended").count();
-    assert_eq!(attempts, 1, "it fits at once");
+    assert_eq!(place.count("weaver-2", "intended"), 1, "it fits at once");
 }
 
 #[test]
@@ -159,20 +157,14 @@ fn several_runs_are_an_overview_and_a_file_is_written_where_it_is_wanted() {
     done.says(&[
         "cannot write no/such/folder/report.html: No such file or directory (os error 2)\n",
     ]);
-    place
-        .run(&["report", "weaver-9"])
-        .ends(2)
-        .says(&["weaver-9"]);
+    place.says("report weaver-9", 2, &["weaver-9"]);
     assert!(!place.has("no"));
 }
 
 #[test]
 fn a_project_without_runs_says_so() {
     let place = weaver::project("knobs: {}");
-    place
-        .run(&["report"])
-        .ends(2)
-        .says(&["no runs here", "oomctl submit"]);
+    place.says("report", 2, &["no runs here", "oomctl submit"]);
 }
 
 /// A run of three attempts that is over, with its ledger changed.

@@ -1,6 +1,7 @@
 //! Going on from a checkpoint: what is said, what is handed over, and what the program makes of it.
 
 use super::place::Place;
+use oomctl_base::word_list;
 
 /// The example on a card on which everything fits but one batch of the first attempt, with checkpoints.
 fn example() -> Place {
@@ -16,14 +17,8 @@ fn example() -> Place {
     place
 }
 
-const SAVED: [&str; 6] = [
-    "--set",
-    "save_freq=1",
-    "--set",
-    "default_local_dir=ckpt",
-    "--backend",
-    "local",
-];
+const SAVED: [&str; 6] =
+    word_list("--set save_freq=1 --set default_local_dir=ckpt --backend local");
 
 #[test]
 fn an_attempt_goes_on_from_the_newest_checkpoint_and_says_so() {

@@ -8,7 +8,7 @@ use super::weaver;
 const RUN: &str = ".oomctl/runs/diamonds-seed0-1";
 
 fn diamonds(place: &Place) -> super::place::Done {
-    place.call("submit --dataset diamonds-seed0 --watch --backend local")
+    place.run("submit --dataset diamonds-seed0 --watch --backend local")
 }
 
 #[test]
@@ -16,8 +16,7 @@ fn the_example_goes_from_out_of_memory_to_success() {
     let place = Place::example();
     let done = diamonds(&place).ends(0);
     insta::assert_snapshot!(place.steady(&done.told()));
-    let facts = place.facts("diamonds-seed0-1");
-    let intended = facts.iter().filter(|f| f["fact"] == "intended").count();
+    let intended = place.count("diamonds-seed0-1", "intended");
     assert!(intended >= 3, "{intended} attempts");
     let last = format!("{RUN}/attempt-{intended}");
     let script = place.read(&format!("{last}/run_grpo.sh"));
@@ -104,12 +103,7 @@ fn the_rules_of_a_framework_that_is_only_files_hold_on_the_ladder_too() {
     let done = place
         .run(&["submit", "--backend", "local", "--watch"])
         .ends(3);
-    for attempt in 1..=place
-        .facts("weaver-1")
-        .iter()
-        .filter(|f| f["fact"] == "submitted")
-        .count()
-    {
+    for attempt in 1..=place.count("weaver-1", "submitted") {
         let words = weaver::words(&place, u32::try_from(attempt).unwrap());
         let cloth: u32 = words[5].parse().unwrap();
         assert_eq!(

@@ -107,10 +107,10 @@ fn the_peak_of_a_job_is_in_its_samples_its_ledger_and_its_status_and_no_sampler_
     assert_eq!(measured.as_array().unwrap().len(), 1, "{measured}");
     assert_eq!(measured[0]["uuid"], "GPU-a");
     assert_eq!(measured[0]["own_peak_bytes"], 61_440_u64 << 20);
-    let status = place.run(&["status", "weaver-1", "--json"]).ends(0).json();
+    let status = place.json("status weaver-1 --json");
     let attempt = &status["runs"][0]["attempts"][0];
     assert_eq!(attempt["measured"]["gpus"], *measured);
-    let row = &place.run(&["history", "--json"]).ends(0).json()["attempts"][0];
+    let row = &place.json("history --json")["attempts"][0];
     assert_eq!(row["peak_bytes"], measured[0]["peak_bytes"]);
     let share = row["peak_bytes"].as_f64().unwrap() / row["capacity_bytes"].as_f64().unwrap();
     assert!(
@@ -118,7 +118,7 @@ fn the_peak_of_a_job_is_in_its_samples_its_ledger_and_its_status_and_no_sampler_
         "{row:#}"
     );
     let percent = format!("{:.0}%", share * 100.0);
-    place.run(&["history"]).ends(0).says(&[&percent]);
+    place.says("history", 0, &[&percent]);
 }
 
 /// The log of an optimizer shows no frame that tells of one process on several GPUs; the samples do.
@@ -163,10 +163,7 @@ fn a_sampler_that_is_killed_leaves_what_it_saw_and_the_job_goes_on() {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
     place.write("go", "0");
-    place
-        .run(&["watch", "weaver-1"])
-        .ends(0)
-        .says(&["peak 40.0 of 80.0 GiB"]);
+    place.says("watch weaver-1", 0, &["peak 40.0 of 80.0 GiB"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use oomctl::core::request::StartForecast;
 use oomctl::io::scheduler::slurm::{Deadlines, Slurm};
 use oomctl::io::scheduler::{ArrayTasks, JobSubmission, Poll, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
+use oomctl_base::word_list;
 
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
 
@@ -277,12 +278,9 @@ fn banners_around_the_id_and_a_named_cluster_are_understood() {
 fn the_job_gets_exactly_its_own_environment_and_sbatch_no_inherited_settings() {
     let site = Site::new();
     site.answers("sbatch", 0, "1\n", "");
-    let inherited = [
-        "SBATCH_PARTITION=nope",
-        "SLURM_MEM_PER_CPU=9",
-        "HOME=/elsewhere",
-        "SLURM_CONF=/etc/other.conf",
-    ];
+    let inherited = word_list::<4>(
+        "SBATCH_PARTITION=nope SLURM_MEM_PER_CPU=9 HOME=/elsewhere SLURM_CONF=/etc/other.conf",
+    );
     let inherited = inherited.map(|entry| entry.split_once('=').unwrap());
     let inherited: Vec<(OsString, OsString)> = inherited
         .iter()

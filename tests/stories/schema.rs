@@ -6,17 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::place::Place;
+use oomctl_base::word_list;
 
-pub const KINDS: [&str; 8] = [
-    "project",
-    "preset",
-    "knob-set",
-    "cluster",
-    "dataset",
-    "memory",
-    "signatures",
-    "site",
-];
+pub const KINDS: [&str; 8] =
+    word_list("project preset knob-set cluster dataset memory signatures site");
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::gpus::terminal_of;
 use super::place::Place;
+use oomctl_base::word_list;
 
 const FSDP: &str = "#!/bin/bash
 #SBATCH --job-name=llama-fsdp
@@ -127,14 +128,7 @@ fn shown(place: &Place, columns: u16, words: &[&str]) -> String {
     String::from_utf8(seen).unwrap().replace("\r\n", "\n")
 }
 
-const KNOWN: [&str; 6] = [
-    "--set",
-    "gpu_memory=79.18GiB",
-    "--set",
-    "lora_r=0",
-    "--set",
-    "trainer=sft",
-];
+const KNOWN: [&str; 6] = word_list("--set gpu_memory=79.18GiB --set lora_r=0 --set trainer=sft");
 
 #[test]
 fn a_plan_of_ones_own_script_fits_the_screen() {
@@ -147,16 +141,9 @@ fn a_plan_of_ones_own_script_fits_the_screen() {
         ("run.sbatch", &[]),
         (
             "run.sbatch",
-            &[
-                "--set",
-                "lora_r=0",
-                "--set",
-                "precision=amp",
-                "--set",
-                "sharding=ddp",
-                "--set",
-                "gpu_type=h100",
-            ],
+            &word_list::<8>(
+                "--set lora_r=0 --set precision=amp --set sharding=ddp --set gpu_type=h100",
+            ),
         ),
     ];
     for (script, set) in scripts {
@@ -200,16 +187,9 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
         "--set attention=flash|sdpa|eager",
         "--set gpu_memory=79.15GiB|39.39GiB (a100 has either)",
     ]);
-    let told = [
-        "--set",
-        "attention=flash",
-        "--set",
-        "optimizer=adamw",
-        "--set",
-        "precision=fsdp_mp",
-        "--set",
-        "sharding=fsdp",
-    ];
+    let told = word_list::<8>(
+        "--set attention=flash --set optimizer=adamw --set precision=fsdp_mp --set sharding=fsdp",
+    );
     let known = [&["estimate"], &told[..], &["train.slurm"]].concat();
     place.run(&known).ends(0).says(&[
         "torchrun; 16 GPUs",
@@ -233,10 +213,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
         ("precision=half", "precision = half is not one of fp32, amp"),
         ("lr=1", "--set lr=1 before SCRIPT changes nothing"),
     ] {
-        place
-            .run(&["plan", "--set", set, "train.slurm"])
-            .ends(2)
-            .says(&[says]);
+        place.says(&["plan", "--set", set, "train.slurm"], 2, &[says]);
     }
     // What code computes is no default.
     let computed = FSDP.replace("SEQ=4096", "SEQ=$(cat length)");
@@ -351,10 +328,7 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
         )
     };
     place.write("tune.py", &adapter("8"));
-    place
-        .run(&["plan", "tune.slurm"])
-        .ends(0)
-        .says(&["now: 25 GiB in backward"]);
+    place.says("plan tune.slurm", 0, &["now: 25 GiB in backward"]);
     place.write("tune.py", &adapter("rank_of(m)"));
     let open = place.run(&["plan", "tune.slurm"]).ends(0);
     open.says(&["memory unknown", "--set lora_r=RANK (0 without LoRA)"]);

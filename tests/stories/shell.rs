@@ -112,7 +112,7 @@ fn bash_offers_commands_flags_and_what_there_is_here() {
         ["true", "false"]
     );
     // Ids of jobs.
-    let status = place.run(&["status", "loom-a", "--json"]).ends(0).json();
+    let status = place.json("status loom-a --json");
     let job = status["runs"][0]["attempts"][0]["job"]
         .as_str()
         .unwrap()

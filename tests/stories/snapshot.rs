@@ -63,7 +63,7 @@ fn what_filled_the_gpu_is_told_and_put_first() {
     let first = |more: &[&str]| {
         let words = ["fix", "--json", "--preset", "hf-trainer"];
         let words = [&words[..], more, &["job.log", "job.slurm"]].concat();
-        let view = place.run(&words).ends(0).json();
+        let view = place.json(&words);
         view["steps"][0]["rung"].clone()
     };
     assert_ne!(first(&[]), "fused-loss");
@@ -75,7 +75,7 @@ fn one_that_the_log_names_is_found() {
     let Some(place) = place() else { return };
     let named = format!("[memory_visualize] dumped: oom5.pickle\n{LOG}");
     place.write("job.log", &named);
-    let view = place.run(&["diagnose", "--json", "job.log"]).ends(0).json();
+    let view = place.json("diagnose --json job.log");
     assert_eq!(view["files"][0]["snapshot"]["at_failure"], true);
 }
 

@@ -198,16 +198,13 @@ fn links_in_the_place_of_a_run_are_not_followed() {
         std::fs::rename(run.join(name), &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, run.join(name)).unwrap();
         let before = std::fs::read(&elsewhere).unwrap();
-        place.run(&["watch", "weaver-1"]).ends(7).says(&[name]);
+        place.says("watch weaver-1", 7, &[name]);
         assert_eq!(std::fs::read(&elsewhere).unwrap(), before);
         std::fs::rename(&elsewhere, run.join(name)).unwrap();
     }
     std::fs::rename(&run, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &run).unwrap();
-    place
-        .run(&["watch", "weaver-1"])
-        .ends(7)
-        .says(&["is not a folder"]);
+    place.says("watch weaver-1", 7, &["is not a folder"]);
     std::fs::remove_file(&run).unwrap();
     std::fs::rename(&elsewhere, &run).unwrap();
     place.run(&["watch", "weaver-1"]).ends(0);

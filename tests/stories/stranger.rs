@@ -1,6 +1,7 @@
 //! Three scripts of a stranger who has read one page: a program with its own options, one that Ray starts, one that fixes all in code.
 
 use super::place::Place;
+use oomctl_base::word_list;
 
 const SFT: &str = "#!/bin/bash
 #SBATCH --job-name=sft-lora
@@ -86,15 +87,9 @@ fn a_program_with_options_of_its_own_is_changed_by_them_and_by_no_others() {
     all.says(&["+    train.py --bs 4 --max_len 4096 --data", "train.py:15"]);
     assert!(!all.out.contains("--per_device"), "{}", all.out);
     // What the plan asks for can be given, and a rough answer says so.
-    let known = [
-        "--set",
-        "precision=pure_bf16",
-        "--set",
-        "sharding=ddp",
-        "--set",
-        "gpu_memory=79.15GiB",
-        "sft.slurm",
-    ];
+    let known = word_list::<7>(
+        "--set precision=pure_bf16 --set sharding=ddp --set gpu_memory=79.15GiB sft.slurm",
+    );
     let words = [&["plan"], &known[..]].concat();
     insta::assert_snapshot!("sft_known", told(&place, &words));
     let words = [&["estimate"], &known[..]].concat();
@@ -184,7 +179,7 @@ fn a_trainer_with_a_parser_of_its_own_is_one_of_the_trainer() {
     // Switched off by its other form, it is switched on behind that.
     place.write("run.slurm", &job.replace("--lr", "--no-gc --lr"));
     place
-        .run(&["plan", "--all", "run.slurm"])
+        .run("plan --all run.slurm")
         .ends(0)
         .says(&["--no-gc --lr 2e-5 --bs 1 --gc"]);
 }
@@ -200,12 +195,9 @@ fn defaults_that_a_program_declares_are_values_of_its_job() {
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data')\n\
          p.add_argument('--batch-size', type=int, default=256)\n",
     );
-    place
-        .run(&["plan", "--all", "train.sbatch"])
-        .ends(0)
-        .says(&[
-            "recognised as torchrun",
-            "256 -> 128",
-            "train.py --data d --batch-size 128",
-        ]);
+    place.run("plan --all train.sbatch").ends(0).says(&[
+        "recognised as torchrun",
+        "256 -> 128",
+        "train.py --data d --batch-size 128",
+    ]);
 }

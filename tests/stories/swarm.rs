@@ -1,6 +1,7 @@
 //! The example `swarm`: a trainer that is told by a YAML file, of which each attempt gets a changed copy.
 
 use super::place::Place;
+use oomctl_base::word_list;
 
 const FILE: &str = "rgym_exp/config/rg-swarm.yaml";
 
@@ -92,7 +93,7 @@ fn a_file_that_cannot_be_edited_is_refused_with_its_line() {
         FILE,
         &file.replace(SAMPLES, &format!("{SAMPLES}\n    num_train_samples: 4")),
     );
-    place.run(&["plan"]).ends(5).says(&[
+    place.run("plan").ends(5).says(&[
         "`num_train_samples` is given twice, here and in line 35",
         "rgym_exp/config/rg-swarm.yaml:36:5",
     ]);
@@ -100,7 +101,7 @@ fn a_file_that_cannot_be_edited_is_refused_with_its_line() {
         FILE,
         &file.replace("num_train_samples: 8", "num_train_samples: eight"),
     );
-    place.run(&["plan"]).ends(5).says(&[
+    place.run("plan").ends(5).says(&[
         "num_train_samples: expected a whole number, got `eight`",
         "rgym_exp/config/rg-swarm.yaml:35:24",
     ]);
@@ -148,7 +149,7 @@ fn the_allocators_variable_is_spelled_for_the_version_and_clashes_are_refused() 
         assert!(text.contains("export CUDA_LAUNCH_BLOCKING=0\n"), "{text}");
     }
     place
-        .call("plan --set allocator_conf=expandable_segments:True --set vllm_sleeps=true")
+        .run("plan --set allocator_conf=expandable_segments:True --set vllm_sleeps=true")
         .ends(5)
         .says(&[
             "clashes with the sleep mode of vLLM",
@@ -173,12 +174,9 @@ fn a_smaller_model_is_taken_only_where_that_is_allowed_and_the_gpu_is_small() {
     assert!(!ladder(&[]).contains(step));
     let allowed = ladder(&["--set", "allow=[smaller-model]"]);
     assert!(allowed.contains(step), "{allowed}");
-    let large = ladder(&[
-        "--set",
-        "allow=[smaller-model]",
-        "--set",
-        "gpu_memory=79.2GiB",
-    ]);
+    let large = ladder(&word_list::<4>(
+        "--set allow=[smaller-model] --set gpu_memory=79.2GiB",
+    ));
     assert!(!large.contains(step), "{large}");
 }
 
@@ -193,7 +191,7 @@ fn a_model_that_the_program_chooses_is_not_known_and_replaced_only_by_a_name() {
     place.run(&["render", "--to", "out"]).ends(0);
     assert_eq!(place.read("out/rg-swarm.yaml"), place.read(FILE));
     place
-        .call("render --set model.path=Qwen/Qwen2.5-0.5B-Instruct --to out")
+        .run("render --set model.path=Qwen/Qwen2.5-0.5B-Instruct --to out")
         .ends(0);
     assert_eq!(
         place.read("out/rg-swarm.yaml"),
@@ -208,7 +206,7 @@ fn a_value_that_asks_for_a_variable_is_that_of_the_job_or_else_its_default() {
     let asks = file.replace("fp16: false ", "fp16: ${oc.env:HALF,true} ");
     place.write(FILE, &asks);
     let said = |place: &Place, expected: &str| {
-        place.run(&["explain", "fp16"]).ends(0).says(&[expected]);
+        place.says("explain fp16", 0, &[expected]);
         place.run(&["render", "--to", "out"]).ends(0);
         assert_eq!(
             place.read("out/rg-swarm.yaml"),
@@ -232,23 +230,9 @@ fn a_program_started_here_gets_a_copy_with_smaller_batches_until_it_fits() {
     let mut place = Place::example_named("swarm");
     place.set("SIM_GPU_GIB", "12");
     let before = place.read(FILE);
-    let program = [
-        "run",
-        "--preset",
-        "rl-swarm",
-        "--wait",
-        "0s",
-        "--json",
-        "--",
-        "python3",
-        "simulated_swarm.py",
-    ];
-    let named = [
-        "--config-path",
-        "rgym_exp/config",
-        "--config-name",
-        "rg-swarm.yaml",
-    ];
+    let program =
+        word_list::<9>("run --preset rl-swarm --wait 0s --json -- python3 simulated_swarm.py");
+    let named = word_list::<4>("--config-path rgym_exp/config --config-name rg-swarm.yaml");
     let gpu = ["--set", "device=cpu"];
     let words = [&program[..1], &gpu, &program[1..], &named].concat();
     let done = place.run(&words).ends(0);
@@ -270,12 +254,7 @@ fn a_program_started_here_gets_a_copy_with_smaller_batches_until_it_fits() {
         );
     }
     // The same with the copy in a place that the command marks; and none where it is named nowhere.
-    let marked = [
-        "--config-path",
-        "{config:folder}",
-        "--config-name",
-        "rg-swarm.yaml",
-    ];
+    let marked = word_list::<4>("--config-path {config:folder} --config-name rg-swarm.yaml");
     place
         .run(&[&words[..words.len() - 4], &marked].concat())
         .ends(0);

@@ -4,6 +4,7 @@ use super::place::{Done, Place};
 use super::slurm::Slurm;
 use super::sweeps::path_star;
 use super::weaver;
+use oomctl_base::word_list;
 
 /// A sweep of the path-star example, smallest first, watched to its end.
 fn submit(place: &Place, sweep: &[&str], more: &[&str]) -> Done {
@@ -13,7 +14,7 @@ fn submit(place: &Place, sweep: &[&str], more: &[&str]) -> Done {
 
 /// How each run of a place ended or stands, by name.
 fn states(place: &Place) -> Vec<String> {
-    let status = place.run(&["status", "--json"]).ends(0).json();
+    let status = place.json("status --json");
     let runs = status["runs"].as_array().unwrap().iter();
     runs.map(|r| {
         format!(
@@ -32,16 +33,9 @@ fn the_repaired_example_runs_to_its_end_and_the_unrepaired_one_is_refused() {
     let refused = place.run(&["sweep", "submit", "sweep.yaml"]).ends(3);
     refused.says(&["36 cells not submitted", "does not fit", "oomctl sweep fix"]);
     assert!(!place.has(".oomctl"), "nothing was begun");
-    let fix = [
-        "sweep",
-        "fix",
-        "sweep.yaml",
-        "--set",
-        "graph_vocab_size=10000",
-        "-o",
-        "fixed.yaml",
-    ];
-    place.run(&fix).ends(0);
+    place
+        .run("sweep fix sweep.yaml --set graph_vocab_size=10000 -o fixed.yaml")
+        .ends(0);
     let dry = place
         .run(&["sweep", "submit", "fixed.yaml", "--dry-run"])
         .ends(0);
@@ -57,10 +51,7 @@ fn the_repaired_example_runs_to_its_end_and_the_unrepaired_one_is_refused() {
     // What a knob describes and what none does both get to the program.
     let log = place.read("logs/slurm-1.out");
     assert!(log.contains("seed 2, 250 paths of 5 nodes"), "{log}");
-    place
-        .run(&["status", "fixed-1"])
-        .ends(0)
-        .says(&["fixed-1.6", "succeeded"]);
+    place.says("status fixed-1", 0, &["fixed-1.6", "succeeded"]);
 }
 
 #[test]
@@ -98,23 +89,11 @@ fn cells_that_need_no_less_than_one_that_failed_are_pruned() {
 #[test]
 fn each_cell_has_a_ladder_of_its_own() {
     let place = weaver::project("");
-    let sweep = [
-        "sweep",
-        "submit",
-        "--backend",
-        "local",
-        "--watch",
-        "threads=2,8",
-        "cloth=64,128",
-    ];
+    let sweep = word_list::<7>("sweep submit --backend local --watch threads=2,8 cloth=64,128");
     let done = place.run(&sweep).ends(0);
     done.says(&["4 runs: 4 succeeded", "climb      thin"]);
-    let submitted = |run: &str| {
-        let facts = place.facts(run);
-        facts.iter().filter(|f| f["fact"] == "submitted").count()
-    };
     let counts: Vec<usize> = (1..=4)
-        .map(|n| submitted(&format!("sweep-1.{n}")))
+        .map(|n| place.count(&format!("sweep-1.{n}"), "submitted"))
         .collect();
     assert_eq!(counts, [1, 1, 3, 3]);
 }
@@ -122,25 +101,13 @@ fn each_cell_has_a_ladder_of_its_own() {
 #[test]
 fn what_must_wait_is_begun_by_whoever_watches_the_sweep() {
     let place = weaver::project("");
-    let sweep = [
-        "sweep",
-        "submit",
-        "--backend",
-        "local",
-        "threads=1,2",
-        "dye=red,blue",
-        "--run",
-        "quilt",
-    ];
+    let sweep = word_list::<8>("sweep submit --backend local threads=1,2 dye=red,blue --run quilt");
     let done = place.run(&sweep).ends(0);
     done.says(&["3 of its runs wait for others to end; keep `oomctl watch quilt` running"]);
     assert_eq!(place.facts("quilt.2").len(), 1);
     assert!(states(&place).contains(&"quilt.2 waiting".to_owned()));
-    place
-        .run(&["watch", "quilt"])
-        .ends(0)
-        .says(&["4 runs: 4 succeeded"]);
-    place.run(&sweep).ends(2).says(&["`quilt` already exists"]);
+    place.says("watch quilt", 0, &["4 runs: 4 succeeded"]);
+    place.says(&sweep, 2, &["`quilt` already exists"]);
     // All of a sweep is cancelled by its name.
     let mut words = sweep;
     words[7] = "second";
@@ -201,19 +168,11 @@ fn every_cell_of_a_grid_is_a_run_however_many_arrays_that_takes() {
     let mut place = path_star();
     let slurm = Slurm::before(&mut place);
     slurm.tell("array-size", "1001\n");
-    let words = [
-        "sweep",
-        "submit",
-        "graph_vocab_size=10000",
-        "graph_d=250",
-        "eval_batch_size=256",
-        "seed=range(0,1200)",
-        "--dry-run",
-    ];
-    let done = place
-        .run(&[&words[..], &["--json"]].concat())
-        .ends(0)
-        .json();
+    let words = word_list::<7>(
+        "sweep submit graph_vocab_size=10000 graph_d=250 eval_batch_size=256 seed=range(0,1200)
+         --dry-run",
+    );
+    let done = place.json(&[&words[..], &["--json"]].concat());
     assert_eq!(done["arrays"], serde_json::json!([1001, 199]));
     assert_eq!(done["cells"][1199]["run"], "sweep-1.1200");
     assert_eq!(done["cells"][1199]["values"]["seed"], 1199);
@@ -239,10 +198,7 @@ fn cells_start_where_the_runs_of_another_sweep_fitted() {
         ];
         place.run(&[&words, more].concat()).ends(0)
     };
-    let attempts = |run: &str| {
-        let facts = place.facts(run);
-        facts.iter().filter(|f| f["fact"] == "submitted").count()
-    };
+    let attempts = |run: &str| place.count(run, "submitted");
     // The threads of the project are too many, and each cell has to find that out, or asks to.
     sweep("first", &[]).says(&["2 runs: 2 succeeded"]);
     assert_eq!(attempts("first.1"), 3);
@@ -272,10 +228,7 @@ fn several_runs_end_with_the_code_of_the_gravest_whatever_their_order() {
             "cloth=1",
             &dye,
         ];
-        place
-            .run(&words)
-            .ends(1)
-            .says(&["2 runs: 1 exhausted, 1 failed"]);
+        place.says(&words, 1, &["2 runs: 1 exhausted, 1 failed"]);
         let json = place.run(&["watch", "sweep-1", "--json"]).ends(1).json();
         assert_eq!(json["exit_code"], 1);
     }
@@ -284,18 +237,11 @@ fn several_runs_end_with_the_code_of_the_gravest_whatever_their_order() {
 #[test]
 fn a_parameter_that_would_not_get_to_the_program_is_told_before_anything_is_submitted() {
     let place = weaver::project("");
-    let sweep = [
-        "sweep",
-        "submit",
-        "--backend",
-        "local",
-        "threads=2",
-        "seed=0,1",
-    ];
-    place
-        .run(&sweep)
-        .ends(5)
-        .says(&["cannot pass on keys without a knob: seed"]);
+    place.says(
+        "sweep submit --backend local threads=2 seed=0,1",
+        5,
+        &["cannot pass on keys without a knob: seed"],
+    );
     assert!(!place.has(".oomctl"));
 }
 
@@ -322,14 +268,7 @@ fn jobs(place: &Place, runs: usize) -> Vec<Vec<String>> {
 fn cells_are_tasks_of_one_array_and_what_dies_of_memory_goes_on_as_a_job_of_its_own() {
     let mut place = weaver::project("");
     let slurm = looms(&mut place);
-    let sweep = [
-        "sweep",
-        "submit",
-        "sweep.yaml",
-        "--watch",
-        "--max-running",
-        "2",
-    ];
+    let sweep = word_list::<6>("sweep submit sweep.yaml --watch --max-running 2");
     let done = place.run(&sweep).ends(0);
     done.says(&["6 runs in 1 job array, 2 at a time", "6 runs: 6 succeeded"]);
     let calls = slurm.calls("sbatch");
@@ -381,12 +320,12 @@ fn more_cells_than_an_array_may_have_are_several_arrays_of_the_same_resources() 
     );
     // What asks for other resources is in another array.
     place
-        .call("sweep submit threads=1 mem=4G,8G dye=red,blue --dry-run")
+        .run("sweep submit threads=1 mem=4G,8G dye=red,blue --dry-run")
         .ends(0)
         .says(&["4 runs in 2 job arrays of 2, 2 tasks"]);
     // Without arrays each cell is a job.
     slurm.tell("array-size", "0\n");
-    let done = place.call("sweep submit sweep.yaml --cell threads=1 --run apart");
+    let done = place.run("sweep submit sweep.yaml --cell threads=1 --run apart");
     done.ends(0);
     assert!(
         slurm.calls("sbatch")[2..]
@@ -424,14 +363,9 @@ fn an_array_that_was_never_accepted_is_submitted_once_more_and_a_refused_one_is_
         "refuse",
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
     );
-    let submit = place.start(&[
-        "sweep",
-        "submit",
-        "sweep.yaml",
-        "--cell",
-        "threads=1",
-        "--watch",
-    ]);
+    let submit = place.start(&word_list::<6>(
+        "sweep submit sweep.yaml --cell threads=1 --watch",
+    ));
     place.wait_for_fact("sweep-1.2", "submit_unclear");
     slurm.forget("refuse");
     let done = submit.end().ends(0);
@@ -442,7 +376,7 @@ fn an_array_that_was_never_accepted_is_submitted_once_more_and_a_refused_one_is_
         "{calls:?}"
     );
     slurm.tell("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n");
-    let refused = place.call("sweep submit sweep.yaml --cell threads=1 --run no");
+    let refused = place.run("sweep submit sweep.yaml --cell threads=1 --run no");
     refused
         .ends(4)
         .says(&["2 runs: 2 refused", "Invalid account"]);
@@ -506,14 +440,8 @@ fn a_cell_that_is_watched_alone_after_a_kill_is_a_job_of_its_own_and_the_others_
     place.wait_for_fact("sweep-1.4", "submit_unclear");
     submit.kill();
     slurm.forget("refuse");
-    place
-        .run(&["watch", "sweep-1.2"])
-        .ends(0)
-        .says(&["succeeded"]);
-    place
-        .run(&["watch", "sweep-1"])
-        .ends(0)
-        .says(&["4 runs: 4 succeeded"]);
+    place.says("watch sweep-1.2", 0, &["succeeded"]);
+    place.says("watch sweep-1", 0, &["4 runs: 4 succeeded"]);
     let calls = slurm.calls("sbatch");
     assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(

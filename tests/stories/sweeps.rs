@@ -3,17 +3,15 @@
 use std::fs;
 
 use super::place::Place;
+use oomctl_base::word_list;
 
 /// The example of the case from the field.
 pub fn path_star() -> Place {
     let place = Place::bare();
-    for name in [
-        "oomctl.yaml",
-        "sweep.yaml",
-        "train.py",
-        "presets/path-star.yaml",
-        "templates/path-star/job.sbatch.j2",
-    ] {
+    for name in
+        "oomctl.yaml sweep.yaml train.py presets/path-star.yaml templates/path-star/job.sbatch.j2"
+            .split_whitespace()
+    {
         let from = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/path-star/");
         place.write(name, &fs::read_to_string(format!("{from}{name}")).unwrap());
     }
@@ -25,7 +23,7 @@ fn the_sweep_of_the_example_is_judged_and_mended() {
     let place = path_star();
     let checked = place.run(&["sweep", "check", "sweep.yaml", "--requested", "7.45GiB"]);
     insta::assert_snapshot!("sweep_check", checked.ends(3).out);
-    let fixed = place.call("sweep fix sweep.yaml --set graph_vocab_size=10000 -o fixed.yaml");
+    let fixed = place.run("sweep fix sweep.yaml --set graph_vocab_size=10000 -o fixed.yaml");
     let fixed = fixed.ends(0);
     insta::assert_snapshot!(
         "sweep_fix",
@@ -33,10 +31,7 @@ fn the_sweep_of_the_example_is_judged_and_mended() {
     );
     let checked = place.run(&["sweep", "check", "fixed.yaml"]).ends(0);
     insta::assert_snapshot!("sweep_check_fixed", checked.out);
-    place
-        .run(&["sweep", "fix", "fixed.yaml"])
-        .ends(0)
-        .says(&["every cell runs as it is"]);
+    place.says("sweep fix fixed.yaml", 0, &["every cell runs as it is"]);
 }
 
 #[test]
@@ -58,10 +53,7 @@ fn json_has_what_the_text_has() {
     );
     let without: Vec<_> = json["without_effect"].as_array().unwrap().clone();
     assert!(without.contains(&"seed".into()), "{without:?}");
-    let fixed = place
-        .run(&["sweep", "fix", "sweep.yaml", "--json"])
-        .ends(0)
-        .json();
+    let fixed = place.json("sweep fix sweep.yaml --json");
     assert_eq!(fixed["changes"][0]["change"], "add");
 }
 
@@ -76,25 +68,20 @@ fn a_parameter_that_no_formula_mentions_makes_the_verdict_unknown() {
         "`recognise: indifferent`",
     ]);
     place
-        .run(&["sweep", "fix", "graph_d=250", "n_embd=64,4096"])
+        .run("sweep fix graph_d=250 n_embd=64,4096")
         .ends(0)
         .says(&["note: the effect of n_embd on memory is unknown"]);
     let preset = place.read("presets/path-star.yaml");
     let named = preset.replace("indifferent: [", "indifferent: [n_embd, ");
     assert_ne!(named, preset);
     place.write("presets/path-star.yaml", &named);
-    place.run(&grid).ends(0).says(&["fits: 2"]);
+    place.says(&grid, 0, &["fits: 2"]);
 }
 
 #[test]
 fn overrides_are_a_sweep_too_and_faults_have_their_place() {
     let place = path_star();
-    let grid = [
-        "sweep",
-        "check",
-        "graph_d=250,3000",
-        "graph_vocab_size=10000",
-    ];
+    let grid = word_list::<4>("sweep check graph_d=250,3000 graph_vocab_size=10000");
     place
         .run(&grid)
         .ends(5)
@@ -104,24 +91,15 @@ fn overrides_are_a_sweep_too_and_faults_have_their_place() {
         "method: grid\nparameters:\n  graph_d: {values: []}\n",
     );
     place
-        .run(&["sweep", "check", "bad.yaml"])
+        .run("sweep check bad.yaml")
         .ends(5)
         .says(&["bad.yaml:3", "`values` is empty"]);
     place.write("bad.yaml", "parameters:\n  graph_d: {values: [many]}\n");
+    place.says("sweep check bad.yaml", 5, &["graph_d", "a whole number"]);
+    place.says("sweep check nowhere.yaml", 2, &["nowhere.yaml"]);
+    place.says("sweep check a=glob(*)", 5, &["list its values instead"]);
     place
-        .run(&["sweep", "check", "bad.yaml"])
-        .ends(5)
-        .says(&["graph_d", "a whole number"]);
-    place
-        .run(&["sweep", "check", "nowhere.yaml"])
-        .ends(2)
-        .says(&["nowhere.yaml"]);
-    place
-        .run(&["sweep", "check", "a=glob(*)"])
-        .ends(5)
-        .says(&["list its values instead"]);
-    place
-        .call("sweep fix sweep.yaml --set embedding_dim=100000000")
+        .run("sweep fix sweep.yaml --set embedding_dim=100000000")
         .ends(5)
         .says(&["no change makes every cell run"]);
 }
@@ -138,18 +116,10 @@ fn plain(program: &str, parameters: &str) -> Place {
 }
 
 const GPT2: &str = "  batch_size: {values: [1, 1024]}\n  lr: {values: [0.1, 0.2]}\n";
-const SAYS: [&str; 10] = [
-    "--set",
-    "gpu_memory=24GiB",
-    "--set",
-    "precision=fp32",
-    "--set",
-    "sharding=none",
-    "--set",
-    "optimizer=adamw",
-    "--set",
-    "attention=sdpa",
-];
+const SAYS: [&str; 10] = word_list(
+    "--set gpu_memory=24GiB --set precision=fp32 --set sharding=none --set optimizer=adamw --set
+     attention=sdpa",
+);
 
 #[test]
 fn a_sweep_without_a_preset_is_read_from_its_program() {
@@ -185,7 +155,7 @@ fn a_sweep_without_a_preset_is_read_from_its_program() {
         "train.py",
         "p.add_argument('--model', default='openai-community/gpt2')\np.add_argument('--block_size', default=longest())\n",
     );
-    place.run(&words).ends(3).says(&["unknown", "max_seq_len"]);
+    place.says(&words, 3, &["unknown", "max_seq_len"]);
 }
 
 #[test]

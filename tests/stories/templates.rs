@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::place::Place;
 use super::weaver;
+use oomctl_base::word_list;
 
 #[test]
 fn a_broken_template_is_refused_with_its_name_and_line() {
@@ -59,14 +60,7 @@ const SHAPES: [&[&str]; 10] = [
         "--set",
         "container_args=[\"--container-writable\"]",
     ],
-    &[
-        "--set",
-        "nnodes=2",
-        "--set",
-        "container_image=verl.sqsh",
-        "--set",
-        "container_runtime=pyxis",
-    ],
+    &word_list::<6>("--set nnodes=2 --set container_image=verl.sqsh --set container_runtime=pyxis"),
     &[
         "--set",
         "nnodes=2",

@@ -6,7 +6,7 @@
 )]
 
 use crate::harness::{files, preset, set, shape, templates};
-use oomctl::core::ladder::{ClimbContext, Decision, Policy, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer};
 use oomctl::core::render::RenderedFile;
 
@@ -18,17 +18,8 @@ fn rungs(assignments: &[&str]) -> Vec<String> {
     let mut taken = Vec::new();
     for attempt in 1..30 {
         let footing = ClimbContext {
-            preset: &preset,
-            ladder: &preset.ladder,
-            policy: Policy::default(),
-            whole_rungs: false,
-            cluster: &cluster,
-            environment: None,
-            cluster_name: None,
-            templates: &templates,
-            layers: &layers,
-            rungs: &rungs,
             attempt,
+            ..ClimbContext::new(&preset, &cluster, &templates, &layers, &rungs)
         };
         match climb(&footing, None).unwrap() {
             Decision::Exhausted { .. } => return taken,

@@ -2,6 +2,7 @@
 
 use super::place::{Done, Place};
 use super::weaver;
+use oomctl_base::word_list;
 
 fn submit(place: &Place, more: &[&str]) -> Done {
     let words = ["submit", "--watch", "--backend", "local"];
@@ -23,10 +24,7 @@ fn what_is_proposed_for_the_example_fits_at_once() {
         .run(&["tune", "diamonds-seed0-1", "--risk", "0.6"])
         .ends(0);
     bold.says(&["larger-logprob-batch", "probability to fit 0.88"]);
-    let view = place
-        .run(&["tune", "diamonds-seed0-1", "--json"])
-        .ends(0)
-        .json();
+    let view = place.json("tune diamonds-seed0-1 --json");
     assert_eq!(view["schema_version"], 1);
     assert!(view["time_saved"].as_f64().unwrap() > 0.0);
     let steps = view["steps"].as_array().unwrap();
@@ -42,12 +40,7 @@ fn what_is_proposed_for_the_example_fits_at_once() {
         .collect();
     let words = [&command[1..], &["--watch", "--run", "tuned"]].concat();
     place.run(&words).ends(0);
-    let submitted = place
-        .facts("tuned")
-        .iter()
-        .filter(|f| f["fact"] == "submitted")
-        .count();
-    assert_eq!(submitted, 1);
+    assert_eq!(place.count("tuned", "submitted"), 1);
 }
 
 #[test]
@@ -70,19 +63,13 @@ fn what_cannot_be_tuned_is_said_with_the_next_step() {
     let mut place = weaver::project("");
     submit(&place, &[]).ends(0);
     place
-        .run(&["tune", "weaver-1"])
+        .run("tune weaver-1")
         .ends(5)
         .says(&["no steps that make a job faster", "`tune:`"]);
-    place
-        .run(&["tune", "weaver-7"])
-        .ends(2)
-        .says(&["did you mean weaver-1?"]);
+    place.says("tune weaver-7", 2, &["did you mean weaver-1?"]);
     place.set("WEAVER", "fits 0");
     submit(&place, &["--fresh"]).ends(3);
-    place
-        .run(&["tune", "weaver-2"])
-        .ends(3)
-        .says(&["did not prove that it fits"]);
+    place.says("tune weaver-2", 3, &["did not prove that it fits"]);
 }
 
 /// The loom with steps that make it faster, and a knob that ends it early.
@@ -120,11 +107,6 @@ fn probes(place: &Place) -> Vec<String> {
     names
 }
 
-fn submissions(place: &Place, run: &str) -> usize {
-    let facts = place.facts(run);
-    facts.iter().filter(|f| f["fact"] == "submitted").count()
-}
-
 #[test]
 fn short_jobs_find_the_fastest_that_fits_and_one_that_dies_is_an_answer() {
     let mut place = fast_loom();
@@ -155,14 +137,11 @@ fn short_jobs_find_the_fastest_that_fits_and_one_that_dies_is_an_answer() {
         ("weaver-1-probe-1", "exhausted"),
         ("weaver-1-probe-2", "succeeded"),
     ] {
-        assert_eq!(submissions(&place, probe), 1, "{probe}");
+        assert_eq!(place.count(probe, "submitted"), 1, "{probe}");
         place.run(&["status", probe]).says(&[end]);
     }
     // The same command asks what is known already.
-    let again = place
-        .run(&[&search[..], &["--json"]].concat())
-        .ends(0)
-        .json();
+    let again = place.json(&[&search[..], &["--json"]].concat());
     assert_eq!(probes(&place).len(), 2);
     assert_eq!(again["stopped"], "nothing_to_gain");
     assert_eq!(again["rows"][1]["outcome"], "out_of_memory");
@@ -170,10 +149,7 @@ fn short_jobs_find_the_fastest_that_fits_and_one_that_dies_is_an_answer() {
     // What a probe died of is learned; that one fitted for three steps is not.
     let learned = place.read(".oomctl/fits.jsonl");
     assert!(learned.contains("weaver-1-probe-1") && !learned.contains("weaver-1-probe-2"));
-    place
-        .run(&["tune", "weaver-1-probe-2"])
-        .ends(2)
-        .says(&["oomctl tune weaver-1"]);
+    place.says("tune weaver-1-probe-2", 2, &["oomctl tune weaver-1"]);
 
     place.run(&[&search[..], &["--write"]].concat()).ends(0);
     assert!(place.read("oomctl.yaml").contains("knobs:\n  threads: 8\n"));
@@ -188,14 +164,7 @@ fn an_interrupted_search_names_its_job_and_goes_on_with_it() {
     place.write("go", "");
     submit(&place, &[]).ends(0);
     std::fs::remove_file(place.path("go")).unwrap();
-    let search = [
-        "tune",
-        "weaver-1",
-        "--probe-steps",
-        "2",
-        "--max-probes",
-        "1",
-    ];
+    let search = word_list::<6>("tune weaver-1 --probe-steps 2 --max-probes 1");
     let first = place.start(&search);
     place.wait_for_fact("weaver-1-probe-1", "submitted");
     first.signal(rustix::process::Signal::INT);
@@ -208,12 +177,9 @@ fn an_interrupted_search_names_its_job_and_goes_on_with_it() {
         .ends(0)
         .says(&["probe weaver-1-probe-1 has not ended"]);
     place.write("go", "");
-    place
-        .run(&search)
-        .ends(0)
-        .says(&["fastest: weaver-1-probe-1"]);
+    place.says(&search, 0, &["fastest: weaver-1-probe-1"]);
     assert_eq!(probes(&place), ["weaver-1-probe-1"]);
-    assert_eq!(submissions(&place, "weaver-1-probe-1"), 1);
+    assert_eq!(place.count("weaver-1-probe-1", "submitted"), 1);
 }
 
 #[test]
@@ -221,23 +187,13 @@ fn a_probe_that_fails_for_another_reason_ends_the_search_and_is_made_again() {
     let mut place = fast_loom();
     submit(&place, &[]).ends(0);
     place.set("WEAVER", "fail");
-    let search = [
-        "tune",
-        "weaver-1",
-        "--probe-steps",
-        "2",
-        "--max-probes",
-        "1",
-    ];
-    place.run(&search).ends(1).says(&[
+    let search = "tune weaver-1 --probe-steps 2 --max-probes 1";
+    place.run(search).ends(1).says(&[
         "probe weaver-1-probe-1 proves nothing about its configuration",
         "KeyError: 'shuttle'",
     ]);
     place.set("WEAVER", "fits 64");
-    place
-        .run(&search)
-        .ends(0)
-        .says(&["fastest: weaver-1-probe-2"]);
+    place.says(search, 0, &["fastest: weaver-1-probe-2"]);
 }
 
 #[test]
@@ -245,7 +201,7 @@ fn what_fitted_on_another_backend_is_named_and_does_not_count() {
     let place = Place::example();
     submit(&place, &[]).ends(0);
     place
-        .run(&["tune", "diamonds-seed0", "--backend", "slurm"])
+        .run("tune diamonds-seed0 --backend slurm")
         .ends(3)
         .says(&[
             "run diamonds-seed0-1, attempt 3, fitted with backend local, here slurm",
@@ -257,10 +213,7 @@ fn what_fitted_on_another_backend_is_named_and_does_not_count() {
 fn the_example_is_made_faster_as_measured() {
     let place = Place::example();
     submit(&place, &[]).ends(0);
-    let found = place
-        .run(&["tune", "diamonds-seed0-1", "--probe-steps", "3", "--json"])
-        .ends(0)
-        .json();
+    let found = place.json("tune diamonds-seed0-1 --probe-steps 3 --json");
     assert_eq!(
         (&found["fastest"], &found["measured"]),
         (&1.into(), &true.into())

@@ -6,13 +6,14 @@
     reason = "tests read the tree and run what was rendered"
 )]
 
+use oomctl_base::{table, word_list};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::harness::{VERSIONS, files, preset, profile, set, shape, templates};
 use crate::walk::{cluster, incident, verl, walk};
-use oomctl::core::ladder::{ClimbContext, Decision, Policy, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, Shape};
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 use oomctl_diagnose::{Class, Incident};
@@ -241,15 +242,11 @@ fn the_trainers_exit_code_is_the_jobs() {
     );
     assert!(argv.ends_with(&folder), "{argv}");
     let env = stage.read("env");
-    for line in [
-        "OOMCTL_RUN=r1",
-        "OOMCTL_ATTEMPT=1",
-        "OOMCTL_JOB_ID=7",
-        "HYDRA_FULL_ERROR=1",
-        "PYTHONUNBUFFERED=1",
-        "WANDB_RUN_GROUP=r1",
-        "WANDB_NAME=r1-attempt-1",
-    ] {
+    for line in
+        "OOMCTL_RUN=r1 OOMCTL_ATTEMPT=1 OOMCTL_JOB_ID=7 HYDRA_FULL_ERROR=1 PYTHONUNBUFFERED=1
+         WANDB_RUN_GROUP=r1 WANDB_NAME=r1-attempt-1"
+            .split_whitespace()
+    {
         assert!(env.lines().any(|l| l == line), "{line} is not in {env}");
     }
     assert!(
@@ -267,12 +264,9 @@ fn an_offline_cluster_reaches_for_no_network() {
     let stage = Stage::new("0.9.1", &[], &facts);
     assert!(stage.run("7", &[]).status.success());
     let env = stage.read("env");
-    for line in [
-        "WANDB_MODE=offline",
-        "HF_HUB_OFFLINE=1",
-        "TRANSFORMERS_OFFLINE=1",
-        "HF_DATASETS_OFFLINE=1",
-    ] {
+    for line in "WANDB_MODE=offline HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1"
+        .split_whitespace()
+    {
         assert!(env.lines().any(|l| l == line), "{line} is not in {env}");
     }
 }
@@ -468,17 +462,10 @@ fn rungs(version: &str, assignments: &[&str], incident: Option<&Incident>) -> Ve
 
 #[test]
 fn the_ladder_of_the_design_card_is_the_default() {
-    let card = [
-        "halve-batches",
-        "offload",
-        "halve-batches-again",
-        "smaller-rollout-share",
-        "shorter-responses",
-        "more-gpus",
-        "more-nodes",
-        "more-nodes",
-        "larger-gpu",
-    ];
+    let card = word_list::<9>(
+        "halve-batches offload halve-batches-again smaller-rollout-share shorter-responses
+         more-gpus more-nodes more-nodes larger-gpu",
+    );
     for version in VERSIONS {
         let all = of_the_card(rungs(version, &[], None));
         assert_eq!(all[..card.len()], card, "{version}");
@@ -491,16 +478,10 @@ fn the_ladder_of_the_design_card_is_the_default() {
 
 /// The rungs without the levers that keep the mathematics, which stand before shorter responses.
 fn of_the_card(mut rungs: Vec<String>) -> Vec<String> {
-    const LEVERS: [&str; 8] = [
-        "smaller-rollout-share-again",
-        "entropy-in-pieces",
-        "checkpoint-activations",
-        "offload-activations",
-        "no-padding",
-        "reshard-after-forward",
-        "eager-rollout",
-        "split-sequences",
-    ];
+    const LEVERS: [&str; 8] = word_list(
+        "smaller-rollout-share-again entropy-in-pieces checkpoint-activations offload-activations
+         no-padding reshard-after-forward eager-rollout split-sequences",
+    );
     rungs.retain(|rung| !LEVERS.contains(&rung.as_str()));
     rungs
 }
@@ -538,158 +519,46 @@ fn the_users_case_moves_as_the_design_card_says() {
     );
 }
 
-/// Incident, settings, the rungs that run first, rungs that never run.
-type Row = (
-    Incident,
-    &'static [&'static str],
-    &'static [&'static str],
-    &'static [&'static str],
-);
-
-fn table() -> Vec<Row> {
-    let gpu = |phase: &str| incident("cuda_oom", Class::GpuOom, phase);
-    let engine = |kind: &str, phase: &str| incident(kind, Class::EngineMemory, phase);
-    vec![
-        (
-            gpu("actor_update"),
-            &[],
-            &[
-                "halve-batches",
-                "offload",
-                "halve-batches-again",
-                "shorter-responses",
-                "more-gpus",
-            ],
-            &[
-                "smaller-rollout-share",
-                "larger-rollout-share",
-                "undo-offload",
-            ],
-        ),
-        (
-            gpu("actor_update"),
-            &["free_cache_engine=false"],
-            &[
-                "halve-batches",
-                "offload",
-                "halve-batches-again",
-                "smaller-rollout-share",
-            ],
-            &[],
-        ),
-        (
-            gpu("actor_update"),
-            &["enforce_eager=false"],
-            &["halve-batches", "offload"],
-            &[],
-        ),
-        (
-            gpu("old_logprob"),
-            &[],
-            &[
-                "halve-batches",
-                "offload",
-                "halve-batches-again",
-                "smaller-rollout-share",
-            ],
-            &[],
-        ),
-        (
-            gpu("optimizer_step"),
-            &[],
-            &["offload", "more-gpus"],
-            &[
-                "halve-batches",
-                "halve-batches-again",
-                "halve-micro-batches",
-                "shorter-responses",
-                "smaller-rollout-share",
-            ],
-        ),
-        (
-            gpu("optimizer_step"),
-            &["strategy=fsdp2", "offload_policy=true"],
-            &["more-gpus"],
-            &["offload"],
-        ),
-        (
-            gpu("load"),
-            &[],
-            &["offload", "smaller-rollout-share", "more-gpus"],
-            &["halve-batches", "halve-batches-again", "shorter-responses"],
-        ),
-        (
-            gpu("wake_up"),
-            &[],
-            &["smaller-rollout-share", "offload"],
-            &["no-cuda-graphs", "halve-batches", "shorter-responses"],
-        ),
-        (
-            gpu("cuda_graph"),
-            &["enforce_eager=false"],
-            &["no-cuda-graphs", "fewer-rollout-sequences"],
-            &["halve-batches"],
-        ),
-        (
-            engine("vllm_kv_cache", "kv_cache"),
-            &["rollout.max_model_len=4096", "max_num_batched_tokens=8192"],
-            &[
-                "shorter-rollout-context",
-                "larger-rollout-share",
-                "larger-rollout-share",
-                "larger-rollout-share",
-                "fewer-rollout-sequences",
-            ],
-            &[
-                "smaller-rollout-share",
-                "halve-batches",
-                "halve-batches-again",
-            ],
-        ),
-        (
-            engine("vllm_startup_memory", "init"),
-            &[],
-            &["smaller-rollout-share", "offload"],
-            &["larger-rollout-share", "halve-batches"],
-        ),
-        (
-            incident("host_oom", Class::HostOom, "rollout"),
-            &["param_offload=true", "optimizer_offload=true"],
-            &[
-                "more-host-memory",
-                "more-host-memory",
-                "undo-offload",
-                "smaller-train-batch-for-the-host",
-            ],
-            &[
-                "offload",
-                "more-gpus",
-                "halve-batches",
-                "smaller-rollout-share",
-            ],
-        ),
-        (
-            incident("time_limit", Class::NotOom, "unknown"),
-            &[],
-            &[],
-            &["halve-batches", "offload"],
-        ),
-    ]
+fn split(words: &str) -> Vec<&str> {
+    words.split_whitespace().collect()
 }
+
+/// Kind, class and phase of an incident, settings, the rungs that run first, rungs that never run.
+const ANSWERS: [[&str; 4]; 13] = table(
+    "
+    cuda_oom gpu_oom actor_update |  | halve-batches offload halve-batches-again shorter-responses more-gpus | smaller-rollout-share larger-rollout-share undo-offload
+    cuda_oom gpu_oom actor_update | free_cache_engine=false | halve-batches offload halve-batches-again smaller-rollout-share |
+    cuda_oom gpu_oom actor_update | enforce_eager=false | halve-batches offload |
+    cuda_oom gpu_oom old_logprob |  | halve-batches offload halve-batches-again smaller-rollout-share |
+    cuda_oom gpu_oom optimizer_step |  | offload more-gpus | halve-batches halve-batches-again halve-micro-batches shorter-responses smaller-rollout-share
+    cuda_oom gpu_oom optimizer_step | strategy=fsdp2 offload_policy=true | more-gpus | offload
+    cuda_oom gpu_oom load |  | offload smaller-rollout-share more-gpus | halve-batches halve-batches-again shorter-responses
+    cuda_oom gpu_oom wake_up |  | smaller-rollout-share offload | no-cuda-graphs halve-batches shorter-responses
+    cuda_oom gpu_oom cuda_graph | enforce_eager=false | no-cuda-graphs fewer-rollout-sequences | halve-batches
+    vllm_kv_cache engine_memory kv_cache | rollout.max_model_len=4096 max_num_batched_tokens=8192 | shorter-rollout-context larger-rollout-share larger-rollout-share larger-rollout-share fewer-rollout-sequences | smaller-rollout-share halve-batches halve-batches-again
+    vllm_startup_memory engine_memory init |  | smaller-rollout-share offload | larger-rollout-share halve-batches
+    host_oom host_oom rollout | param_offload=true optimizer_offload=true | more-host-memory more-host-memory undo-offload smaller-train-batch-for-the-host | offload more-gpus halve-batches smaller-rollout-share
+    time_limit not_oom unknown |  |  | halve-batches offload
+    ",
+);
 
 #[test]
 fn each_failure_is_answered_by_its_own_rungs() {
-    for (incident, assignments, first, never) in table() {
-        let all = of_the_card(rungs("0.9.1", assignments, Some(&incident)));
+    for [failure, assignments, first, never] in ANSWERS {
+        let [kind, class, phase] = split(failure).try_into().unwrap();
+        let class = serde_json::from_value(class.into()).unwrap();
+        let incident = incident(kind, class, phase);
+        let (assignments, first) = (split(assignments), split(first));
+        let all = of_the_card(rungs("0.9.1", &assignments, Some(&incident)));
         let what = format!(
             "{} in {} with {assignments:?}: {all:?}",
             incident.kind, incident.phase
         );
         assert!(
-            all.len() >= first.len() && all[..first.len()] == *first,
+            all.len() >= first.len() && all[..first.len()] == first,
             "{what}"
         );
-        for rung in never {
+        for rung in never.split_whitespace() {
             assert!(
                 !all.iter().any(|r| r == rung),
                 "{rung} must not run: {what}"
@@ -710,17 +579,8 @@ fn reason(assignments: &[&str], facts: &ClusterFacts, incident: &Incident, rung:
         .cloned()
         .collect();
     let footing = ClimbContext {
-        preset: &preset,
         ladder: &only,
-        policy: Policy::default(),
-        whole_rungs: false,
-        cluster: facts,
-        environment: None,
-        cluster_name: None,
-        templates: &templates,
-        layers: &layers,
-        rungs: &[],
-        attempt: 1,
+        ..ClimbContext::new(&preset, facts, &templates, &layers, &[])
     };
     match climb(&footing, Some(incident)).unwrap() {
         Decision::Exhausted { skipped, .. } => {
@@ -786,15 +646,11 @@ fn defaults_that_verl_changed_are_handed_over_in_every_version() {
             .find(|f| f.name == "run_grpo.sh")
             .unwrap()
             .text;
-        for word in [
-            "rollout.enforce_eager=True",
-            "rollout.max_num_seqs=256",
-            "rollout.max_model_len=2048",
-            "model.use_remove_padding=True",
-            "actor.fsdp_config.model_dtype=fp32",
-            "ref.fsdp_config.model_dtype=bf16",
-            "rollout.name=vllm",
-        ] {
+        for word in "rollout.enforce_eager=True rollout.max_num_seqs=256 rollout.max_model_len=2048
+             model.use_remove_padding=True actor.fsdp_config.model_dtype=fp32
+             ref.fsdp_config.model_dtype=bf16 rollout.name=vllm"
+            .split_whitespace()
+        {
             assert!(run.contains(word), "{version} lacks {word}");
         }
     }

@@ -2,6 +2,7 @@
 //! prints what transformers prints.
 
 use super::place::{Place, at_once};
+use oomctl_base::word_list;
 
 const TRAINER: &str = r#"import sys
 args = sys.argv[1:]
@@ -42,16 +43,7 @@ fn place(broken: &str, also: &str) -> Place {
     place
 }
 
-const SUBMIT: [&str; 8] = [
-    "submit",
-    "--watch",
-    "--yes",
-    "--backend",
-    "local",
-    "--run",
-    "r",
-    "job.sh",
-];
+const SUBMIT: [&str; 8] = word_list("submit --watch --yes --backend local --run r job.sh");
 
 #[test]
 fn a_rung_that_the_program_refuses_is_taken_back() {
@@ -70,10 +62,10 @@ fn is_taken_back(broken: &str) {
     assert!(third.contains("--use_liger_kernel false"), "{third}");
     assert!(third.contains("--optim paged_adamw_8bit"), "{third}");
     place
-        .run(&["status", "r"])
+        .run("status r")
         .ends(0)
         .says(&["      without fused-loss\n      then eight-bit-adam"]);
-    let run = place.run(&["status", "r", "--json"]).ends(0).json();
+    let run = place.json("status r --json");
     assert_eq!(
         run["runs"][0]["attempts"][1]["withdrawn"],
         serde_json::json!(["fused-loss"])

@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat};
 
 use super::place::{Done, Place};
 use super::{sweeps, weaver};
+use oomctl_base::word_list;
 
 /// An option that takes a file to write.
 struct Writes {
@@ -35,14 +36,7 @@ const WATCHED: [Writes; 3] = [
     },
 ];
 const FIX: Writes = Writes {
-    words: &[
-        "sweep",
-        "fix",
-        "sweep.yaml",
-        "--set",
-        "graph_vocab_size=10000",
-        "-o",
-    ],
+    words: &word_list::<6>("sweep fix sweep.yaml --set graph_vocab_size=10000 -o"),
     text: "graph_vocab_size:",
 };
 

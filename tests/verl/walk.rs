@@ -2,121 +2,82 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use oomctl::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
+use oomctl::core::ladder::{ClimbContext, Decision, Step, climb};
 use oomctl::core::recipe::{ClusterFacts, Layer, Preset, Shape};
 use oomctl::core::render::words;
 use oomctl_diagnose::{Class, Incident};
 
 use super::harness::{facts, preset, set, templates};
+use oomctl_base::word_list;
 
 /// A starting point: a name and assignments. `diamonds` is the dataset profile of the tree.
 pub const STARTS: [(&str, &[&str]); 8] = [
     ("diamonds", &[]),
     (
         "small-odd",
-        &[
-            "train_batch_size=96",
-            "ppo_mini_batch_size=32",
-            "ppo_micro_batch_size_per_gpu=4",
-            "rollout.n=8",
-            "rollout.log_prob_micro_batch_size_per_gpu=12",
-            "ref.log_prob_micro_batch_size_per_gpu=6",
-        ],
+        &word_list::<6>(
+            "train_batch_size=96 ppo_mini_batch_size=32 ppo_micro_batch_size_per_gpu=4 rollout.n=8
+             rollout.log_prob_micro_batch_size_per_gpu=12 ref.log_prob_micro_batch_size_per_gpu=6",
+        ),
     ),
     (
         "one-gpu",
-        &[
-            "train_batch_size=64",
-            "ppo_mini_batch_size=16",
-            "ppo_micro_batch_size_per_gpu=16",
-            "rollout.n=3",
-            "n_gpus_per_node=1",
-            "use_kl_loss=false",
-            "rollout.log_prob_micro_batch_size_per_gpu=24",
-        ],
+        &word_list::<7>(
+            "train_batch_size=64 ppo_mini_batch_size=16 ppo_micro_batch_size_per_gpu=16
+             rollout.n=3 n_gpus_per_node=1 use_kl_loss=false
+             rollout.log_prob_micro_batch_size_per_gpu=24",
+        ),
     ),
     (
         "dynamic-long",
-        &[
-            "train_batch_size=128",
-            "ppo_mini_batch_size=64",
-            "use_dynamic_bsz=true",
-            "ulysses_sequence_parallel_size=2",
-            "max_prompt_length=2048",
-            "max_response_length=8192",
-            "ppo_max_token_len_per_gpu=24000",
-            "tensor_model_parallel_size=2",
-            "rollout.n=8",
-            "n_gpus_per_node=4",
-        ],
+        &word_list::<10>(
+            "train_batch_size=128 ppo_mini_batch_size=64 use_dynamic_bsz=true
+             ulysses_sequence_parallel_size=2 max_prompt_length=2048 max_response_length=8192
+             ppo_max_token_len_per_gpu=24000 tensor_model_parallel_size=2 rollout.n=8
+             n_gpus_per_node=4",
+        ),
     ),
     (
         "two-nodes",
-        &[
-            "train_batch_size=512",
-            "ppo_mini_batch_size=128",
-            "ppo_micro_batch_size_per_gpu=16",
-            "rollout.n=16",
-            "nnodes=2",
-            "tensor_model_parallel_size=4",
-            "rollout.log_prob_micro_batch_size_per_gpu=64",
-            "ref.log_prob_micro_batch_size_per_gpu=32",
-        ],
+        &word_list::<8>(
+            "train_batch_size=512 ppo_mini_batch_size=128 ppo_micro_batch_size_per_gpu=16
+             rollout.n=16 nnodes=2 tensor_model_parallel_size=4
+             rollout.log_prob_micro_batch_size_per_gpu=64 ref.log_prob_micro_batch_size_per_gpu=32",
+        ),
     ),
     (
         "on-policy-fsdp2",
-        &[
-            "train_batch_size=128",
-            "ppo_mini_batch_size=128",
-            "ppo_micro_batch_size_per_gpu=2",
-            "rollout.n=5",
-            "strategy=fsdp2",
-            "rollout.log_prob_micro_batch_size_per_gpu=16",
-            "ref.log_prob_micro_batch_size_per_gpu=16",
-        ],
+        &word_list::<7>(
+            "train_batch_size=128 ppo_mini_batch_size=128 ppo_micro_batch_size_per_gpu=2
+             rollout.n=5 strategy=fsdp2 rollout.log_prob_micro_batch_size_per_gpu=16
+             ref.log_prob_micro_batch_size_per_gpu=16",
+        ),
     ),
     (
         "seven-answers",
-        &[
-            "train_batch_size=56",
-            "ppo_mini_batch_size=8",
-            "ppo_micro_batch_size_per_gpu=7",
-            "rollout.n=7",
-            "n_gpus_per_node=4",
-            "rollout.log_prob_micro_batch_size_per_gpu=14",
-            "ref.log_prob_micro_batch_size_per_gpu=49",
-        ],
+        &word_list::<7>(
+            "train_batch_size=56 ppo_mini_batch_size=8 ppo_micro_batch_size_per_gpu=7 rollout.n=7
+             n_gpus_per_node=4 rollout.log_prob_micro_batch_size_per_gpu=14
+             ref.log_prob_micro_batch_size_per_gpu=49",
+        ),
     ),
     (
         "three-mini-batches",
-        &[
-            "train_batch_size=72",
-            "ppo_mini_batch_size=24",
-            "ppo_micro_batch_size_per_gpu=3",
-            "rollout.n=4",
-            "n_gpus_per_node=8",
-            "offload_policy=true",
-            "strategy=fsdp2",
-            "rollout.log_prob_micro_batch_size_per_gpu=9",
-            "ref.log_prob_micro_batch_size_per_gpu=9",
-            "gpu_memory_utilization=0.85",
-        ],
+        &word_list::<10>(
+            "train_batch_size=72 ppo_mini_batch_size=24 ppo_micro_batch_size_per_gpu=3 rollout.n=4
+             n_gpus_per_node=8 offload_policy=true strategy=fsdp2
+             rollout.log_prob_micro_batch_size_per_gpu=9 ref.log_prob_micro_batch_size_per_gpu=9
+             gpu_memory_utilization=0.85",
+        ),
     ),
 ];
 
 /// What every starting point needs besides.
-const COMMON: [&str; 10] = [
-    "train_files=train.parquet",
-    "val_files=val.parquet",
-    "model.path=Qwen/Qwen2.5-7B-Instruct",
-    "model.heads=28",
-    "model.kv_heads=4",
-    "model.hidden=3584",
-    "model.vocab=152064",
-    "model.max_position_embeddings=32768",
-    "gpu_memory=79.18GiB",
-    "mem=400G",
-];
+const COMMON: [&str; 10] = word_list(
+    "train_files=train.parquet val_files=val.parquet model.path=Qwen/Qwen2.5-7B-Instruct
+     model.heads=28 model.kv_heads=4 model.hidden=3584 model.vocab=152064
+     model.max_position_embeddings=32768 gpu_memory=79.18GiB mem=400G",
+);
 
 /// More rungs than any ladder climbs.
 const MOST_RUNGS: u32 = 60;
@@ -161,17 +122,9 @@ pub fn walk(preset: &Preset, layers: &[Layer], incident: Option<&Incident>) -> V
     let mut stands = vec![stand(preset, layers, &rungs, &cluster, None)];
     for attempt in 1..MOST_RUNGS {
         let footing = ClimbContext {
-            preset,
-            ladder: &preset.ladder,
-            policy: Policy::default(),
-            whole_rungs: false,
-            cluster: &cluster,
-            environment: None,
             cluster_name: Some("example-h100"),
-            templates: &templates,
-            layers,
-            rungs: &rungs,
             attempt,
+            ..ClimbContext::new(preset, &cluster, &templates, layers, &rungs)
         };
         match climb(&footing, incident).unwrap_or_else(|e| panic!("{e}")) {
             Decision::Exhausted { .. } => return stands,

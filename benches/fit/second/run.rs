@@ -4,13 +4,12 @@ use super::super::outcome::{Outcome, Peaks, Phase};
 use super::super::setup::Program;
 use super::allocator::Blocks;
 use super::engine::{Engine, Refused};
-use super::host;
 use super::log::{Cause, Failure, incident};
 use super::memory::{Memory, Step, Sum, Usage};
 use super::nature::Surprise;
-use super::pace;
 use super::plan::{Pass, Plan};
 use super::train::{Place, Standing, Trainer};
+use super::{host, pace};
 
 /// More than any job takes.
 const ENDLESS: u64 = 1 << 50;

@@ -10,10 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
+use crate::word_list;
 
 /// A scheduler's job id, as text: `4711`, or an array task `4711_3`.
 #[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Default,
 )]
 #[serde(transparent)]
 pub struct JobId(pub String);
@@ -82,6 +83,18 @@ pub struct JobRef {
     pub submitted: Timestamp,
 }
 
+impl JobRef {
+    /// A job that oomctl did not submit, on the cluster that answers here.
+    pub fn foreign(id: &str, submitted: Timestamp) -> Self {
+        Self {
+            id: JobId(id.to_owned()),
+            cluster: None,
+            token: None,
+            submitted,
+        }
+    }
+}
+
 /// State of a job: Slurm's 12 base states, the flags that change what we do, and the unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -125,16 +138,10 @@ pub enum JobState {
 }
 
 /// Reasons to wait that no waiting cures, in Slurm's words (`src/common/job_state_reason.c`, 26.05).
-const NEVER: [&str; 8] = [
-    "PartitionTimeLimit",
-    "AccountNotAllowed",
-    "QOSNotAllowed",
-    "InvalidAccount",
-    "InvalidQOS",
-    "BadConstraints",
-    "DependencyNeverSatisfied",
-    "ReservationDeleted",
-];
+const NEVER: [&str; 8] = word_list(
+    "PartitionTimeLimit AccountNotAllowed QOSNotAllowed InvalidAccount InvalidQOS BadConstraints
+     DependencyNeverSatisfied ReservationDeleted",
+);
 
 /// Can a job that waits for this never start by itself? A limit on a single job, which the request breaks, is one
 /// (`QOSMaxGRESPerJob`, `AssocMaxWallDurationPerJobLimit`, `QOSMinGRES`), a limit on all jobs of somebody is not. More
@@ -160,6 +167,12 @@ pub enum Stage {
     Ended,
     /// Not known.
     Unknown,
+}
+
+impl Default for JobState {
+    fn default() -> Self {
+        Self::Unknown(String::new())
+    }
 }
 
 impl JobState {
@@ -292,7 +305,7 @@ impl HostUse {
 }
 
 /// What a scheduler says about one job at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct JobStatus {
     /// The job's id.
     pub id: JobId,
@@ -351,22 +364,8 @@ impl JobStatus {
     pub fn bare(id: JobId, state: JobState) -> Self {
         Self {
             id,
-            number: None,
             state,
-            reason: None,
-            exit: None,
-            derived_exit: None,
-            step_out_of_memory: false,
-            nodes: Vec::new(),
-            restarts: 0,
-            started: None,
-            ended: None,
-            expected_start: None,
-            cancelled_by: None,
-            ran_before_s: None,
-            self_reported: false,
-            machine: None,
-            host: None,
+            ..Self::default()
         }
     }
 }
@@ -379,15 +378,10 @@ mod tests {
 
     #[test]
     fn a_limit_that_the_request_breaks_never_passes_and_one_on_all_jobs_does() {
-        for reason in [
-            "QOSMaxGRESPerJob",
-            "QOSMaxWallDurationPerJobLimit",
-            "AssocMaxCpuMinutesPerJobLimit",
-            "QOSMaxMemoryPerNode",
-            "QOSMinGRES",
-            "PartitionTimeLimit",
-            "BadConstraints",
-        ] {
+        for reason in "QOSMaxGRESPerJob QOSMaxWallDurationPerJobLimit AssocMaxCpuMinutesPerJobLimit
+             QOSMaxMemoryPerNode QOSMinGRES PartitionTimeLimit BadConstraints"
+            .split_whitespace()
+        {
             assert!(never_passes(reason), "{reason}");
         }
         for reason in [

@@ -7,8 +7,10 @@ mod problem;
 mod role;
 pub mod units;
 mod value;
+mod words;
 
 pub use origin::Origin;
 pub use problem::{Problem, ProblemPlace, Refusal, meant, nearest};
 pub use role::{Effect, Role};
 pub use value::{Value, ValueKey, ValueKind, key};
+pub use words::{table, word_list};

@@ -7,7 +7,18 @@ use serde::{Deserialize, Serialize};
 
 /// The class of a failure: which family of remedies applies.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -21,6 +32,7 @@ pub enum Class {
     /// Shared memory (`/dev/shm`) ran out.
     Shm,
     /// Not a memory failure, or no failure at all; `kind` says which.
+    #[default]
     NotOom,
 }
 

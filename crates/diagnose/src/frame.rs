@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::ascii;
+use oomctl_base::word_list;
 
 /// A place in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -119,20 +120,10 @@ impl Frame {
 
     /// Is it code that a user may change: no installed package, no part of the interpreter?
     pub fn is_users(&self) -> bool {
-        const OTHERS: [&str; 12] = [
-            "site-packages",
-            "dist-packages",
-            "/lib/python3",
-            "/Lib/",
-            "<frozen",
-            "<string>",
-            "<__array_function__",
-            "/runpy.py",
-            "/torch/",
-            "/transformers/",
-            "/ray/",
-            "/vllm/",
-        ];
+        const OTHERS: [&str; 12] = word_list(
+            "site-packages dist-packages /lib/python3 /Lib/ <frozen <string> <__array_function__
+             /runpy.py /torch/ /transformers/ /ray/ /vllm/",
+        );
         let file = self.file.replace('\\', "/");
         !OTHERS.iter().any(|part| file.contains(part))
     }

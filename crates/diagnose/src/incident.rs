@@ -18,7 +18,7 @@ use oomctl_base::units::Bytes;
 /// Field meanings are those of the labelled corpus; bytes are as printed by the first root failure,
 /// `None` where the text has none. Figures may contradict each other (allocated larger than total);
 /// they are reported as printed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
     /// `cuda_oom`, `cuda_driver_oom`, `hip_oom`, `cublas_alloc`, `nccl_oom`, `vllm_kv_cache`,
     /// `vllm_startup_memory`, `host_oom`, `nccl_timeout`, `node_failure`, `time_limit`, `preempted`,
@@ -143,38 +143,8 @@ impl Incident {
             is_gpu_oom: Tri::of(matches!(class, Class::GpuOom | Class::EngineMemory)),
             is_host_oom: Tri::of(class == Class::HostOom),
             fatal: true,
-            retryable_unchanged: None,
             phase: "unknown".to_owned(),
-            device_index: None,
-            rank: None,
-            requested_bytes: None,
-            total_bytes: None,
-            free_bytes: None,
-            allocated_bytes: None,
-            reserved_bytes: None,
-            reserved_unallocated_bytes: None,
-            co_tenant_bytes: None,
-            fragmentation: false,
-            engine_cache: None,
-            snapshot: None,
-            data_parallel: false,
-            logits: false,
-            in_layer: false,
-            step: None,
-            first_step: None,
-            course: None,
-            exception: None,
-            frame: None,
-            innermost: None,
-            progress_line: None,
-            exit: None,
-            last_lines: Vec::new(),
-            known_bugs: Vec::new(),
-            helps: Vec::new(),
-            worse: Vec::new(),
-            evidence: Vec::new(),
-            consequences: Vec::new(),
-            notes: Vec::new(),
+            ..Self::default()
         }
     }
 }

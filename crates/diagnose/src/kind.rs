@@ -15,15 +15,12 @@ pub(crate) struct FailureKind {
     pub name: String,
     pub class: Class,
     /// Would the same job, unchanged, have a fair chance?
-    #[serde(default)]
     pub retryable_unchanged: Option<bool>,
     /// Phase when no frame tells it.
-    #[serde(default)]
     pub phase: Option<String>,
     /// For people, in a headline.
     pub words: String,
     /// Overrides what the class says.
-    #[serde(default)]
     is_gpu_oom: Option<Tri>,
 }
 

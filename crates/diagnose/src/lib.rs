@@ -73,8 +73,9 @@ pub use progress::{PatternError, ProgressPattern};
 pub use reached::Progress;
 pub use releases::Releases;
 pub use scanner::{Digest, Scanner, SourceId};
-pub use signatures::{SignatureError, UserSignature};
-pub use signatures::{examples as signature_examples, patterns as signature_patterns};
+pub use signatures::{
+    SignatureError, UserSignature, examples as signature_examples, patterns as signature_patterns,
+};
 pub use snapshot::{
     AllocationSite, MemoryOwner, PickleError, Share, Snapshot, named as snapshots_named,
 };

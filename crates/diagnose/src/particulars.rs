@@ -7,10 +7,9 @@ use super::events::LogEvent;
 use super::figures::MemoryFigures;
 use super::findings::{Findings, is_memory};
 use super::incident::Incident;
-use super::kind;
 use super::prefix::body_of;
 use super::signatures::UserSignature;
-use super::tenants;
+use super::{kind, tenants};
 use oomctl_base::units::Bytes;
 
 /// Percent of a GPU that must lie idle for fragmentation to be the cause: of eight public logs whose idle memory would have

@@ -6,16 +6,13 @@ use super::class::{Class, Tri};
 use super::course::{self, Records};
 use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
-use super::exceptions;
 use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
 use super::incident::Incident;
-use super::kind;
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
 use super::phase::{self, LOOP};
 use super::prefix::body_of;
-use super::replicas;
-use super::scheduler;
 use super::signatures::{LineRole, weight};
+use super::{exceptions, kind, replicas, scheduler};
 
 /// Confirmations that an incident carries.
 const CONFIRMATIONS: usize = 3;

@@ -38,7 +38,7 @@ pub struct Unavailable {
 }
 
 /// A GPU, what it holds and who holds it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// NVML's index; a label, not an identity.
     pub index: u32,
@@ -99,7 +99,7 @@ pub struct DeviceMemory {
 }
 
 /// A process that holds memory of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id, in the namespace of the driver.
     pub pid: u32,
@@ -118,7 +118,7 @@ pub struct Process {
 }
 
 /// Whether a process that holds memory of a GPU still runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessLife {
     /// It runs or sleeps.
@@ -130,6 +130,7 @@ pub enum ProcessLife {
     /// There is no such process on this machine.
     Gone,
     /// It cannot be told: the pid is of another pid namespace, as in a container.
+    #[default]
     Unknown,
 }
 
@@ -187,15 +188,11 @@ impl DeviceMemory {
 
 impl Process {
     /// A process of which only NVML has told.
-    pub const fn bare(pid: u32, used_bytes: Option<Bytes>) -> Self {
+    pub fn bare(pid: u32, used_bytes: Option<Bytes>) -> Self {
         Self {
             pid,
             used_bytes,
-            user: None,
-            command: None,
-            job: None,
-            parent: None,
-            life: ProcessLife::Unknown,
+            ..Self::default()
         }
     }
 }
@@ -214,15 +211,8 @@ impl Gpu {
             index,
             uuid: uuid.to_owned(),
             name: name.to_owned(),
-            pci: None,
             memory,
-            utilization_percent: None,
-            temperature_c: None,
-            power_w: None,
-            health: Health::default(),
-            processes: Vec::new(),
-            processes_known: false,
-            mig: None,
+            ..Self::default()
         }
     }
 

@@ -14,8 +14,9 @@ use nvml_wrapper::sys_exports::field_id::{
 };
 use nvml_wrapper::{Device, Nvml};
 
-use crate::GpuReading;
-use crate::{DeviceMemory, Gpu, Health, Machine, MigDevice, Pci, Process, Throttle, Unavailable};
+use crate::{
+    DeviceMemory, Gpu, GpuReading, Health, Machine, MigDevice, Pci, Process, Throttle, Unavailable,
+};
 use oomctl_base::units::Bytes;
 
 /// Why the GPUs of this machine cannot be told.

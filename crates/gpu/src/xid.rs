@@ -220,6 +220,7 @@ fn zoned(civil: DateTime, clock: &LogClock) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::table;
 
     fn clock() -> LogClock {
         LogClock {
@@ -237,25 +238,18 @@ mod tests {
     fn place_number_and_time_are_read_in_every_form_that_logs_have() {
         let fallen =
             "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus.";
-        for (before, at) in [
-            ("4,1203,86400000000,-;", "2026-11-02T00:00:00Z"),
-            ("[86400.000000] ", "2026-11-02T00:00:00Z"),
-            ("[Fri Nov 20 14:03:00 2026] ", "2026-11-20T14:03:00Z"),
-            ("[Fri Nov  6 14:03:00 2026] ", "2026-11-06T14:03:00Z"),
-            (
-                "2026-11-20T14:03:00.5+02:00 node7 kernel: ",
-                "2026-11-20T12:03:00.5Z",
-            ),
-            (
-                "2026-11-20T14:03:00,500000+02:00 ",
-                "2026-11-20T12:03:00.5Z",
-            ),
-            (
-                "Nov  6 14:03:00 node7 kernel: [ 12.5] ",
-                "2026-11-06T14:03:00Z",
-            ),
-            ("Dec 24 14:03:00 node7 kernel: ", "2025-12-24T14:03:00Z"),
-        ] {
+        for [before, at] in table::<2, 8>(
+            "
+            4,1203,86400000000,-; | 2026-11-02T00:00:00Z
+            [86400.000000]  | 2026-11-02T00:00:00Z
+            [Fri Nov 20 14:03:00 2026]  | 2026-11-20T14:03:00Z
+            [Fri Nov  6 14:03:00 2026]  | 2026-11-06T14:03:00Z
+            2026-11-20T14:03:00.5+02:00 node7 kernel:  | 2026-11-20T12:03:00.5Z
+            2026-11-20T14:03:00,500000+02:00  | 2026-11-20T12:03:00.5Z
+            Nov  6 14:03:00 node7 kernel: [ 12.5]  | 2026-11-06T14:03:00Z
+            Dec 24 14:03:00 node7 kernel:  | 2025-12-24T14:03:00Z
+            ",
+        ) {
             let xid = read(&format!("{before}{fallen}"));
             assert_eq!(xid.at, Some(at.parse().unwrap()), "{before}");
             assert_eq!((xid.pci.to_string().as_str(), xid.code), ("0000:3b:00", 79));

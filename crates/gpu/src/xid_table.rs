@@ -2,6 +2,7 @@
 //!
 //! Source: NVIDIA, "XID Errors" and its catalogue, releases 550 to 580. What is not in the table is not common.
 
+use oomctl_base::table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,114 +22,38 @@ pub enum XidOrigin {
     Unknown,
 }
 
-/// A number, what it means, and whose fault it mostly is.
-type XidRow = (u32, &'static str, XidOrigin);
-
-const TABLE: &[XidRow] = &[
-    (8, "the GPU stopped processing", XidOrigin::Program),
-    (
-        13,
-        "a kernel of a program failed, mostly by an access outside its arrays",
-        XidOrigin::Program,
-    ),
-    (
-        31,
-        "a program touched GPU memory that is not its own",
-        XidOrigin::Program,
-    ),
-    (32, "corrupted commands reached the GPU", XidOrigin::Driver),
-    (38, "error of the driver's firmware", XidOrigin::Driver),
-    (
-        43,
-        "a program's error stopped its work; the GPU is healthy",
-        XidOrigin::Program,
-    ),
-    (
-        44,
-        "fault while switching between programs",
-        XidOrigin::Driver,
-    ),
-    (
-        45,
-        "clean-up of a program after an earlier error, or because it was killed",
-        XidOrigin::Follows,
-    ),
-    (
-        48,
-        "memory error that could not be corrected",
-        XidOrigin::Hardware,
-    ),
-    (61, "the GPU's micro-controller halted", XidOrigin::Driver),
-    (62, "the GPU's micro-controller halted", XidOrigin::Hardware),
-    (
-        63,
-        "a faulty row of memory is replaced when the GPU is reset",
-        XidOrigin::Hardware,
-    ),
-    (
-        64,
-        "a faulty row of memory could not be noted for replacement",
-        XidOrigin::Hardware,
-    ),
-    (
-        69,
-        "a program gave a command that the GPU does not know",
-        XidOrigin::Program,
-    ),
-    (74, "error of an NVLink", XidOrigin::Hardware),
-    (79, "the GPU has fallen off the bus", XidOrigin::Hardware),
-    (
-        92,
-        "many memory errors, corrected so far",
-        XidOrigin::Hardware,
-    ),
-    (
-        94,
-        "memory error that ended one program; others are safe",
-        XidOrigin::Hardware,
-    ),
-    (
-        95,
-        "memory error that may have reached all programs of the GPU",
-        XidOrigin::Hardware,
-    ),
-    (
-        109,
-        "a switch between programs took too long",
-        XidOrigin::Driver,
-    ),
-    (
-        119,
-        "the GPU's system processor (GSP) did not answer",
-        XidOrigin::Driver,
-    ),
-    (
-        120,
-        "error of the GPU's system processor (GSP)",
-        XidOrigin::Driver,
-    ),
-    (
-        121,
-        "error of the link between CPU and GPU, corrected",
-        XidOrigin::Hardware,
-    ),
-    (
-        137,
-        "a program's access over NVLink was refused",
-        XidOrigin::Program,
-    ),
-    (
-        140,
-        "memory error that was not recovered from",
-        XidOrigin::Hardware,
-    ),
-    (143, "the GPU could not be initialised", XidOrigin::Hardware),
-    (
-        154,
-        "the action that recovers the GPU has changed",
-        XidOrigin::Follows,
-    ),
-];
+/// A number, whose fault it mostly is, and what it means.
+const TABLE: [[&str; 3]; 27] = table(
+    "
+    8 | program | the GPU stopped processing
+    13 | program | a kernel of a program failed, mostly by an access outside its arrays
+    31 | program | a program touched GPU memory that is not its own
+    32 | driver | corrupted commands reached the GPU
+    38 | driver | error of the driver's firmware
+    43 | program | a program's error stopped its work; the GPU is healthy
+    44 | driver | fault while switching between programs
+    45 | follows | clean-up of a program after an earlier error, or because it was killed
+    48 | hardware | memory error that could not be corrected
+    61 | driver | the GPU's micro-controller halted
+    62 | hardware | the GPU's micro-controller halted
+    63 | hardware | a faulty row of memory is replaced when the GPU is reset
+    64 | hardware | a faulty row of memory could not be noted for replacement
+    69 | program | a program gave a command that the GPU does not know
+    74 | hardware | error of an NVLink
+    79 | hardware | the GPU has fallen off the bus
+    92 | hardware | many memory errors, corrected so far
+    94 | hardware | memory error that ended one program; others are safe
+    95 | hardware | memory error that may have reached all programs of the GPU
+    109 | driver | a switch between programs took too long
+    119 | driver | the GPU's system processor (GSP) did not answer
+    120 | driver | error of the GPU's system processor (GSP)
+    121 | hardware | error of the link between CPU and GPU, corrected
+    137 | program | a program's access over NVLink was refused
+    140 | hardware | memory error that was not recovered from
+    143 | hardware | the GPU could not be initialised
+    154 | follows | the action that recovers the GPU has changed
+    ",
+);
 
 /// NVLink's errors since the fifth generation.
 const NVLINK: std::ops::RangeInclusive<u32> = 144..=150;
@@ -138,11 +63,22 @@ pub fn about(code: u32) -> (&'static str, XidOrigin) {
     if NVLINK.contains(&code) {
         return ("error of an NVLink", XidOrigin::Hardware);
     }
-    let row = TABLE.iter().find(|(number, ..)| *number == code);
+    let code = code.to_string();
+    let row = TABLE.iter().find(|[number, ..]| *number == code);
     row.map_or(
         ("not in the table of this program", XidOrigin::Unknown),
-        |(_, means, origin)| (means, *origin),
+        |[_, origin, means]| (means, named(origin)),
     )
+}
+
+fn named(origin: &str) -> XidOrigin {
+    match origin {
+        "program" => XidOrigin::Program,
+        "driver" => XidOrigin::Driver,
+        "hardware" => XidOrigin::Hardware,
+        "follows" => XidOrigin::Follows,
+        _ => XidOrigin::Unknown,
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +87,13 @@ mod tests {
 
     #[test]
     fn numbers_are_in_order_and_stand_once() {
-        assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
+        let codes = TABLE.map(|[code, ..]| code.parse().expect("a number"));
+        assert!(codes.is_sorted_by(|a, b| a < b));
+        assert!(
+            codes
+                .iter()
+                .all(|code| about(*code).1 != XidOrigin::Unknown)
+        );
         assert_eq!(about(147), ("error of an NVLink", XidOrigin::Hardware));
         assert_eq!(about(1).1, XidOrigin::Unknown);
     }

@@ -85,18 +85,10 @@ impl EngineView<'_> {
             0.0
         };
         List::new()
-            .add(
-                "weights",
-                TermKind::States,
-                on(states.weights, spec.offloads_params),
-            )
-            .add("reference model", TermKind::States, states.reference)
-            .add("adapter", TermKind::States, states.adapter)
-            .add(
-                "optimizer",
-                TermKind::States,
-                on(optimizer, spec.offloads_optimizer),
-            )
+            .states("weights", on(states.weights, spec.offloads_params))
+            .states("reference model", states.reference)
+            .states("adapter", states.adapter)
+            .states("optimizer", on(optimizer, spec.offloads_optimizer))
     }
 
     /// The trainer's states while it computes without the optimizer: weights that were offloaded between phases
@@ -106,21 +98,17 @@ impl EngineView<'_> {
         let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
         let away = spec.offloads_params && !spec.offload_returns;
         List::new()
-            .add("weights", TermKind::States, on(states.weights, away))
-            .add("reference model", TermKind::States, states.reference)
-            .add("adapter", TermKind::States, states.adapter)
-            .add(
-                "optimizer",
-                TermKind::States,
-                on(states.optimizer, spec.offloads_optimizer),
-            )
+            .states("weights", on(states.weights, away))
+            .states("reference model", states.reference)
+            .states("adapter", states.adapter)
+            .states("optimizer", on(states.optimizer, spec.offloads_optimizer))
     }
 
     /// What the engine holds while the trainer computes.
     fn beside(&self) -> List {
         if self.rollout.sleeps {
             let asleep = self.profile.asleep_gib * GIB + self.graphs();
-            List::new().add("sleeping engine", TermKind::Outside, asleep)
+            List::new().outside("sleeping engine", asleep)
         } else {
             self.awake()
         }
@@ -134,8 +122,8 @@ impl EngineView<'_> {
     /// An engine that is awake: its share, and what it takes beside it.
     fn awake(&self) -> List {
         List::new()
-            .add("rollout engine", TermKind::Engine, self.share())
-            .add("constant", TermKind::Outside, self.outside())
+            .engine("rollout engine", self.share())
+            .outside("constant", self.outside())
     }
 
     /// What an engine that is awake takes beside its share.
@@ -171,17 +159,9 @@ impl EngineView<'_> {
         };
         self.computing()
             .and(self.beside())
-            .add("engine weights", TermKind::Engine, woken)
-            .add(
-                "sync buffers",
-                TermKind::Engine,
-                SYNC_BUFFERS * self.rollout.sync_buffer,
-            )
-            .add(
-                "gathered weight",
-                TermKind::Activations,
-                self.gathered_weight(),
-            )
+            .engine("engine weights", woken)
+            .engine("sync buffers", SYNC_BUFFERS * self.rollout.sync_buffer)
+            .activations("gathered weight", self.gathered_weight())
             .phase(Phase::WakeUp, spec, self.profile)
     }
 
@@ -189,18 +169,13 @@ impl EngineView<'_> {
         let spec = self.spec;
         let gathered = gathered(spec, self.profile);
         let share = tokens / spec.tokens().max(1.0);
-        list.add("gathered layers", TermKind::Activations, gathered.layers)
-            .add(
-                "gathered embeddings",
-                TermKind::Activations,
-                gathered.embeddings,
-            )
-            .add(
+        list.activations("gathered layers", gathered.layers)
+            .activations("gathered embeddings", gathered.embeddings)
+            .activations(
                 "working set",
-                TermKind::Activations,
                 layer(spec, self.profile).bytes() * share * 0.5,
             )
-            .add("logits", TermKind::Logits, logits(spec, tokens, loss.bytes))
+            .logits("logits", logits(spec, tokens, loss.bytes))
     }
 
     fn old_logprob(&self) -> PhaseTerms {

@@ -37,11 +37,10 @@ pub use phases::phases;
 pub use profile::{LossPath, Profile, Profiles};
 pub use replicas::{Replicas, replicas};
 pub use room::{Room, SAFE};
-pub use row::MeasurementRow;
-pub use row::Unknown;
+pub use row::{MeasurementRow, Unknown};
 pub use spec::{
     Attention, Checkpointing, Lora, Metric, Model, Optimizer, Precision, Quantised, Rollout,
     Sharding, Spec, Task,
 };
 pub use step::PhaseTerms;
-pub use terms::{About, FRAGMENTS, KINDS, PIECES, TERMS, Term, TermKind};
+pub use terms::{FRAGMENTS, KINDS, PIECES, TERMS, Term, TermKind};

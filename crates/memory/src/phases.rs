@@ -6,7 +6,6 @@ use super::phase::Phase;
 use super::profile::Profile;
 use super::spec::{Spec, Task};
 use super::step::{List, PhaseTerms, TrainingStep, dequantised, load, save, update};
-use super::terms::TermKind;
 
 /// The phases of a job, in the order of time.
 pub fn phases(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
@@ -34,21 +33,9 @@ fn training(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
 fn inference(spec: &Spec, profile: &Profile) -> PhaseTerms {
     let step = TrainingStep::new(spec, profile);
     List::new()
-        .add("weights", TermKind::States, step.states.weights)
-        .add(
-            "KV cache",
-            TermKind::Activations,
-            engine::cache_bytes(spec, spec.tokens()),
-        )
-        .add(
-            "working set",
-            TermKind::Activations,
-            layer(spec, profile).bytes() * 0.5,
-        )
-        .add(
-            "dequantised matrix",
-            TermKind::Activations,
-            dequantised(spec),
-        )
+        .states("weights", step.states.weights)
+        .activations("KV cache", engine::cache_bytes(spec, spec.tokens()))
+        .activations("working set", layer(spec, profile).bytes() * 0.5)
+        .activations("dequantised matrix", dequantised(spec))
         .phase(Phase::Rollout, spec, profile)
 }

@@ -33,7 +33,27 @@ impl List {
         Self(Vec::with_capacity(12))
     }
 
-    pub(super) fn add(mut self, name: &'static str, kind: TermKind, bytes: f64) -> Self {
+    pub(super) fn states(self, name: &'static str, bytes: f64) -> Self {
+        self.add(name, TermKind::States, bytes)
+    }
+
+    pub(super) fn activations(self, name: &'static str, bytes: f64) -> Self {
+        self.add(name, TermKind::Activations, bytes)
+    }
+
+    pub(super) fn logits(self, name: &'static str, bytes: f64) -> Self {
+        self.add(name, TermKind::Logits, bytes)
+    }
+
+    pub(super) fn engine(self, name: &'static str, bytes: f64) -> Self {
+        self.add(name, TermKind::Engine, bytes)
+    }
+
+    pub(super) fn outside(self, name: &'static str, bytes: f64) -> Self {
+        self.add(name, TermKind::Outside, bytes)
+    }
+
+    fn add(mut self, name: &'static str, kind: TermKind, bytes: f64) -> Self {
         if bytes > 0.0 && bytes.is_finite() {
             self.0.push(Term { name, kind, bytes });
         }
@@ -59,7 +79,7 @@ impl List {
     pub(super) fn phase(self, phase: Phase, spec: &Spec, profile: &Profile) -> PhaseTerms {
         let slack = self.moving() * (profile.reserved - 1.0);
         let slack = slack.min(profile.reserved_most_gib * GIB);
-        let mut list = self.add("constant", TermKind::Outside, profile.constant_gib * GIB);
+        let mut list = self.outside("constant", profile.constant_gib * GIB);
         if spec.metric == Metric::Device {
             let communication = if spec.gpus <= 1.0 {
                 0.0
@@ -68,13 +88,13 @@ impl List {
                 profile.communication_gib + further * profile.communicator_gib
             };
             list = list
-                .add("context", TermKind::Outside, profile.context_gib * GIB)
-                .add("communication", TermKind::Outside, communication * GIB);
+                .outside("context", profile.context_gib * GIB)
+                .outside("communication", communication * GIB);
         }
         let mut cache_bytes = 0.0;
         if spec.metric != Metric::Allocated {
             let fragments = (slack * FRAGMENTED).min(list.moving() * MOST_FRAGMENTS);
-            list = list.add(FRAGMENTS, TermKind::Activations, fragments);
+            list = list.activations(FRAGMENTS, fragments);
             cache_bytes = slack - fragments;
         }
         PhaseTerms {
@@ -124,21 +144,20 @@ impl TrainingStep {
         let optimizer_away = spec.offloads_optimizer && !spec.offload_returns;
         let optimizer = on(self.states.optimizer, optimizer_away);
         List::new()
-            .add("weights", TermKind::States, on(self.states.weights, away))
-            .add("reference model", TermKind::States, self.states.reference)
-            .add("optimizer", TermKind::States, optimizer)
-            .add("adapter", TermKind::States, self.states.adapter)
-            .add("cast copy", TermKind::States, self.states.cast_copy)
-            .add("gradients", TermKind::States, on(gradients, away))
+            .states("weights", on(self.states.weights, away))
+            .states("reference model", self.states.reference)
+            .states("optimizer", optimizer)
+            .states("adapter", self.states.adapter)
+            .states("cast copy", self.states.cast_copy)
+            .states("gradients", on(gradients, away))
     }
 
     /// Stages below 3 of `DeepSpeed` have them from the first gradient on, and give them back before the step (`setup_buckets`,
     /// `_release_ipg_buffers`).
     fn buckets(&self, spec: &Spec, phase: Phase) -> List {
         let lazy = deepspeed::is_known(spec) && !spec.sharding.gathers();
-        List::new().add(
+        List::new().states(
             "communication buffers",
-            TermKind::States,
             on(self.buckets, lazy && phase != Phase::Backward),
         )
     }
@@ -149,20 +168,12 @@ impl TrainingStep {
         let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
         self.resident(spec, self.states.waiting)
             .and(self.buckets(spec, Phase::Forward))
-            .add(
-                "gathered layers",
-                TermKind::Activations,
-                self.gathered.layers / 2.0,
-            )
-            .add(
-                "gathered embeddings",
-                TermKind::Activations,
-                self.gathered.embeddings,
-            )
-            .add("weights for reuse", TermKind::States, self.gathered.reused)
-            .add("activations", TermKind::Activations, a.kept * share)
-            .add("checkpoints", TermKind::Activations, a.checkpoints * share)
-            .add("logits", TermKind::Logits, logits)
+            .activations("gathered layers", self.gathered.layers / 2.0)
+            .activations("gathered embeddings", self.gathered.embeddings)
+            .states("weights for reuse", self.gathered.reused)
+            .activations("activations", a.kept * share)
+            .activations("checkpoints", a.checkpoints * share)
+            .logits("logits", logits)
     }
 
     /// Gradients come as checkpoints go: the fuller end of the backward pass, unless those of earlier micro batches are
@@ -177,35 +188,15 @@ impl TrainingStep {
             a.checkpoints
         };
         let own = List::new()
-            .add(
-                "gathered layers",
-                TermKind::Activations,
-                self.gathered.layers,
-            )
-            .add(
-                "gathered gradients",
-                TermKind::Activations,
-                self.gathered.gradients,
-            )
-            .add("checkpoints", TermKind::Activations, checkpoints)
-            .add(
-                "activations",
-                TermKind::Activations,
-                a.kept / spec.model.layers.max(1.0),
-            )
-            .add("working set", TermKind::Activations, a.working_set)
-            .add(
-                "dequantised matrix",
-                TermKind::Activations,
-                dequantised(spec),
-            );
+            .activations("gathered layers", self.gathered.layers)
+            .activations("gathered gradients", self.gathered.gradients)
+            .activations("checkpoints", checkpoints)
+            .activations("activations", a.kept / spec.model.layers.max(1.0))
+            .activations("working set", a.working_set)
+            .activations("dequantised matrix", dequantised(spec));
         // Of no sequence's length: the last that is reduced, when all layers are through.
-        let last = List::new().add(
-            "gathered gradients",
-            TermKind::States,
-            self.gathered.embedding_gradients,
-        );
-        let last = last.add(PIECES, TermKind::Activations, self.gathered.pinned(a));
+        let last = List::new().states("gathered gradients", self.gathered.embedding_gradients);
+        let last = last.activations(PIECES, self.gathered.pinned(a));
         let reduced = self.states.gradients;
         let there = if late {
             reduced.max(self.states.waiting)
@@ -218,11 +209,7 @@ impl TrainingStep {
         };
         self.resident(spec, gradients)
             .and(self.buckets(spec, Phase::Backward))
-            .add(
-                "gathered embeddings",
-                TermKind::Activations,
-                self.gathered.embeddings,
-            )
+            .activations("gathered embeddings", self.gathered.embeddings)
             .and(parts)
     }
 
@@ -231,16 +218,8 @@ impl TrainingStep {
         let away = spec.offloads_optimizer && !spec.offload_returns;
         self.resident(spec, needs.gradients)
             .and(self.buckets(spec, Phase::OptimizerStep))
-            .add(
-                "gradients in fp32",
-                TermKind::States,
-                on(needs.fp32_gradients, away),
-            )
-            .add(
-                "optimizer temporaries",
-                TermKind::States,
-                on(needs.temporary, away),
-            )
+            .states("gradients in fp32", on(needs.fp32_gradients, away))
+            .states("optimizer temporaries", on(needs.temporary, away))
     }
 
     /// Memory of the host per GPU: what is offloaded, pinned once.
@@ -307,8 +286,8 @@ pub(super) fn load(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
     // What never comes back to the GPU is loaded into host memory.
     let away = spec.offloads_params && !spec.offload_returns;
     List::new()
-        .add("weights", TermKind::States, on(step.states.weights, away))
-        .add("whole copies", TermKind::States, whole)
+        .states("weights", on(step.states.weights, away))
+        .states("whole copies", whole)
         .phase(Phase::Load, spec, profile)
 }
 
@@ -322,7 +301,7 @@ pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
     let whole = spec.model.params * spec.precision.weight * copies;
     step.resident(spec, 0.0)
         .and(step.buckets(spec, Phase::Checkpoint))
-        .add("whole copies", TermKind::States, whole)
+        .states("whole copies", whole)
         .phase(Phase::Checkpoint, spec, profile)
 }
 

@@ -106,15 +106,7 @@ fn zero_stages_shard_more_and_more() {
 
 #[test]
 fn more_of_anything_never_takes_less() {
-    for field in [
-        "micro_batch",
-        "seq_len",
-        "layers",
-        "hidden",
-        "ffn",
-        "vocab",
-        "params_b",
-    ] {
+    for field in "micro_batch seq_len layers hidden ffn vocab params_b".split_whitespace() {
         let value = |factor: f64| {
             let present: serde_json::Value = serde_json::from_str(ROW).unwrap();
             let more = present[field].as_f64().unwrap() * factor;
@@ -216,7 +208,11 @@ fn every_term_says_what_it_is() {
     for changes in rows {
         for phase in of(changes).phases {
             for term in phase.terms {
-                assert!(TERMS.iter().any(|t| t.name == term.name), "{}", term.name);
+                assert!(
+                    TERMS.iter().any(|[name, ..]| *name == term.name),
+                    "{}",
+                    term.name
+                );
             }
         }
     }

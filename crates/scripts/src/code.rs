@@ -74,19 +74,15 @@ fn argument<'t>(tokens: &[PythonToken<'t>]) -> Option<&'t str> {
 mod tests {
     use super::super::python::tokens;
     use super::*;
+    use oomctl_base::word_list;
 
     #[test]
     fn names_count_where_python_uses_them() {
         let text = "# DPOTrainer\nfrom trl import SFTTrainer\nx = 'GRPOTrainer'\n\
                     m = load(p, torch_dtype=torch.bfloat16, dtype=\"float32\")\n";
-        let wanted = [
-            "SFTTrainer",
-            "DPOTrainer",
-            "GRPOTrainer",
-            "torch_dtype=bfloat16",
-            "dtype=float32",
-            "dtype=bfloat16",
-        ];
+        let wanted = word_list::<6>(
+            "SFTTrainer DPOTrainer GRPOTrainer torch_dtype=bfloat16 dtype=float32 dtype=bfloat16",
+        );
         let found = names_in(&tokens(text), &wanted.into());
         let line = |from: usize| text[..from].matches('\n').count() + 1;
         let names = found.iter().map(|(n, (from, _))| (n.as_str(), line(*from)));

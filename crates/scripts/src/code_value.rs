@@ -7,19 +7,13 @@ use super::python::PythonToken;
 use super::recognise::Recognise;
 use super::traced::{Traced, Why};
 use crate::Spelling;
+use oomctl_base::word_list;
 
 /// Names of the one constant that says which model a program trains, where no call that loads it can be read.
-pub(super) const MODEL_NAMES: [&str; 9] = [
-    "model_name",
-    "model_name_or_path",
-    "model_id",
-    "model_path",
-    "base_model",
-    "MODEL_NAME",
-    "MODEL_ID",
-    "BASE_MODEL",
-    "MODEL",
-];
+pub(super) const MODEL_NAMES: [&str; 9] = word_list(
+    "model_name model_name_or_path model_id model_path base_model MODEL_NAME MODEL_ID BASE_MODEL
+     MODEL",
+);
 
 /// The classes that are looked for, the parsers that fill them from the framework's options, and arguments of other calls.
 #[derive(Debug, Default)]
@@ -112,17 +106,10 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = [
-            "add_argument",
-            "click",
-            "typer",
-            "from_pretrained",
-            "environ",
-            "safe_load",
-            "OmegaConf",
-            ".load(",
-            ".backward(",
-        ];
+        let words = word_list::<9>(
+            "add_argument click typer from_pretrained environ safe_load OmegaConf .load(
+             .backward(",
+        );
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();
         let mut known = words.into_iter().chain(calls).chain(sets);

@@ -4,6 +4,7 @@
 //! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it).
 
 use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword};
+use oomctl_base::word_list;
 
 /// What a help text says of a batch that all GPUs share.
 const GLOBAL: [&str; 7] = [
@@ -20,16 +21,7 @@ const GLOBAL: [&str; 7] = [
 const LOCAL: [&str; 4] = ["per gpu", "per device", "per rank", "per process"];
 
 /// Names of what a batch of all GPUs is divided by.
-const PARTS: [&str; 8] = [
-    "world",
-    "gpu",
-    "rank",
-    "device",
-    "proc",
-    "accum",
-    "micro",
-    "batch_size",
-];
+const PARTS: [&str; 8] = word_list("world gpu rank device proc accum micro batch_size");
 
 /// An option.
 #[derive(Debug, Clone)]

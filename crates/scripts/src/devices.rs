@@ -1,6 +1,7 @@
 //! What a script says of GPUs: `DataParallel(…)`, its devices, `CUDA_VISIBLE_DEVICES`.
 
 use super::python::{PythonToken, TokenKind, argument, calls, closed_call, place, tokens};
+use oomctl_base::word_list;
 
 /// A value in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +41,10 @@ pub struct DeviceScript {
 }
 
 /// Names that mean a process for each GPU.
-const DISTRIBUTED: [&str; 6] = [
-    "DistributedDataParallel",
-    "FullyShardedDataParallel",
-    "fully_shard",
-    "init_process_group",
-    "Accelerator",
-    "LOCAL_RANK",
-];
+const DISTRIBUTED: [&str; 6] = word_list(
+    "DistributedDataParallel FullyShardedDataParallel fully_shard init_process_group Accelerator
+     LOCAL_RANK",
+);
 /// Most calls of a script that are looked at.
 const CALLS: usize = 16;
 /// The class.

@@ -5,18 +5,13 @@ use super::resources::{added, asked, number, tasks_per_node, value};
 use super::sbatch::{Directive, directives, wins};
 use super::traced::{Span, Traced};
 use super::walk::Reading;
-use oomctl_base::Role;
 use oomctl_base::units::{Bytes, in_unit_of};
+use oomctl_base::{Role, word_list};
 
 /// The options that ask for it, which exclude each other (sbatch 25.05, `--mem`).
 const OPTIONS: [&str; 3] = ["mem", "mem-per-gpu", "mem-per-cpu"];
 /// Options with which Slurm itself chooses how many CPUs a task or a job gets.
-const OTHER_CPUS: [&str; 4] = [
-    "exclusive",
-    "cpus-per-gpu",
-    "ntasks-per-gpu",
-    "ntasks-per-core",
-];
+const OTHER_CPUS: [&str; 4] = word_list("exclusive cpus-per-gpu ntasks-per-gpu ntasks-per-core");
 
 /// The memory that a job asks for on each node, as Slurm writes it, and the bytes that say it. None where it asks for none, or
 /// for so much for each CPU or GPU and nothing tells how many of these a node has.

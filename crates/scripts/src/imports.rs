@@ -155,6 +155,7 @@ fn dotted(tokens: &[PythonToken<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::word_list;
 
     #[test]
     fn modules_beside_the_program_are_read_and_the_rest_is_sought() {
@@ -176,12 +177,7 @@ mod tests {
         let program = files.get_key_value("job/train.py").unwrap();
         let (all, sought) = modules(program, "job", &files);
         let paths: Vec<&str> = all.iter().map(|file| file.path).collect();
-        let expected = [
-            "job/train.py",
-            "job/args.py",
-            "job/lib/cfg.py",
-            "job/lib/base.py",
-        ];
+        let expected = word_list::<4>("job/train.py job/args.py job/lib/cfg.py job/lib/base.py");
         assert_eq!(paths, expected);
         assert!(sought.contains(&"job/torch.py".to_owned()), "{sought:?}");
         assert!(!sought.contains(&"job/args.py".to_owned()), "{sought:?}");

@@ -4,14 +4,13 @@
 //! argparse, and with Hydra's overrides.
 
 use super::configs::replaces;
-use super::hydra;
 use super::requested::step_of_its_own;
-use super::resources;
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, same_flag};
 use super::traced::{Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, ScriptSource};
+use super::{hydra, resources};
 use crate::Spelling;
 use oomctl_base::{Role, Value, ValueKind};
 

@@ -73,6 +73,5 @@ pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,
-    SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, follow,
+    SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, folder_of_file, follow, joined,
 };
-pub use walk::{folder_of_file, joined};

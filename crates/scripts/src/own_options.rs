@@ -12,7 +12,7 @@ use super::spelling::setting_names;
 use super::stack::{StackKnob, is_key, same_flag};
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
-use oomctl_base::{Role, ValueKind};
+use oomctl_base::{Role, ValueKind, word_list};
 
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
@@ -31,17 +31,8 @@ impl ProgramCode {
 }
 
 /// Sections of settings that are not those of training.
-const OTHER_SECTIONS: [&str; 9] = [
-    "eval",
-    "evaluation",
-    "val",
-    "valid",
-    "validation",
-    "test",
-    "inference",
-    "generation",
-    "sampling",
-];
+const OTHER_SECTIONS: [&str; 9] =
+    word_list("eval evaluation val valid validation test inference generation sampling");
 
 impl Call {
     /// The knob with the options by which this program takes it.

@@ -14,7 +14,7 @@ const COMPUTED: &str = "oomctl-measure";
 const COMPUTED_OPTION: &str = "1";
 
 /// The program of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobProgram {
     /// The command.
     pub words: Vec<String>,
@@ -41,13 +41,8 @@ impl Adoption<'_> {
         let call = self.calls().next().or(self.reading.calls.last());
         let call = call.ok_or("the script starts no program that oomctl can follow")?;
         let mut made = JobProgram {
-            words: Vec::new(),
-            variables: BTreeMap::new(),
             folder: call.folder.clone(),
-            files: BTreeMap::new(),
-            plays_a_rank: false,
-            open_options: false,
-            replaced: Vec::new(),
+            ..JobProgram::default()
         };
         self.around(call, &mut made)?;
         let bounds = call.launched.iter().copied().zip(&call.launchers);

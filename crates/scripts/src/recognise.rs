@@ -9,68 +9,48 @@ use super::code::{CodeArgument, CodeRule};
 
 /// By what a program of a framework is known. A name that ends in `*` stands for all that begin so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Recognise {
     /// Modules (`python -m NAME`).
-    #[serde(default)]
     pub modules: Vec<String>,
     /// Programs, without their path; perhaps with the first word behind them (`mytool train`).
-    #[serde(default)]
     pub programs: Vec<String>,
     /// Names of scripts, without their path.
-    #[serde(default)]
     pub scripts: Vec<String>,
     /// Files of its package, or beginnings of their paths, that stand in tracebacks of such runs and of no others of the framework.
-    #[serde(default)]
     pub frames: Vec<String>,
     /// Keys and flags that no other framework has.
-    #[serde(default)]
     pub keys: Vec<String>,
     /// Values that tell it from others with the same keys: where the command gives such a key, it has one of these.
-    #[serde(default)]
     pub values: BTreeMap<String, Vec<String>>,
     /// Launchers, for a preset of any program that they start.
-    #[serde(default)]
     pub launchers: Vec<String>,
     /// Programs that drive several GPUs from one process (`nn.DataParallel`), which their Python file shows; no others.
-    #[serde(default)]
     pub one_process: bool,
     /// Names of its classes: a Python program that uses one is its program.
-    #[serde(default)]
     pub uses: Vec<String>,
     /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.
     /// Using one counts as much as a key.
-    #[serde(default)]
     pub configured_by: Vec<String>,
     /// Parsers that fill such a class from the options.
-    #[serde(default)]
     pub parsed_by: Vec<String>,
     /// Values of knobs that the program's Python text shows by the names that it uses, where nothing else gives them.
-    #[serde(default)]
     pub code: BTreeMap<String, Vec<CodeRule>>,
     /// Arguments of calls in the program's Python text that say what one of its flags says elsewhere.
-    #[serde(default)]
     pub arguments: Vec<CodeArgument>,
     /// Keys of its files of settings that name a further one, as from the folder in which it runs.
-    #[serde(default)]
     pub file_keys: Vec<String>,
     /// The key of its files of settings that names those below them, as from their own folder.
-    #[serde(default)]
     pub below_key: Option<String>,
     /// Modules and programs that begin at their start each time, whatever checkpoints there are.
-    #[serde(default)]
     pub begins_anew: Vec<String>,
     /// Words of its command win over its files, and say what no file has a place for.
-    #[serde(default)]
     pub words_win: bool,
     /// How its model is given, in the forms of `spellings`.
-    #[serde(default)]
     pub model: Vec<String>,
     /// Keys and flags that make no difference to the memory of a GPU; one that ends in `*` stands for all that begin so.
-    #[serde(default)]
     pub indifferent: Vec<String>,
     /// Names of configurations that come with it: what they say is what the knobs have anyway.
-    #[serde(default)]
     pub configs: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use super::preface::SHELLS;
 use super::resources::{GPU_OPTIONS, asked};
 use super::sbatch::{directives, long_option, wins};
 use super::walk::{Arg, Reading};
-use oomctl_base::Role;
+use oomctl_base::{Role, word_list};
 
 /// Options whose number Slurm hands on in a variable, and which it sets only where they are given.
 const OPTION_VARIABLES: [(&str, &str); 8] = [
@@ -21,16 +21,8 @@ const OPTION_VARIABLES: [(&str, &str); 8] = [
     ("gpus", "SLURM_GPUS"),
 ];
 /// Options of srun, beside those for GPUs, by which a step may be less than its job.
-const STEP_OPTIONS: [&str; 8] = [
-    "nodes",
-    "ntasks",
-    "ntasks-per-node",
-    "cpus-per-task",
-    "nodelist",
-    "exclude",
-    "relative",
-    "het-group",
-];
+const STEP_OPTIONS: [&str; 8] =
+    word_list("nodes ntasks ntasks-per-node cpus-per-task nodelist exclude relative het-group");
 
 /// The variables that Slurm sets in a job to what it asks for (sbatch 25.05, "Output environment variables"), where
 /// that is a number.

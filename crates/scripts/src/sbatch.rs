@@ -5,6 +5,7 @@
 
 use super::traced::{Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, ENVIRONMENT, Reading, SCRIPT};
+use oomctl_base::word_list;
 
 /// Options with one letter, and their long names (sbatch of Slurm 25.05).
 const SHORT: [(char, &str); 24] = [
@@ -34,34 +35,10 @@ const SHORT: [(char, &str); 24] = [
     ('x', "exclude"),
 ];
 /// Options that take no value, or one behind `=` only.
-const BARE: [&str; 26] = [
-    "H",
-    "hold",
-    "h",
-    "help",
-    "I",
-    "immediate",
-    "k",
-    "no-kill",
-    "O",
-    "overcommit",
-    "s",
-    "oversubscribe",
-    "Q",
-    "quiet",
-    "v",
-    "verbose",
-    "V",
-    "version",
-    "W",
-    "wait",
-    "exclusive",
-    "parsable",
-    "requeue",
-    "no-requeue",
-    "contiguous",
-    "test-only",
-];
+const BARE: [&str; 26] = word_list(
+    "H hold h help I immediate k no-kill O overcommit s oversubscribe Q quiet v verbose V version
+     W wait exclusive parsable requeue no-requeue contiguous test-only",
+);
 
 /// Variables that stand for options (sbatch of Slurm 25.05, "Input environment variables").
 pub const VARIABLES: [(&str, &str); 28] = [

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::request::load;
-use crate::cli::request::sections;
+use crate::cli::request::{load, sections};
 use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::exit::Exit;

@@ -1,8 +1,7 @@
 //! `oomctl fix`: what to change after a failure, from a log alone.
 
 use crate::cli::args::Configuration;
-use crate::cli::logs::plan_after;
-use crate::cli::logs::{self, LogGroup};
+use crate::cli::logs::{self, LogGroup, plan_after};
 use crate::cli::script::{Shelves, text_of};
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};

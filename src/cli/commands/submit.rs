@@ -3,15 +3,14 @@
 use std::io::IsTerminal;
 
 use crate::cli::args::{Configuration, SubmitOptions};
-use crate::cli::measure;
 use crate::cli::request::{checkpoint, learned, yaml_lint};
-use crate::cli::script;
 use crate::cli::session::Session;
 use crate::cli::sweep::cells::SweepPlan;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
 use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
+use crate::cli::{measure, script};
 use crate::core::exit::Exit;
 use crate::core::request::Request;
 use crate::drive::Until;

@@ -1,10 +1,9 @@
 //! `oomctl watch`: follow, diagnose, escalate, resubmit.
 
-use crate::cli::measure;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
-use crate::cli::{script, sweep, watch, watch_chain};
+use crate::cli::{measure, script, sweep, watch, watch_chain};
 use crate::core::exit::Exit;
 use crate::core::request::Stacks;
 use crate::drive::{Silent, Supervisor, Until};

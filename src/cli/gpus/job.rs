@@ -8,17 +8,12 @@ use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{NoAnswer, Scheduler};
 use crate::view::gpus_view::{GpusStyle, GpusView, JobGpusView};
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobId, JobRef, JobState};
+use oomctl_base::job::{JobRef, JobState};
 
 /// Runs this program on each node of the job, and shows what it says there.
 pub fn show(id: &str, json: bool) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
-    let job = JobRef {
-        id: JobId(id.to_owned()),
-        token: None,
-        cluster: None,
-        submitted: now,
-    };
+    let job = JobRef::foreign(id, now);
     let mut slurm = Slurm::new();
     let nodes = nodes(&mut slurm, &job, now)?;
     let program = program().unwrap_or_else(|| "oomctl".to_owned());

@@ -149,7 +149,7 @@ impl Options {
             },
             supervision: Supervision {
                 hang_grace_s: hang_grace_s(shape.recipe()),
-                ..HERE
+                ..here()
             },
             signatures: signatures::of(&session.document)?,
             bugs: signatures::bugs(&session.library)?,
@@ -169,31 +169,25 @@ const ATTEMPTS: u32 = 10_000;
 
 /// How a program is supervised that runs in the foreground: its end is seen at once, what it prints lies on this machine,
 /// and which GPU is taken, and how long one is waited for, is settled before it starts.
-const HERE: Supervision = Supervision {
-    poll_s: 15,
-    poll_max_s: 120,
-    hang_grace_s: 600,
-    settle_s: 0,
-    drain_s: 0,
-    late_logs_s: 0,
-    node_failure_retries: 0,
-    preemption_retries: 0,
-    time_limit_retries: 0,
-    co_tenant_retries: 0,
-    late_oom_retries: 0,
-    leak_retries: 0,
-    resubmit: true,
-    move_dependents: false,
-    exclude_bad_nodes: false,
-    refused_pause_s: 60,
-    refused_pause_max_s: 60,
-    refused_wait_s: 0,
-    never_starts_s: 0,
-    stall_s: 0,
-    stall_cancel: false,
-    watch: false,
-    measure: false,
-};
+fn here() -> Supervision {
+    Supervision {
+        hang_grace_s: 600,
+        settle_s: 0,
+        drain_s: 0,
+        late_logs_s: 0,
+        node_failure_retries: 0,
+        preemption_retries: 0,
+        co_tenant_retries: 0,
+        late_oom_retries: 0,
+        leak_retries: 0,
+        exclude_bad_nodes: false,
+        refused_pause_max_s: 60,
+        refused_wait_s: 0,
+        never_starts_s: 0,
+        stall_s: 0,
+        ..Supervision::default()
+    }
+}
 
 /// The GPUs that this process may use, as CUDA's own list says.
 pub fn visible() -> Option<String> {

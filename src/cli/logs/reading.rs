@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::nodes;
-use super::{CHUNK, LogGroup, Unread, cannot, meant, whole_lines};
+use super::{CHUNK, LogGroup, Unread, cannot, meant, nodes, whole_lines};
 use crate::cli::runs::Runs;
 use crate::view::pager::Pager;
 use crate::view::{CommandFailure, print};

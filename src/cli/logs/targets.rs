@@ -13,7 +13,7 @@ use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobId, JobRef, JobState, Stage};
+use oomctl_base::job::{JobRef, JobState, Stage};
 
 /// Runs or tasks that are named in one line.
 const MOST_NAMED: usize = 8;
@@ -61,12 +61,7 @@ fn run_of_many(runs: &Runs, argument: &str) -> Result<Option<String>, CommandFai
 /// The job that is meant by the id of an array: its first task that failed. Slurm itself takes the id for the last task.
 fn task_of_array(id: &str) -> Result<String, CommandFailure> {
     let (now, mut slurm) = (Timestamp::now(), Slurm::new());
-    let job = |id: &str| JobRef {
-        id: JobId(id.to_owned()),
-        cluster: None,
-        token: None,
-        submitted: now,
-    };
+    let job = |id: &str| JobRef::foreign(id, now);
     let failure = |e| CommandFailure::refused(format!("Slurm does not report job {id}: {e}"));
     let tasks = match id.contains(['_', '+']) {
         true => return Ok(id.to_owned()),
@@ -147,12 +142,7 @@ pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
 /// A job of Slurm that is no run of this project.
 fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
     let now = Timestamp::now();
-    let job = JobRef {
-        id: JobId(id.to_owned()),
-        cluster: None,
-        token: None,
-        submitted: now,
-    };
+    let job = JobRef::foreign(id, now);
     let mut slurm = Slurm::new();
     let poll = slurm
         .poll(std::slice::from_ref(&job), now)
@@ -206,17 +196,12 @@ fn stem(group: &LogGroup) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::word_list;
 
     #[test]
     fn the_two_logs_of_a_job_belong_together() {
-        let groups = [
-            "a/slurm-7.err",
-            "b/slurm-7.out",
-            "a/slurm-7.out",
-            "x.log",
-            "y.log",
-        ]
-        .map(|f| LogGroup::of_files(vec![f.into()]));
+        let groups = word_list::<5>("a/slurm-7.err b/slurm-7.out a/slurm-7.out x.log y.log")
+            .map(|f| LogGroup::of_files(vec![f.into()]));
         let files: Vec<usize> = paired(groups.into())
             .iter()
             .map(|g| g.files.len())

@@ -17,27 +17,13 @@ use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;
 use crate::view::CommandFailure;
-use oomctl_base::Problem;
+use oomctl_base::{Problem, word_list};
 use oomctl_memory::Profiles;
 
-const PROJECT_KEYS: [&str; 16] = [
-    "preset",
-    "dataset",
-    "cluster",
-    "backend",
-    "policy",
-    "one_rung",
-    "whole_rungs",
-    "risk",
-    "knobs",
-    "pin",
-    "overrides",
-    "ladder",
-    "limits",
-    "supervision",
-    "notices",
-    "signatures",
-];
+const PROJECT_KEYS: [&str; 16] = word_list(
+    "preset dataset cluster backend policy one_rung whole_rungs risk knobs pin overrides ladder
+     limits supervision notices signatures",
+);
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
 const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
 

@@ -1,7 +1,6 @@
 //! A new run on disk.
 
-use crate::cli::request::checkpoint;
-use crate::cli::request::preview;
+use crate::cli::request::{checkpoint, preview};
 use crate::cli::runs::Runs;
 use crate::core::request::{Notices, Request, split};
 use crate::drive::{Environment, Handle};

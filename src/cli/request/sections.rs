@@ -4,25 +4,17 @@ use crate::core::config::ConfigDocument;
 use crate::core::recipe::{ClusterFacts, LayerKind};
 use crate::core::request::{Limits, Notices, Supervision};
 use crate::view::CommandFailure;
+use oomctl_base::word_list;
 
 /// Fields of `limits` that are written as durations.
 pub const LIMIT_DURATIONS: [&str; 1] = ["wall_time"];
 /// Fields of `notices` that are written as durations.
 pub const NOTICE_DURATIONS: [&str; 2] = ["time_limit", "pause"];
 /// Fields of `supervision` that are written as durations.
-pub const SUPERVISION_DURATIONS: [&str; 11] = [
-    "poll",
-    "poll_max",
-    "hang_grace",
-    "settle",
-    "drain",
-    "late_logs",
-    "stall",
-    "refused_pause",
-    "refused_pause_max",
-    "refused_wait",
-    "never_starts",
-];
+pub const SUPERVISION_DURATIONS: [&str; 11] = word_list(
+    "poll poll_max hang_grace settle drain late_logs stall refused_pause refused_pause_max
+     refused_wait never_starts",
+);
 
 /// When a run is given up.
 pub fn limits(doc: &ConfigDocument) -> Result<Limits, CommandFailure> {
@@ -37,15 +29,8 @@ pub fn limits(doc: &ConfigDocument) -> Result<Limits, CommandFailure> {
 }
 
 pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailure> {
-    const FIELDS: [&str; 7] = [
-        "offline",
-        "gpus_per_node",
-        "nodes",
-        "node_memory",
-        "cpus_per_node",
-        "time_limit",
-        "gpu_types",
-    ];
+    const FIELDS: [&str; 7] =
+        word_list("offline gpus_per_node nodes node_memory cpus_per_node time_limit gpu_types");
     let Some(doc) = doc else {
         return Ok(ClusterFacts::default());
     };
@@ -59,20 +44,11 @@ pub fn facts(doc: Option<&ConfigDocument>) -> Result<ClusterFacts, CommandFailur
 /// How the run is supervised. This machine's own jobs cost nothing to ask about, and their logs are
 /// on its own disk.
 pub fn supervision(doc: &ConfigDocument, backend: &str) -> Result<Supervision, CommandFailure> {
-    const PLAIN: [&str; 12] = [
-        "node_failure_retries",
-        "preemption_retries",
-        "time_limit_retries",
-        "co_tenant_retries",
-        "late_oom_retries",
-        "leak_retries",
-        "resubmit",
-        "move_dependents",
-        "exclude_bad_nodes",
-        "stall_cancel",
-        "watch",
-        "measure",
-    ];
+    const PLAIN: [&str; 12] = word_list(
+        "node_failure_retries preemption_retries time_limit_retries co_tenant_retries
+         late_oom_retries leak_retries resubmit move_dependents exclude_bad_nodes stall_cancel
+         watch measure",
+    );
     let mut supervision: Supervision =
         doc.section("supervision", &PLAIN, &SUPERVISION_DURATIONS)?;
     let asked = |key: &str| doc.get("supervision").is_some_and(|n| n.has(key));

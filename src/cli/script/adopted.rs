@@ -19,7 +19,7 @@ use crate::io::ledger::Takeover;
 use crate::io::scheduler::slurm::{Foreign, Slurm};
 use crate::io::scheduler::slurm_is_here;
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobId, JobRef};
+use oomctl_base::job::JobRef;
 
 /// Seconds for which accounting is asked for the line of a submission. 22.05 takes up to 5.1.
 const LATE_S: u32 = 12;
@@ -99,12 +99,7 @@ fn is_job_id(text: &str) -> bool {
 /// Takes a job over as the first attempt of a new run.
 fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, CommandFailure> {
     let slurm = Slurm::new();
-    let mut job = JobRef {
-        id: JobId(id.to_owned()),
-        cluster: None,
-        token: None,
-        submitted: Timestamp::now(),
-    };
+    let mut job = JobRef::foreign(id, Timestamp::now());
     let Some(foreign) = told(&slurm, &job)? else {
         let what = format!("no run named {id}, and Slurm knows no such job (or has forgotten it)");
         return Err(CommandFailure::usage(what).hint("`oomctl diagnose LOG` says what killed it"));

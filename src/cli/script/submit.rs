@@ -21,36 +21,21 @@ use crate::view::pager::Pager;
 use crate::view::script_parts::AdoptedScript;
 use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
+use oomctl_base::word_list;
 use oomctl_scripts::{Submission, VARIABLES};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.
-const NOT_TAKEN: [&str; 7] = [
-    "array",
-    "core-spec",
-    "distribution",
-    "exclusive",
-    "input",
-    "no-requeue",
-    "requeue",
-];
+const NOT_TAKEN: [&str; 7] =
+    word_list("array core-spec distribution exclusive input no-requeue requeue");
 
 /// Columns of what is written to a file or a pipe.
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 10] = [
-    "--json",
-    "--set",
-    "--all",
-    "--measure",
-    "--watch",
-    "--yes",
-    "--dry-run",
-    "--supervise",
-    "--attempts",
-    "--same-math",
-];
+const OURS: [&str; 10] = word_list(
+    "--json --set --all --measure --watch --yes --dry-run --supervise --attempts --same-math",
+);
 
 /// A script on the command line.
 pub struct ScriptCommandLine<'a> {

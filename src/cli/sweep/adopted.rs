@@ -84,12 +84,7 @@ pub fn take_array(
 }
 
 fn job(id: &str) -> JobRef {
-    JobRef {
-        id: JobId(id.to_owned()),
-        cluster: None,
-        token: None,
-        submitted: Timestamp::now(),
-    }
+    JobRef::foreign(id, Timestamp::now())
 }
 
 /// Is it, or one of its tasks, a job of a run that was not taken over task by task?

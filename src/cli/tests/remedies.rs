@@ -2,7 +2,7 @@
 
 use crate::cli::script::Shelves;
 use crate::core::adopt::{assemble, template};
-use crate::core::ladder::{ClimbContext, Decision, Policy, Skipped, climb, leads_to};
+use crate::core::ladder::{ClimbContext, Decision, Skipped, climb, leads_to};
 use crate::core::recipe::{
     ClusterFacts, Layer, LayerKind, Move, Preset, PresetFile, RungSpec, Scalar,
 };
@@ -57,19 +57,8 @@ fn decided(
         gpus_per_node: Some(8),
         ..ClusterFacts::default()
     };
-    let context = ClimbContext {
-        preset,
-        ladder: &preset.ladder,
-        policy: Policy::Ladder,
-        whole_rungs: false,
-        cluster: &cluster,
-        environment: None,
-        cluster_name: None,
-        templates: &template(preset),
-        layers,
-        rungs: &[],
-        attempt: 1,
-    };
+    let templates = template(preset);
+    let context = ClimbContext::new(preset, &cluster, &templates, layers, &[]);
     let (first, skipped) = match climb(&context, Some(incident)).ok()? {
         Decision::Climb { steps, skipped, .. } => (steps.first().map(|s| s.rung.clone()), skipped),
         Decision::Exhausted { skipped, .. } => (None, skipped),

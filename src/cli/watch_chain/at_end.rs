@@ -1,9 +1,6 @@
 //! The turn that a job takes at the end of its own script (`submit --supervise script`).
 
-use crate::core::engine::History;
-use crate::core::engine::NextLook;
-use crate::core::engine::WatchTurn;
-use crate::core::engine::next_look;
+use crate::core::engine::{History, NextLook, WatchTurn, next_look};
 use std::path::PathBuf;
 
 use super::BREATH_S;

@@ -1,9 +1,6 @@
 //! The watch jobs of a run: what each is, when it may start, and which turn was begun.
 
-use crate::core::engine::History;
-use crate::core::engine::NextLook;
-use crate::core::engine::WatchTurn;
-use crate::core::engine::next_look;
+use crate::core::engine::{History, NextLook, WatchTurn, next_look};
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,12 +49,7 @@ pub fn put_off(job: &JobId, in_s: u32) {
 
 /// Takes a waiting watch job out of the queue.
 pub fn dismiss(job: &JobId) {
-    let job = JobRef {
-        id: job.clone(),
-        cluster: None,
-        token: None,
-        submitted: jiff::Timestamp::now(),
-    };
+    let job = JobRef::foreign(&job.0, jiff::Timestamp::now());
     // It would find the run over and end by itself.
     let _ = Slurm::new().cancel(&job);
 }

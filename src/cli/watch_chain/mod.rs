@@ -6,10 +6,7 @@ mod at_end;
 mod jobs;
 mod step;
 
-use crate::core::engine::NextLook;
-use crate::core::engine::WatchTurn;
-use crate::core::engine::after_nothing;
-use crate::core::engine::next_look;
+use crate::core::engine::{NextLook, WatchTurn, after_nothing, next_look};
 use std::path::Path;
 
 use crate::cli::session::Session;

@@ -1,28 +1,21 @@
 //! What a script asks of the scheduler, and what of that an attempt is handed.
 
-use oomctl_base::Role;
 use oomctl_base::units::parse_duration_s;
+use oomctl_base::{Role, table};
 use oomctl_scripts::{
     Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type,
     host_memory, wins,
 };
 
 /// Options that make of one submission something else than one job that is answered by its id.
-const NOT_ONE_JOB: [(&str, &str); 4] = [
-    (
-        "wait",
-        "sbatch would block until the job ends; remove the line (`oomctl watch` waits)",
-    ),
-    (
-        "test-only",
-        "sbatch would submit nothing; remove the line (`--dry-run` shows what would be submitted)",
-    ),
-    ("wrap", "the script is already given; remove the line"),
-    (
-        "hetjob",
-        "a heterogeneous job is several jobs, and oomctl can change only one; submit it with sbatch, and `oomctl diagnose LOG` says what killed it",
-    ),
-];
+const NOT_ONE_JOB: [[&str; 2]; 4] = table(
+    "
+    wait | sbatch would block until the job ends; remove the line (`oomctl watch` waits)
+    test-only | sbatch would submit nothing; remove the line (`--dry-run` shows what would be submitted)
+    wrap | the script is already given; remove the line
+    hetjob | a heterogeneous job is several jobs, and oomctl can change only one; submit it with sbatch, and `oomctl diagnose LOG` says what killed it
+    ",
+);
 /// What stands for the number of a job that has none yet, in the name of a log.
 pub const JOB_NUMBER: &str = "%j";
 /// What Slurm writes for the index of a job that is no task of an array.
@@ -110,7 +103,7 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
         .any(|l| l.starts_with("#SBATCH") && (l.contains(" hetjob") || l.contains(" packjob")));
     let all = directives(reading);
     let option = |name: &str| all.iter().any(|d| d.option == name) || (name == "hetjob" && het);
-    let (name, hint) = NOT_ONE_JOB.iter().find(|(name, _)| option(name))?;
+    let [name, hint] = NOT_ONE_JOB.iter().find(|[name, _]| option(name))?;
     Some((format!("--{name}"), hint))
 }
 

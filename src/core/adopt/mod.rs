@@ -16,7 +16,7 @@ pub mod version;
 
 use std::collections::BTreeMap;
 
-use crate::core::ladder::{ClimbContext, Decision, Policy, Step, climb};
+use crate::core::ladder::{ClimbContext, Decision, Step, climb};
 use crate::core::recipe::{
     ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile, RungSpec,
 };
@@ -89,18 +89,10 @@ impl ScriptJob {
     /// # Errors
     /// The values of the scripts break a rule of the preset.
     pub fn next(&self, rungs: &[Layer]) -> Result<Decision, Refusal> {
+        let (cluster, layers) = (ClusterFacts::default(), std::slice::from_ref(&self.layer));
         let context = ClimbContext {
-            preset: &self.preset,
             ladder: &self.ladder,
-            policy: Policy::Ladder,
-            whole_rungs: false,
-            cluster: &ClusterFacts::default(),
-            environment: None,
-            cluster_name: None,
-            templates: &self.template,
-            layers: std::slice::from_ref(&self.layer),
-            rungs,
-            attempt: 1,
+            ..ClimbContext::new(&self.preset, &cluster, &self.template, layers, rungs)
         };
         climb(&context, None)
     }

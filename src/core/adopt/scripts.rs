@@ -21,7 +21,7 @@ ladder:
 ";
 
 /// How the user submits, and the texts of the scripts as they were then.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Scripts {
     /// Options of sbatch before the script, one argv word each.
     pub options: Vec<String>,

@@ -1,26 +1,16 @@
 //! Values from the command line and the environment: `--set`, `--override`, `OOMCTL_*`.
 
 use crate::core::recipe::{Layer, LayerKind, Override, Preset, Setting};
-use oomctl_base::{Origin, Problem, ProblemPlace, Refusal, Value, ValueKind, nearest};
+use oomctl_base::{Origin, Problem, ProblemPlace, Refusal, Value, ValueKind, nearest, word_list};
 
 /// What the names of our variables begin with.
 const PREFIX: &str = "OOMCTL_";
 /// Variables of ours that are no knobs.
-const RESERVED: [&str; 13] = [
-    "OOMCTL_COMPLETE",
-    "OOMCTL_INSIDE",
-    "OOMCTL_NODE_IP",
-    "OOMCTL_SITE",
-    "OOMCTL_SITE_CONFIG",
-    "OOMCTL_BACKEND",
-    "OOMCTL_SHARED_ANSWERS",
-    "OOMCTL_RUN",
-    "OOMCTL_ATTEMPT",
-    "OOMCTL_ATTEMPT_DIR",
-    "OOMCTL_JOB_ID",
-    "OOMCTL_LOG",
-    "OOMCTL_TEST_SLURM",
-];
+const RESERVED: [&str; 13] = word_list(
+    "OOMCTL_COMPLETE OOMCTL_INSIDE OOMCTL_NODE_IP OOMCTL_SITE OOMCTL_SITE_CONFIG OOMCTL_BACKEND
+     OOMCTL_SHARED_ANSWERS OOMCTL_RUN OOMCTL_ATTEMPT OOMCTL_ATTEMPT_DIR OOMCTL_JOB_ID OOMCTL_LOG
+     OOMCTL_TEST_SLURM",
+);
 
 /// The layer of `--set NAME=VALUE` and `--override KEY=VALUE`, as typed.
 ///

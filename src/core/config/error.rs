@@ -1,6 +1,6 @@
 //! What is wrong with a configuration file.
 
-use oomctl_base::nearest;
+use oomctl_base::{nearest, table};
 
 /// A fault of a configuration file: what, where, and the nearest right thing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,35 +100,20 @@ fn nearest_expected(what: &str) -> Option<String> {
 
 /// What mends the faults of YAML that people make most.
 fn remedy(what: &str) -> Option<&'static str> {
-    const REMEDIES: [(&str, &str); 7] = [
-        (
-            "is given twice",
-            "remove one of the two, or give them different names",
-        ),
-        ("tabs", "indent with spaces"),
-        ("unclosed", "close it, or put the text into quotes"),
-        (
-            "several documents",
-            "keep one of them in this file, and remove the line `---`",
-        ),
-        (
-            "missing field",
-            "add it; `oomctl presets` shows files that have it",
-        ),
-        (
-            "invalid type",
-            "write a value of the expected kind; text in quotes is text",
-        ),
-        (
-            "unknown field",
-            "remove it; `oomctl schema` lists the known keys",
-        ),
-    ];
-    let known = REMEDIES.iter().find(|(words, _)| what.contains(words));
-    Some(known.map_or(
-        "text with colons, brackets or quotes must be quoted",
-        |(_, help)| *help,
-    ))
+    const REMEDIES: [[&str; 2]; 7] = table(
+        "
+        is given twice | remove one of the two, or give them different names
+        tabs | indent with spaces
+        unclosed | close it, or put the text into quotes
+        several documents | keep one of them in this file, and remove the line `---`
+        missing field | add it; `oomctl presets` shows files that have it
+        invalid type | write a value of the expected kind; text in quotes is text
+        unknown field | remove it; `oomctl schema` lists the known keys
+        ",
+    );
+    let known = REMEDIES.iter().find(|[words, _]| what.contains(words));
+    let help = known.map(|[_, help]| *help);
+    Some(help.unwrap_or("text with colons, brackets or quotes must be quoted"))
 }
 
 /// Some messages of the reader start with their place, which we show ourselves.

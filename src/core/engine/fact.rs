@@ -15,6 +15,7 @@ use crate::core::learn::NodesExcluded;
 use crate::core::measure::Measured;
 use crate::core::request::{QueueStart, VersionInLog};
 use oomctl_base::job::{JobRef, JobStatus, Token};
+use oomctl_base::word_list;
 use oomctl_diagnose::{Incident, Link, Progress};
 
 /// The version of the ledger's format that this program writes.
@@ -350,42 +351,11 @@ impl Fact {
     }
 
     /// The words on disk of every kind of fact that this version knows.
-    pub const KINDS: &'static [&'static str] = &[
-        "created",
-        "owner_changed",
-        "torn_tail",
-        "phantom_measured",
-        "nodes_excluded",
-        "intended",
-        "attached",
-        "submitted",
-        "submit_unclear",
-        "submit_refused",
-        "submit_again",
-        "submit_absent",
-        "duplicate_found",
-        "duplicate_cancelled",
-        "state_seen",
-        "restarted",
-        "stalled",
-        "idle",
-        "foreseen",
-        "never_starts",
-        "budget_spent",
-        "cancel_requested",
-        "retry_requested",
-        "escalation_requested",
-        "rung_left_out",
-        "pruned",
-        "cancel_sent",
-        "ended",
-        "measured",
-        "diagnosed",
-        "queue_asked",
-        "decided",
-        "finished",
-        "linked",
-        "version_found",
-        "noticed",
-    ];
+    pub const KINDS: &'static [&'static str] = &word_list::<36>(
+        "created owner_changed torn_tail phantom_measured nodes_excluded intended attached
+         submitted submit_unclear submit_refused submit_again submit_absent duplicate_found
+         duplicate_cancelled state_seen restarted stalled idle foreseen never_starts budget_spent
+         cancel_requested retry_requested escalation_requested rung_left_out pruned cancel_sent
+         ended measured diagnosed queue_asked decided finished linked version_found noticed",
+    );
 }

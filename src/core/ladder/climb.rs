@@ -3,14 +3,12 @@
 use minijinja::Value as Jinja;
 
 use super::acts::Acts;
-use super::bug;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext};
 use super::moves::TakenMoves;
-use super::packages;
-use super::remedies;
+use super::{bug, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;

@@ -56,3 +56,28 @@ pub struct ClimbContext<'a> {
     /// The attempt that failed, from 1.
     pub attempt: u32,
 }
+
+impl<'a> ClimbContext<'a> {
+    /// The preset's own ladder, rung by rung, after the first attempt.
+    pub fn new(
+        preset: &'a Preset,
+        cluster: &'a ClusterFacts,
+        templates: &'a BTreeMap<String, String>,
+        layers: &'a [Layer],
+        rungs: &'a [Layer],
+    ) -> Self {
+        Self {
+            preset,
+            ladder: &preset.ladder,
+            policy: Policy::Ladder,
+            whole_rungs: false,
+            cluster,
+            environment: None,
+            cluster_name: None,
+            templates,
+            layers,
+            rungs,
+            attempt: 1,
+        }
+    }
+}

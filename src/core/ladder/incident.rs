@@ -7,30 +7,15 @@ use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
-use oomctl_base::{Problem, Role, nearest};
+use oomctl_base::{Problem, Role, nearest, word_list};
 use oomctl_diagnose::{Class, CoursePattern, EngineCache, Incident, KnownBug};
 use oomctl_memory::{Phase, Spec};
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
-const PHASES: [&str; 17] = [
-    "init",
-    "load",
-    "kv_cache",
-    "cuda_graph",
-    "rollout",
-    "wake_up",
-    "weight_sync",
-    "old_logprob",
-    "ref_logprob",
-    "critic",
-    "actor_update",
-    "forward",
-    "backward",
-    "optimizer_step",
-    "checkpoint",
-    "eval",
-    "nccl",
-];
+const PHASES: [&str; 17] = word_list(
+    "init load kv_cache cuda_graph rollout wake_up weight_sync old_logprob ref_logprob critic
+     actor_update forward backward optimizer_step checkpoint eval nccl",
+);
 
 /// A failure, or none, with what expressions see of it.
 pub(super) struct FailureContext {
@@ -227,18 +212,10 @@ fn free_share(incident: &Incident) -> Option<f64> {
 
 /// `incident` for expressions: every field there is, missing ones `none`.
 fn to_jinja(incident: Option<&Incident>) -> Jinja {
-    const OPTIONAL: [&str; 10] = [
-        "device_index",
-        "rank",
-        "requested_bytes",
-        "total_bytes",
-        "free_bytes",
-        "allocated_bytes",
-        "reserved_bytes",
-        "reserved_unallocated_bytes",
-        "co_tenant_bytes",
-        "step",
-    ];
+    const OPTIONAL: [&str; 10] = word_list(
+        "device_index rank requested_bytes total_bytes free_bytes allocated_bytes reserved_bytes
+         reserved_unallocated_bytes co_tenant_bytes step",
+    );
     let Some(incident) = incident else {
         return Jinja::from(());
     };

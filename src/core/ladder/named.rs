@@ -1,7 +1,6 @@
 //! What a failure names as its remedy, against what the memory model prefers.
 
-use super::ascent::FAIR;
-use super::ascent::{Ascent, FailedAttempt};
+use super::ascent::{Ascent, FAIR, FailedAttempt};
 use super::decision::Decision;
 use super::enough::RemedyMatch;
 use super::incident::FailureContext;

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::ascent::Ascent;
-use super::bounds;
 use super::climb::lap;
 use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::NodeResources;
 use super::incident::{self, FailureContext};
-use super::packages;
-use super::remedies;
+use super::{bounds, packages, remedies};
 use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
 use oomctl_base::{Effect, Role};
 use oomctl_diagnose::{Class, Incident};

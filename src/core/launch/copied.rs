@@ -145,6 +145,7 @@ fn plain(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::table;
 
     fn copied_file() -> FileSpec {
         FileSpec {
@@ -174,23 +175,16 @@ mod tests {
 
     #[test]
     fn a_file_is_found_however_the_command_names_it() {
-        for (command, after) in [
-            ("t --config ../conf/swarm.yaml x", "t --config {config} x"),
-            (
-                "t --config=/home/anna/swarm/conf/./swarm.yaml",
-                "t --config={config}",
-            ),
-            ("t cfg=../conf/swarm.yaml", "t cfg={config}"),
-            (
-                "t --config-path ../conf --config-name swarm",
-                "t --config-path {config:folder} --config-name run.yaml",
-            ),
-            (
-                "t -cn=swarm.yaml -cp=/home/anna/swarm/conf",
-                "t -cn=run.yaml -cp={config:folder}",
-            ),
-            ("sh -c {config}", "sh -c {config}"),
-        ] {
+        for [command, after] in table::<2, 6>(
+            "
+            t --config ../conf/swarm.yaml x | t --config {config} x
+            t --config=/home/anna/swarm/conf/./swarm.yaml | t --config={config}
+            t cfg=../conf/swarm.yaml | t cfg={config}
+            t --config-path ../conf --config-name swarm | t --config-path {config:folder} --config-name run.yaml
+            t -cn=swarm.yaml -cp=/home/anna/swarm/conf | t -cn=run.yaml -cp={config:folder}
+            sh -c {config} | sh -c {config}
+            ",
+        ) {
             assert_eq!(marked(command).unwrap(), after);
         }
     }

@@ -116,85 +116,48 @@ fn same_flag(word: &str, flag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::table;
 
     fn words(command: &str) -> Vec<String> {
         command.split(' ').map(str::to_owned).collect()
     }
 
-    /// The value found in a command, and the command with another.
-    fn check(spelled: &str, command: &str, value: Option<&str>, after: &str) {
-        let spelling = Spelling::read(spelled);
-        let mut words = words(command);
-        assert_eq!(find(&words, &spelling), value, "{spelled}: {command}");
-        put(&mut words, &spelling, "32");
-        assert_eq!(words.join(" "), after, "{spelled}: {command}");
-    }
+    /// A spelling, a command, the value found in it (`-` for none), and the command with 32.
+    const FOUND: [[&str; 4]; 7] = table(
+        "
+        training.batch_size | t.py lr=1 training.batch_size=64 | 64 | t.py lr=1 training.batch_size=32
+        training.batch_size | t.py ++training.batch_size=64 | 64 | t.py ++training.batch_size=32
+        --batch_size | t.py --batch_size 64 x | 64 | t.py --batch_size 32 x
+        --batch_size | t.py --batch-size=64 | 64 | t.py --batch-size=32
+        --batch_size= | t.py --batch_size 64 | 64 | t.py --batch_size 32
+        -b | t.py -b 64 | 64 | t.py -b 32
+        training.batch_size | training.batch_size=8 training.batch_size=64 | 64 | training.batch_size=32 training.batch_size=32
+        ",
+    );
+
+    /// The same where nothing is found: a key or a flag that merely begins or ends alike, a variable, a flag without its value.
+    const APPENDED: [[&str; 4]; 7] = table(
+        "
+        device | t.py x=1 | - | t.py x=1 device=32
+        --device | t.py x=1 | - | t.py x=1 --device 32
+        --device= | t.py x=1 | - | t.py x=1 --device=32
+        batch_size | t.py eval.batch_size=8 | - | t.py eval.batch_size=8 batch_size=32
+        --batch | t.py --batch_size 8 | - | t.py --batch_size 8 --batch 32
+        env:BATCH | t.py BATCH=8 | - | t.py BATCH=8
+        --b | t.py --b | - | t.py --b --b 32
+        ",
+    );
 
     #[test]
-    fn a_value_is_changed_where_it_stands_in_the_form_that_it_has() {
-        let key = "training.batch_size";
-        check(
-            key,
-            "t.py lr=1 training.batch_size=64",
-            Some("64"),
-            "t.py lr=1 training.batch_size=32",
-        );
-        check(
-            key,
-            "t.py ++training.batch_size=64",
-            Some("64"),
-            "t.py ++training.batch_size=32",
-        );
-        check(
-            "--batch_size",
-            "t.py --batch_size 64 x",
-            Some("64"),
-            "t.py --batch_size 32 x",
-        );
-        check(
-            "--batch_size",
-            "t.py --batch-size=64",
-            Some("64"),
-            "t.py --batch-size=32",
-        );
-        check(
-            "--batch_size=",
-            "t.py --batch_size 64",
-            Some("64"),
-            "t.py --batch_size 32",
-        );
-        check("-b", "t.py -b 64", Some("64"), "t.py -b 32");
-        // Several: the last counts, and none is left.
-        check(
-            key,
-            "training.batch_size=8 training.batch_size=64",
-            Some("64"),
-            "training.batch_size=32 training.batch_size=32",
-        );
-    }
-
-    #[test]
-    fn a_value_that_is_not_there_comes_last() {
-        check("device", "t.py x=1", None, "t.py x=1 device=32");
-        check("--device", "t.py x=1", None, "t.py x=1 --device 32");
-        check("--device=", "t.py x=1", None, "t.py x=1 --device=32");
-        // Not a key that merely ends or begins like it.
-        check(
-            "batch_size",
-            "t.py eval.batch_size=8",
-            None,
-            "t.py eval.batch_size=8 batch_size=32",
-        );
-        check(
-            "--batch",
-            "t.py --batch_size 8",
-            None,
-            "t.py --batch_size 8 --batch 32",
-        );
-        // A variable is in no word.
-        check("env:BATCH", "t.py BATCH=8", None, "t.py BATCH=8");
-        // A flag at the end has no value.
-        check("--b", "t.py --b", None, "t.py --b --b 32");
+    fn a_value_is_changed_where_it_stands_in_the_form_that_it_has_or_comes_last() {
+        for [spelled, command, value, after] in FOUND.into_iter().chain(APPENDED) {
+            let spelling = Spelling::read(spelled);
+            let mut words = words(command);
+            let found = find(&words, &spelling).unwrap_or("-");
+            assert_eq!(found, value, "{spelled}: {command}");
+            put(&mut words, &spelling, "32");
+            assert_eq!(words.join(" "), after, "{spelled}: {command}");
+        }
     }
 
     #[test]

@@ -31,48 +31,35 @@ const TOO_LOW: f64 = 0.112;
 
 /// What one process recorded. Fields that the recorder has not written yet are absent.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct PhantomRecord {
     /// Peaks by phase.
-    #[serde(default)]
     pub phases: BTreeMap<String, PhantomPeak>,
     /// Optimizer steps that ended.
-    #[serde(default)]
     pub steps: u64,
     /// What was put in the place of something else.
-    #[serde(default)]
     pub replaced: Vec<String>,
     /// How often values were read back, by the line of Python that did.
-    #[serde(default)]
     pub reads: BTreeMap<String, u64>,
     /// How often each kernel of attention was chosen.
-    #[serde(default)]
     pub attention: BTreeMap<String, u64>,
     /// What the program died of.
-    #[serde(default)]
     pub failure: Option<PhantomFailure>,
     /// The phase in which it died.
-    #[serde(default)]
     pub failed_in: Option<String>,
     /// What was held when most was.
-    #[serde(default)]
     pub largest: Vec<PhantomSite>,
     /// Whether the history of allocations was long enough for all of them.
-    #[serde(default)]
     pub history_complete: Option<bool>,
     /// PyTorch's version, once it was imported.
-    #[serde(default)]
     pub torch: Option<String>,
     /// The version of CUDA that it was built for; none for the CPU.
-    #[serde(default)]
     pub cuda: Option<String>,
     /// Python's version.
-    #[serde(default)]
     pub python: Option<String>,
     /// What the phantom itself counted.
-    #[serde(default)]
     pub device: Option<PhantomDevice>,
     /// Why the recorder could not set itself up.
-    #[serde(default)]
     pub not_recorded: Option<String>,
 }
 

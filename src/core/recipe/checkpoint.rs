@@ -17,16 +17,13 @@ pub struct Checkpoint {
     /// Expression: are checkpoints written at all?
     pub written_when: String,
     /// Expression: would a checkpoint of another number of GPUs load?
-    #[serde(default)]
     pub survives_resharding: Option<String>,
     /// What is lost when it would not, for people.
-    #[serde(default)]
     pub lost: Option<String>,
     /// What else a checkpoint is bound to: a change is no error, and is not without effect either.
     #[serde(default)]
     pub bound: Vec<BoundKnobs>,
     /// How they lie on disk.
-    #[serde(default)]
     pub on_disk: Option<OnDisk>,
 }
 
@@ -64,7 +61,6 @@ pub struct BoundKnobs {
     /// What a change of one of them does to a run that goes on from a checkpoint, for people.
     pub text: String,
     /// The same where the version is known to be one of those.
-    #[serde(default)]
     pub known: Option<String>,
 }
 
@@ -79,17 +75,14 @@ pub struct OnDisk {
     /// Pattern for the whole name of one of them in that folder, with a group `step`.
     pub step: String,
     /// File in that folder that names the newest step; without it the program takes the largest step.
-    #[serde(default)]
     pub newest: Option<String>,
     /// Pattern for the whole path of a shard in a checkpoint, with groups `world` and `rank`, and `kind` where there
     /// are several.
-    #[serde(default)]
     pub shard: Option<String>,
     /// Files that each must have.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Expression: the number of shards that the present configuration loads.
-    #[serde(default)]
     pub world: Option<String>,
     /// Knobs that name the checkpoint to go on from; `{path}` stands for it.
     #[serde(default)]

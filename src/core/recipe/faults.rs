@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use super::checkpoint::Checkpoint;
-use super::expr;
 use super::formulas::Formulas;
 use super::knob::{Knob, default_value};
-use super::placed;
 use super::rung::RungSpec;
 use super::stack::{AMBIENT, Preset};
+use super::{expr, placed};
 use oomctl_base::{Problem, nearest};
 
 impl Preset {

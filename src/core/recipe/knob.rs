@@ -36,32 +36,26 @@ pub struct VersionedKnob {
     #[schemars(with = "String")]
     pub versions: VersionReq,
     /// Spelling in these versions.
-    #[serde(default)]
     pub spelling: Option<Spelling>,
     /// Default in these versions.
-    #[serde(default)]
     pub default: Option<Scalar>,
     /// True when the parameter does not exist in these versions: it is not rendered, and setting it is an error.
     #[serde(default)]
     pub absent: bool,
     /// Remark shown by `explain`.
-    #[serde(default)]
     pub note: Option<String>,
 }
 
 /// What the framework takes where a command leaves a knob out; unset without `default` and `default_expr`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Default)]
+#[serde(default, deny_unknown_fields)]
 pub struct FrameworkDefault {
     /// Range of versions; absent: all.
-    #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// The value.
-    #[serde(default)]
     pub default: Option<Scalar>,
     /// Expression for the value; wins over `default`.
-    #[serde(default)]
     pub default_expr: Option<String>,
 }
 
@@ -72,10 +66,8 @@ pub struct Knob {
     /// The framework's own name, shortened where it stays unique. Dots make groups in templates and expressions.
     pub name: String,
     /// What it means to ladder, rules and memory model.
-    #[serde(default)]
     pub role: Option<Role>,
     /// How it is handed over.
-    #[serde(default)]
     pub spelling: Option<Spelling>,
     /// Who reads it, where others have an option or a key of the same name.
     #[serde(default)]
@@ -84,13 +76,10 @@ pub struct Knob {
     #[serde(rename = "type")]
     pub kind: ValueKind,
     /// `sequences`, `tokens`, `GPUs`, …
-    #[serde(default)]
     pub unit: Option<String>,
     /// Least value.
-    #[serde(default)]
     pub min: Option<f64>,
     /// Greatest value.
-    #[serde(default)]
     pub max: Option<f64>,
     /// The only values allowed.
     #[serde(default)]
@@ -100,13 +89,10 @@ pub struct Knob {
     pub choice_docs: BTreeMap<String, String>,
     /// For text that goes where no quoting exists (an `#SBATCH` line): a regular expression that
     /// the whole text must match.
-    #[serde(default)]
     pub pattern: Option<String>,
     /// Value when no layer sets one; absent means null: nothing is rendered.
-    #[serde(default)]
     pub default: Option<Scalar>,
     /// Expression for the value when no layer sets one; wins over `default`.
-    #[serde(default)]
     pub default_expr: Option<String>,
     /// What the framework takes in a script or command that leaves the knob out, where the templates hand over another
     /// value. The first entry whose range holds counts.
@@ -120,15 +106,12 @@ pub struct Knob {
     pub required: bool,
     /// Phases of an incident in which it changes how much GPU memory is needed (`backward`, `wake_up`); an empty list
     /// for a knob that frees none by itself. Absent where nobody has looked: then it may act in each.
-    #[serde(default)]
     pub acts_on: Option<Vec<String>>,
     /// Expression; when it is false the knob is not handed over (`not use_dynamic_bsz`).
-    #[serde(default)]
     pub render_when: Option<String>,
     /// One sentence for `explain` and the starter file.
     pub doc: String,
     /// Where the default and the meaning were read.
-    #[serde(default)]
     pub source: Option<String>,
     /// Differences by version.
     #[serde(default)]

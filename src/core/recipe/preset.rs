@@ -25,7 +25,6 @@ pub struct PresetFile {
     /// One line for `oomctl presets`.
     pub summary: String,
     /// Versions of the framework that the preset knows.
-    #[serde(default)]
     pub framework: Option<Framework>,
     /// Names of knob sets (`presets/sets/NAME.yaml`) that are included: what the preset says itself wins.
     #[serde(default)]
@@ -48,7 +47,6 @@ pub struct PresetFile {
     #[serde(default)]
     pub tune: Vec<Tuning>,
     /// What makes a job short, so that it can try a configuration.
-    #[serde(default)]
     pub probe: Option<ProbeSpec>,
     /// Regular expressions with a group `step` and perhaps `total`, which find training progress.
     #[serde(default)]
@@ -57,13 +55,10 @@ pub struct PresetFile {
     #[serde(default)]
     pub measures: Vec<FigureSpec>,
     /// What is known about checkpoints.
-    #[serde(default)]
     pub checkpoint: Option<Checkpoint>,
     /// How its knobs tell the memory model what it needs to know.
-    #[serde(default)]
     pub memory: Option<MemoryFields>,
     /// Memory by formulas of its own, for programs that the memory model does not describe.
-    #[serde(default)]
     pub formulas: Option<Formulas>,
     /// How programs spell its knobs, for those whose command is given: one map (knob to `key`, `--flag` or
     /// `env:NAME`) for each way.
@@ -129,11 +124,9 @@ pub struct FileSpec {
     /// Name in the attempt's folder.
     pub name: String,
     /// Template, below `templates/`.
-    #[serde(default)]
     pub template: Option<String>,
     /// Instead of a template: the knob that holds the path of a YAML file of the user's. The attempt gets a copy, with the values of the
     /// knobs that stand in it.
-    #[serde(default)]
     pub copy: Option<String>,
     /// The one that is handed to the scheduler.
     #[serde(default)]
@@ -154,7 +147,6 @@ pub struct Derived {
     #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// What it is, with unit.
-    #[serde(default)]
     pub doc: Option<String>,
 }
 
@@ -185,7 +177,6 @@ pub struct Rule {
     #[schemars(with = "Option<String>")]
     pub versions: Option<VersionReq>,
     /// Expression; the rule applies where it is true.
-    #[serde(default)]
     pub when: Option<String>,
     /// Expression that must be true.
     pub must: String,
@@ -193,7 +184,6 @@ pub struct Rule {
     /// `{{ samples }} samples (train_batch_size × rollout.n) cannot be split over {{ world }} GPUs`.
     pub message: String,
     /// What would help, a template.
-    #[serde(default)]
     pub hint: Option<String>,
     /// When the framework would notice.
     pub stage: RuleStage,

@@ -21,14 +21,11 @@ pub struct RungSpec {
     pub answers: Vec<String>,
     /// Expression over knobs, derived values, `cluster` and `incident`; the rung is skipped where
     /// it is false, with `when_text` as the reason.
-    #[serde(default)]
     pub when: Option<String>,
     /// Reason shown when `when` is false.
-    #[serde(default)]
     pub when_text: Option<String>,
     /// What the rung as a whole does to the experiment, where its moves make up for each other (the
     /// batch halved, the accumulation doubled); else the strongest effect of the knobs that it moves.
-    #[serde(default)]
     pub effect: Option<Effect>,
     /// The moves, in the order of importance.
     #[serde(default)]
@@ -73,36 +70,27 @@ pub struct Tuning {
 
 /// One move of a rung. Exactly one of `role` and `knob`, exactly one of `times`, `plus`, `to` and
 /// `to_expr`.
-#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema, Default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Move {
     /// All knobs of this role.
-    #[serde(default)]
     pub role: Option<Role>,
     /// This knob.
-    #[serde(default)]
     pub knob: Option<String>,
     /// Multiplied by.
-    #[serde(default)]
     pub times: Option<f64>,
     /// Added.
-    #[serde(default)]
     pub plus: Option<f64>,
     /// Set to.
-    #[serde(default)]
     pub to: Option<Scalar>,
     /// Set to the value of this expression; null leaves the knob as it is.
-    #[serde(default)]
     pub to_expr: Option<String>,
     /// Never below this number or expression.
-    #[serde(default)]
     pub floor: Option<NumberOrExpr>,
     /// Never above this number or expression (`cluster.gpus_per_node`).
-    #[serde(default)]
     pub ceiling: Option<NumberOrExpr>,
     /// Makes room for the others but is no reason to take the rung: when only such moves remain,
     /// the rung is skipped.
-    #[serde(default)]
     pub along: bool,
 }
 

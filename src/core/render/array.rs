@@ -1,23 +1,12 @@
 //! The script of a job array: a few lines that start the script of the task's own run.
 
 use super::quote::{comment, shell_word};
+use oomctl_base::word_list;
 
 /// Options that a submission is given on the command line, which beats the script: `--job-name` and the like.
-const GIVEN: [&str; 13] = [
-    "--job-name",
-    "-J",
-    "--comment",
-    "--output",
-    "-o",
-    "--error",
-    "-e",
-    "--chdir",
-    "-D",
-    "--array",
-    "-a",
-    "--open-mode",
-    "--export",
-];
+const GIVEN: [&str; 13] = word_list(
+    "--job-name -J --comment --output -o --error -e --chdir -D --array -a --open-mode --export",
+);
 
 /// What a script asks of sbatch: its lines with `#SBATCH` before the first command, without those that a submission
 /// decides itself.

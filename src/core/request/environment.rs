@@ -2,27 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use oomctl_base::word_list;
+
 /// Prefixes of variables that belong to the process that submits, not to the job: an outer job's
 /// Slurm variables change what sbatch does, the others describe a terminal or login that the job has
 /// not.
-const NOT_THE_JOBS: [&str; 16] = [
-    "SLURM_",
-    "SLURMD_",
-    "SBATCH_",
-    "SALLOC_",
-    "SRUN_",
-    "SQUEUE_",
-    "SACCT_",
-    "SCANCEL_",
-    "SINFO_",
-    "SSH_",
-    "XDG_SESSION",
-    "XDG_RUNTIME_DIR",
-    "DBUS_",
-    "TMUX",
-    "OOMCTL_",
-    "STY",
-];
+const NOT_THE_JOBS: [&str; 16] = word_list(
+    "SLURM_ SLURMD_ SBATCH_ SALLOC_ SRUN_ SQUEUE_ SACCT_ SCANCEL_ SINFO_ SSH_ XDG_SESSION
+     XDG_RUNTIME_DIR DBUS_ TMUX OOMCTL_ STY",
+);
 /// Whole names of the same kind.
 const NOT_THE_JOBS_EXACTLY: [&str; 8] = [
     "_", "TERM", "COLUMNS", "LINES", "DISPLAY", "WINDOWID", "OLDPWD", "PWD",
@@ -30,17 +18,8 @@ const NOT_THE_JOBS_EXACTLY: [&str; 8] = [
 /// Slurm variables that a job keeps.
 const KEPT: [&str; 1] = ["SLURM_CONF"];
 /// Words in a name that tell of a secret.
-const SECRET_WORDS: [&str; 9] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "API_KEY",
-    "APIKEY",
-    "CREDENTIAL",
-    "PRIVATE_KEY",
-];
+const SECRET_WORDS: [&str; 9] =
+    word_list("TOKEN SECRET PASSWORD PASSWD PASSPHRASE API_KEY APIKEY CREDENTIAL PRIVATE_KEY");
 /// Endings of a name that tell of a secret.
 const SECRET_ENDINGS: [&str; 3] = ["_KEY", "_PAT", "_AUTH"];
 

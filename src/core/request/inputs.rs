@@ -17,7 +17,7 @@ use oomctl_base::job::JobRef;
 use oomctl_diagnose::{Bugs, UserSignature, Versions};
 
 /// A text with the name that it was read under.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NamedText {
     /// File, or `built-in preset NAME`.
     pub path: String,
@@ -54,7 +54,7 @@ pub struct ProbeOf {
 
 /// All that a run needs to decide and render, complete in itself: later edits of the project's files
 /// change nothing about a run that was submitted.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Inputs {
     /// Version of this format.
     pub schema_version: u32,
@@ -163,40 +163,14 @@ impl Inputs {
     pub fn bare(preset: NamedText, backend: &str, workdir: String, project: String) -> Self {
         Self {
             schema_version: INPUTS_VERSION,
-            run: String::new(),
             preset: preset.into(),
-            knob_sets: Arc::default(),
-            framework_version: None,
-            ladder: Arc::default(),
             policy: Policy::Ladder,
             one_rung: true,
-            whole_rungs: false,
             risk: RISK,
-            templates: Arc::default(),
-            originals: Arc::default(),
-            scripts: None,
-            program: None,
-            adopts: None,
-            user: None,
-            cluster: None,
-            memory_profile: None,
-            cluster_facts: ClusterFacts::default(),
-            dataset: None,
-            layers: Vec::new(),
-            resume_from: None,
-            limits: Limits::default(),
-            supervision: Supervision::default(),
-            notices: None,
             backend: backend.to_owned(),
             workdir,
             project,
-            sbatch: Vec::new(),
-            signatures: Vec::new(),
-            bugs: Bugs::default(),
-            installed: Versions::default(),
-            environment: None,
-            command: Vec::new(),
-            probe: None,
+            ..Self::default()
         }
     }
 

@@ -87,15 +87,10 @@ mod tests {
         let text = "#!/bin/bash\n#SBATCH --array=0-3\n./embed \"$1\"\n";
         let job = |args: &[&str]| Inputs {
             scripts: Some(Scripts {
-                options: Vec::new(),
                 script: "job.sh".to_owned(),
                 args: args.iter().map(|a| (*a).to_owned()).collect(),
-                variables: BTreeMap::new(),
                 files: BTreeMap::from([("job.sh".to_owned(), text.to_owned())]).into(),
-                launchers: Arc::default(),
-                recognised: false,
-                version: None,
-                array: None,
+                ..Scripts::default()
             }),
             ..request("a", &[], &[]).inputs().clone()
         };

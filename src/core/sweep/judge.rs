@@ -2,8 +2,7 @@
 
 use minijinja::Value as Jinja;
 
-use super::axis::Sweep;
-use super::axis::{of_kind, within};
+use super::axis::{Sweep, of_kind, within};
 use super::model::MemorySource;
 use super::nodes::{Cell, Nodes};
 use crate::core::recipe::expr::{Scope, to_jinja};

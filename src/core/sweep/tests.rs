@@ -6,7 +6,7 @@ use crate::core::config::{parse_knob_set, parse_preset};
 use crate::core::recipe::{
     ClusterFacts, Layer, LayerKind, Preset, Recipe, Setting, Shape, resolve,
 };
-use oomctl_base::{Origin, Value};
+use oomctl_base::{Origin, Value, word_list};
 
 const SWEEP: &str = include_str!("../../../examples/path-star/sweep.yaml");
 const GIB: f64 = 1_073_741_824.0;
@@ -259,15 +259,10 @@ fn every_distribution_is_read() {
 
 #[test]
 fn overrides_are_read_as_hydra_reads_them() {
-    let words = [
-        "+a=1,2",
-        "b=choice(x,'y,z')",
-        "c=range(1,4)",
-        "d=interval(0,1)",
-        "e=[1,2],[3]",
-        "f=tag(t,shuffle(1e-3,.5))",
-        "~g",
-    ];
+    let words = word_list::<7>(
+        "+a=1,2 b=choice(x,'y,z') c=range(1,4) d=interval(0,1) e=[1,2],[3]
+         f=tag(t,shuffle(1e-3,.5)) ~g",
+    );
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let sweep = parse_overrides(&words).unwrap();
     let values = |name: &str| sweep.axes[sweep.axis(name).unwrap()].values.clone();

@@ -128,12 +128,7 @@ mod tests {
     }
 
     fn job(id: &str) -> JobRef {
-        JobRef {
-            id: JobId(id.to_owned()),
-            cluster: None,
-            token: None,
-            submitted: Timestamp::UNIX_EPOCH,
-        }
+        JobRef::foreign(id, Timestamp::UNIX_EPOCH)
     }
 
     #[test]

@@ -6,10 +6,9 @@ use textwrap::core::display_width;
 
 use super::super::bars::bar;
 use super::super::figures::duration;
-use super::super::measured;
 use super::super::outcome::reason;
 use super::super::run_view::total;
-use super::super::waiting;
+use super::super::{measured, waiting};
 use super::model::RunCard;
 use super::painter::{Ink, Pen};
 use super::scene::Scene;

@@ -65,12 +65,7 @@ fn submitted(attempt: u32, job: &str, second: i64, state: JobState) -> Vec<(i64,
         gpus: 4,
         rungs: Vec::new(),
     };
-    let job = JobRef {
-        id: JobId(job.to_owned()),
-        cluster: None,
-        token: None,
-        submitted: at(second),
-    };
+    let job = JobRef::foreign(job, at(second));
     let status = JobStatus {
         started: Some(at(second)),
         nodes: vec!["gpu-a12".to_owned()],

@@ -14,10 +14,9 @@ use serde::Serialize;
 pub use page::{ReportFormat, render, summary_page};
 
 use super::estimate_view::phase_name;
-use super::measured;
 use super::row::RunRow;
 use super::run_view::{RunView, run_view, summary};
-use super::snapshot_view;
+use super::{measured, snapshot_view};
 use crate::core::engine::{Attempt, History, Verdict};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};

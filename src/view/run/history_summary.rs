@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::figures::{gpu_hours, rounded};
 use super::history_view::{HistoryRow, count};
 use super::table::{Side, Table, TableCell};
+use oomctl_base::word_list;
 
 /// Rows of each list.
 const MOST: usize = 20;
@@ -264,15 +265,7 @@ impl HistorySummary {
         let names = ["RUNGS", "AFTER", "TIMES"];
         section(&mut out, "what helped", names, 2..3, helped);
         let lost = self.costliest.iter();
-        let names = [
-            "RUN",
-            "USER",
-            "OUTCOME",
-            "ATTEMPTS",
-            "LOST",
-            "GPU-HOURS",
-            "FOLDER",
-        ];
+        let names = word_list::<7>("RUN USER OUTCOME ATTEMPTS LOST GPU-HOURS FOLDER");
         section(
             &mut out,
             "runs that lost most",

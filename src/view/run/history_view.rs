@@ -1,8 +1,6 @@
 //! Attempts as rows of a table, of `|`-separated fields, and of JSON.
 
-use crate::core::engine::Attempt;
-use crate::core::engine::History;
-use crate::core::engine::Outcome;
+use crate::core::engine::{Attempt, History, Outcome};
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -2,11 +2,7 @@
 
 use super::estimate_view::phase_name;
 use super::figures::percent;
-use crate::core::engine::Budget;
-use crate::core::engine::History;
-use crate::core::engine::Outcome;
-use crate::core::engine::RetryCause;
-use crate::core::engine::Verdict;
+use crate::core::engine::{Budget, History, Outcome, RetryCause, Verdict};
 use crate::core::ladder::{Expectation, Shortfall, Skipped};
 
 /// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.

@@ -1,10 +1,6 @@
 //! A run as text and as JSON, from one view.
 
-use crate::core::engine::Attempt;
-use crate::core::engine::History;
-use crate::core::engine::Outcome;
-use crate::core::engine::RunPhase;
-use crate::core::engine::{Foreseen, PhantomCheck};
+use crate::core::engine::{Attempt, Foreseen, History, Outcome, PhantomCheck, RunPhase};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

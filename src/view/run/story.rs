@@ -9,15 +9,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::LastLines;
-use super::lines::evidence;
-use super::lines::{ahead, bugs, course, dependent, hangs, is_news, rung, steered, taken_back};
-use super::measured;
+use super::lines::{
+    ahead, bugs, course, dependent, evidence, hangs, is_news, rung, steered, taken_back,
+};
 use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
 use super::same_figures::LastFigures;
-use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use super::waiting;
+use super::{measured, snapshot_view, waiting};
 use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::core::measure::Measured;
 use crate::drive::{Notice, Observer};

@@ -1,69 +1,29 @@
 //! What to do about a job that waits for something that time alone does not bring.
 
 use oomctl_base::job::never_passes;
+use oomctl_base::table;
 
 /// Slurm's reasons to wait that are not cured by waiting, or by waiting for something else than one's
 /// turn (squeue(1), JOB REASON CODES; seen on 22.05.8), with what helps. Beginnings of reasons.
-const REASONS: [(&str, &str); 15] = [
-    (
-        "JobHeldUser",
-        "it is held: `scontrol release JOBID` lets it start",
-    ),
-    ("JobHeldAdmin", "an administrator holds it: ask the site"),
-    (
-        "job requeued in held state",
-        "it is held: `scontrol release JOBID` lets it start",
-    ),
-    (
-        "PartitionDown",
-        "the partition starts no jobs: `sinfo -s` shows those that do",
-    ),
-    (
-        "PartitionInactive",
-        "the partition starts no jobs: `sinfo -s` shows those that do",
-    ),
-    (
-        "PartitionNodeLimit",
-        "more nodes than the partition allows, or too many are down: `sinfo -s`",
-    ),
-    (
-        "PartitionTimeLimit",
-        "a longer time limit than the partition allows: it will never start",
-    ),
-    (
-        "AccountNotAllowed",
-        "the partition does not take this account: it will never start",
-    ),
-    (
-        "QOSNotAllowed",
-        "the partition does not take this QOS: it will never start",
-    ),
-    (
-        "BadConstraints",
-        "no node matches the request: it will never start",
-    ),
-    (
-        "DependencyNeverSatisfied",
-        "the job that it depends on failed: it will never start",
-    ),
-    (
-        "ReqNodeNotAvail, Reserved for maintenance",
-        "its time limit reaches into a maintenance (`scontrol show reservation`): it starts after that, or before it with \
-         `scontrol update JobId=JOBID TimeLimit=LESS`; with checkpoints, `time_limit` and `signal` let it stop in time",
-    ),
-    (
-        "ReqNodeNotAvail",
-        "a node that it needs is down or reserved: `sinfo -R`",
-    ),
-    (
-        "QOSMax",
-        "QOS limit on your jobs: it starts when your other jobs end",
-    ),
-    (
-        "Assoc",
-        "a limit of your account: `sacctmgr show assoc user=$USER`",
-    ),
-];
+const REASONS: [[&str; 2]; 15] = table(
+    "
+    JobHeldUser | it is held: `scontrol release JOBID` lets it start
+    JobHeldAdmin | an administrator holds it: ask the site
+    job requeued in held state | it is held: `scontrol release JOBID` lets it start
+    PartitionDown | the partition starts no jobs: `sinfo -s` shows those that do
+    PartitionInactive | the partition starts no jobs: `sinfo -s` shows those that do
+    PartitionNodeLimit | more nodes than the partition allows, or too many are down: `sinfo -s`
+    PartitionTimeLimit | a longer time limit than the partition allows: it will never start
+    AccountNotAllowed | the partition does not take this account: it will never start
+    QOSNotAllowed | the partition does not take this QOS: it will never start
+    BadConstraints | no node matches the request: it will never start
+    DependencyNeverSatisfied | the job that it depends on failed: it will never start
+    ReqNodeNotAvail, Reserved for maintenance | its time limit reaches into a maintenance (`scontrol show reservation`): it starts after that, or before it with `scontrol update JobId=JOBID TimeLimit=LESS`; with checkpoints, `time_limit` and `signal` let it stop in time
+    ReqNodeNotAvail | a node that it needs is down or reserved: `sinfo -R`
+    QOSMax | QOS limit on your jobs: it starts when your other jobs end
+    Assoc | a limit of your account: `sacctmgr show assoc user=$USER`
+    ",
+);
 
 /// The same of a limit on a single job.
 const OF_ONE_JOB: &str =
@@ -75,10 +35,8 @@ pub fn hint(reason: &str) -> Option<&'static str> {
     if of_one_job && never_passes(reason) {
         return Some(OF_ONE_JOB);
     }
-    REASONS
-        .iter()
-        .find(|(start, _)| reason.starts_with(start))
-        .map(|(_, step)| *step)
+    let row = REASONS.iter().find(|[start, _]| reason.starts_with(start));
+    row.map(|[_, step]| *step)
 }
 
 #[cfg(test)]

@@ -8,22 +8,11 @@ use serde::Serialize;
 
 use super::{DIM, Paint};
 use crate::core::recipe::{Recipe, Resolved};
-use oomctl_base::{Origin, Value};
+use oomctl_base::{Origin, Value, word_list};
 
 /// Knobs of the set `model`, without their common beginning.
-const DIMENSIONS: [&str; 11] = [
-    "layers",
-    "hidden",
-    "intermediate",
-    "heads",
-    "kv_heads",
-    "head_dim",
-    "vocab",
-    "params",
-    "experts",
-    "tied",
-    "gated",
-];
+const DIMENSIONS: [&str; 11] =
+    word_list("layers hidden intermediate heads kv_heads head_dim vocab params experts tied gated");
 
 /// Which knobs tell of model and GPU, and what is known of the model beyond them.
 pub struct SourceKnobs<'a> {

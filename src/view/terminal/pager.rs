@@ -3,8 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
-use super::CommandFailure;
-use super::print;
+use super::{CommandFailure, print};
 
 /// Where a long text goes.
 pub struct Pager {

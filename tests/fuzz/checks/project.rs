@@ -12,7 +12,7 @@ use oomctl::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, PresetFile, S
 use oomctl::core::render::{AttemptPlace, RenderedFile, render};
 use oomctl::core::request::{Inputs, Limits, NamedText, Request, Supervision};
 use oomctl::io::library::{Library, LibraryFolder};
-use oomctl_base::{Origin, Problem, Refusal};
+use oomctl_base::{Origin, Problem, Refusal, word_list};
 use oomctl_diagnose::{Scanner, UserSignature};
 
 use super::allocations::within;
@@ -160,13 +160,7 @@ fn project(framework: &Framework, document: &ConfigDocument) {
         .section::<Supervision>("supervision", &["time_limit_retries"], &["poll", "drain"])
         .map_err(text)
         .unwrap_or_default();
-    let facts = [
-        "offline",
-        "gpus_per_node",
-        "nodes",
-        "node_memory",
-        "gpu_types",
-    ];
+    let facts = word_list::<5>("offline gpus_per_node nodes node_memory gpu_types");
     let facts = document
         .section::<ClusterFacts>("facts", &facts, &[])
         .map_err(text)

@@ -67,13 +67,7 @@ fn words(text: &str) {
 fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
     let mut files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
     // Scripts that call each other, and themselves; configurations, too.
-    for part in [
-        "run.sh",
-        "conf.json",
-        "conf.yaml",
-        "conf/config.yaml",
-        "conf/a/b.yaml",
-    ] {
+    for part in "run.sh conf.json conf.yaml conf/config.yaml conf/a/b.yaml".split_whitespace() {
         files.insert(part.to_owned(), text.to_owned());
     }
     files.insert("train.py".to_owned(), PROGRAM.to_owned());

@@ -11,22 +11,16 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value, json};
 
 use crate::place::PATIENCE;
+use oomctl_base::word_list;
 
 /// What it is called, by distribution.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Nothing but the page: no network of its own, no first-run pages. Without the sandbox, for tests run as root.
-const FLAGS: [&str; 10] = [
-    "--headless",
-    "--remote-debugging-pipe",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-];
+const FLAGS: [&str; 10] = word_list(
+    "--headless --remote-debugging-pipe --no-sandbox --disable-gpu --disable-quic --no-first-run
+     --disable-background-networking --disable-component-update --disable-sync
+     --disable-dev-shm-usage",
+);
 /// The shell makes descriptors 3 and 4, where Chromium looks for its pipes, of our two ends.
 const START: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 

@@ -38,14 +38,12 @@ pub struct Bug {
     /// Versions that have it.
     pub versions: VersionReq,
     /// The first version without it, where one is known to be.
-    #[serde(default)]
     pub fixed_in: Option<String>,
     /// Issue, pull request or commit.
     pub source: String,
     /// What must be seen in the incident.
     pub seen: BugConditions,
     /// What must hold of the configuration: an expression over knobs.
-    #[serde(default)]
     pub when: Option<String>,
     /// What is seen has ordinary causes as well, so that it is never said as a fact.
     #[serde(default)]
@@ -91,16 +89,13 @@ pub struct BugConditions {
     #[serde(default)]
     pub phase: Vec<String>,
     /// A pattern for a frame of the traceback, as `path/file.py:function`.
-    #[serde(default)]
     pub frame: Option<String>,
     /// A pattern for the text of the evidence, the exception or a source line.
-    #[serde(default)]
     pub text: Option<String>,
     /// Memory lies reserved and unused.
     #[serde(default)]
     pub fragmentation: bool,
     /// Steps that were finished at least.
-    #[serde(default)]
     pub after_steps: Option<u64>,
 }
 

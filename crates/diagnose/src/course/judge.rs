@@ -6,6 +6,7 @@ use super::{CoursePattern, MemoryCourse, Pool, StepSpan};
 use crate::class::Class;
 use crate::incident::Incident;
 use oomctl_base::units::Bytes;
+use oomctl_base::word_list;
 
 /// An attempt that dies in this step or before died of what every step needs.
 const FIRST_STEPS: u64 = 2;
@@ -22,17 +23,10 @@ const TOGETHER: f64 = 0.25;
 pub(super) const ABOVE: f64 = 0.1;
 
 /// Phases that run in the process whose allocator prints the figures; in the others an engine of its own may have failed.
-const OF_TRAINER: [&str; 9] = [
-    "old_logprob",
-    "ref_logprob",
-    "critic",
-    "actor_update",
-    "optimizer_step",
-    "forward",
-    "backward",
-    "checkpoint",
-    "unknown",
-];
+const OF_TRAINER: [&str; 9] = word_list(
+    "old_logprob ref_logprob critic actor_update optimizer_step forward backward checkpoint
+     unknown",
+);
 
 /// The course of an attempt that died of memory.
 pub(crate) fn judge(records: &Records, incident: &Incident) -> Option<MemoryCourse> {

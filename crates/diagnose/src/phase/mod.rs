@@ -15,6 +15,8 @@ use super::frame::Frame;
 use super::tables::{read, table};
 use markers::fits;
 
+use oomctl_base::word_list;
+
 /// Text in a line that tells the phase.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,22 +86,10 @@ pub(crate) fn computes_layer(line: &str) -> bool {
 
 /// A function that computes a layer, in a program that no table knows.
 fn named_after_a_layer(frame: &Frame) -> Option<PhaseMention> {
-    const WORDS: [&str; 14] = [
-        "matmul",
-        "linear",
-        "attn",
-        "attention",
-        "conv",
-        "embedding",
-        "layer_norm",
-        "layernorm",
-        "rms_norm",
-        "softmax",
-        "mlp",
-        "einsum",
-        "gemm",
-        "rotary",
-    ];
+    const WORDS: [&str; 14] = word_list(
+        "matmul linear attn attention conv embedding layer_norm layernorm rms_norm softmax mlp
+         einsum gemm rotary",
+    );
     let name = frame.function.to_ascii_lowercase();
     let forward = WORDS.iter().any(|word| name.contains(word));
     forward.then_some(PhaseMention {
@@ -196,25 +186,10 @@ mod tests {
 
     #[test]
     fn every_phase_of_the_contract_has_a_marker() {
-        for phase in [
-            "init",
-            "load",
-            "rollout",
-            "kv_cache",
-            "cuda_graph",
-            "wake_up",
-            "old_logprob",
-            "ref_logprob",
-            "critic",
-            "actor_update",
-            "optimizer_step",
-            "forward",
-            "backward",
-            "checkpoint",
-            "dataloader",
-            "eval",
-            "nccl",
-        ] {
+        for phase in "init load rollout kv_cache cuda_graph wake_up old_logprob ref_logprob critic
+             actor_update optimizer_step forward backward checkpoint dataloader eval nccl"
+            .split_whitespace()
+        {
             assert!(MARKERS.frames.iter().any(|m| m.phase == phase), "{phase}");
         }
     }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use memchr::memmem;
 
-use super::What;
-use super::bars;
 use super::ngrams::LONG;
+use super::{What, bars};
 use crate::course::NAMED;
 use crate::phase::MARKERS;
 use crate::signatures::{self, ALSO};

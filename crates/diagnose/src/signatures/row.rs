@@ -26,7 +26,7 @@ pub(crate) enum LineRole {
 }
 
 /// One message.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Signature {
     /// Name, as evidence shows it.
@@ -43,13 +43,10 @@ pub(crate) struct Signature {
     #[serde(deserialize_with = "one_or_more")]
     pub contains: Vec<String>,
     /// Must match the message as well. May span the lines that follow when `wraps` is set.
-    #[serde(default)]
     pub pattern: Option<String>,
     /// Must not match the line.
-    #[serde(default)]
     pub unless: Option<String>,
     /// Stands in the innermost frame's function or source line: another message where it does not.
-    #[serde(default)]
     pub innermost: Option<String>,
     /// The message is long and often wrapped: the next lines belong to it.
     #[serde(default)]
@@ -64,16 +61,12 @@ pub(crate) struct Signature {
     #[serde(default)]
     pub quotable: bool,
     /// Overrides the kind's answer.
-    #[serde(default)]
     pub is_gpu_oom: Option<Tri>,
     /// Overrides the kind's answer.
-    #[serde(default)]
     pub is_host_oom: Option<Tri>,
     /// Overrides the kind's answer.
-    #[serde(default)]
     pub retryable_unchanged: Option<bool>,
     /// Phase when no frame tells it; overrides the kind's.
-    #[serde(default)]
     pub phase: Option<String>,
     /// Which memory it is about, for readers of the table.
     #[serde(default)]
@@ -94,21 +87,8 @@ impl Signature {
             kind: kind.to_owned(),
             role: LineRole::Cause,
             weight: weight::of(LineRole::Cause, kind),
-            contains: Vec::new(),
-            pattern: None,
-            unless: None,
-            innermost: None,
-            wraps: false,
             fatal: true,
-            any_level: false,
-            quotable: false,
-            is_gpu_oom: None,
-            is_host_oom: None,
-            retryable_unchanged: None,
-            phase: None,
-            pool: IgnoredAny,
-            source: String::new(),
-            example: String::new(),
+            ..Self::default()
         }
     }
 }
@@ -180,14 +160,11 @@ mod tests {
         let project = UserSignature {
             id: "reactor_full".to_owned(),
             kind: "cuda_oom".to_owned(),
-            class: None,
             contains: "reactor: no room".to_owned(),
             pattern: Some("no room".to_owned()),
-            fatal: false,
             retryable_unchanged: Some(true),
             phase: Some("rollout".to_owned()),
-            helps: Vec::new(),
-            worse: Vec::new(),
+            ..UserSignature::default()
         };
         let text = serde_json::to_string(&project).expect("plain data");
         let ours = "\"source\": \"trainer 1.0\", \"example\": \"reactor: no room\"}";

@@ -17,7 +17,7 @@ const SHORTEST: usize = 4;
 const MOST: usize = 200;
 
 /// One message, as a project describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserSignature {
     /// Name, as evidence shows it.
@@ -234,14 +234,9 @@ mod tests {
         UserSignature {
             id: "mine".to_owned(),
             kind: kind.to_owned(),
-            class: None,
             contains: contains.to_owned(),
-            pattern: None,
             fatal: true,
-            retryable_unchanged: None,
-            phase: None,
-            helps: Vec::new(),
-            worse: Vec::new(),
+            ..UserSignature::default()
         }
     }
 

@@ -1,6 +1,5 @@
 use super::*;
-use crate::Class;
-use crate::Incident;
+use crate::{Class, Incident};
 
 /// Values as protocol 2 writes them.
 enum Py {

@@ -8,6 +8,7 @@ use super::families::{Bias, Family};
 use super::fields::DecoderFields;
 use crate::Unknown;
 use crate::sizes::{MOST_EXPERTS, MOST_HEADS, MOST_LAYERS, MOST_WIDTH, MOST_WORDS};
+use oomctl_base::word_list;
 
 const LAYERS: [&str; 4] = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 const HIDDEN: [&str; 3] = ["hidden_size", "n_embd", "d_model"];
@@ -19,30 +20,18 @@ const KV_HEADS: [&str; 3] = [
 ];
 const FFN: [&str; 4] = ["intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"];
 const VOCAB: [&str; 2] = ["padded_vocab_size", "vocab_size"];
-const POSITIONS: [&str; 6] = [
-    "max_position_embeddings",
-    "n_positions",
-    "n_ctx",
-    "max_sequence_length",
-    "max_seq_len",
-    "seq_length",
-];
+const POSITIONS: [&str; 6] = word_list(
+    "max_position_embeddings n_positions n_ctx max_sequence_length max_seq_len seq_length",
+);
 const EXPERTS: [&str; 3] = ["num_local_experts", "n_routed_experts", "num_experts"];
 const CHOSEN: [&str; 2] = ["num_experts_per_tok", "num_experts_per_token"];
 const SHARED: [&str; 2] = ["n_shared_experts", "num_shared_experts"];
 
 /// Keys of models whose layers are not all attention and MLP.
-const MIXED: [&str; 9] = [
-    "ssm_cfg",
-    "state_size",
-    "ssm_state_size",
-    "mamba_d_state",
-    "linear_num_key_heads",
-    "attn_layer_period",
-    "layers_block_type",
-    "hybrid_override_pattern",
-    "block_configs",
-];
+const MIXED: [&str; 9] = word_list(
+    "ssm_cfg state_size ssm_state_size mamba_d_state linear_num_key_heads attn_layer_period
+     layers_block_type hybrid_override_pattern block_configs",
+);
 /// Kinds of attention that `layer_types` may name.
 const ATTENTIONS: [&str; 3] = ["full_attention", "sliding_attention", "chunked_attention"];
 

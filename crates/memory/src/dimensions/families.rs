@@ -1,6 +1,8 @@
 //! What the families of models have in common and their `config.json` does not say: defaults of the classes in
 //! Hugging Face transformers 4.57 (`models/*/configuration_*.py`, `modeling_*.py`).
 
+use oomctl_base::word_list;
+
 /// Which linear layers have a bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bias {
@@ -56,14 +58,7 @@ pub(super) struct Family {
 
 /// A decoder in the manner of Llama, and what is assumed of a family that is not known.
 pub(super) const PLAIN: Family = Family {
-    names: &[
-        "llama",
-        "mistral",
-        "ministral3",
-        "mixtral",
-        "internlm2",
-        "granite",
-    ],
+    names: &word_list::<6>("llama mistral ministral3 mixtral internlm2 granite"),
     tied: false,
     gated: true,
     bias: Bias::None,
@@ -94,14 +89,7 @@ const CLASSIC: Family = Family {
 const FAMILIES: &[Family] = &[
     PLAIN,
     Family {
-        names: &[
-            "qwen2",
-            "qwen2_moe",
-            "qwen2_vl",
-            "qwen2_vl_text",
-            "qwen2_5_vl",
-            "qwen2_5_vl_text",
-        ],
+        names: &word_list::<6>("qwen2 qwen2_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text"),
         bias: Bias::Inputs,
         ..PLAIN
     },
@@ -130,14 +118,7 @@ const FAMILIES: &[Family] = &[
         ..PLAIN
     },
     Family {
-        names: &[
-            "phi3",
-            "phimoe",
-            "deepseek_v2",
-            "deepseek_v3",
-            "kimi_k2",
-            "gpt_oss",
-        ],
+        names: &word_list::<6>("phi3 phimoe deepseek_v2 deepseek_v3 kimi_k2 gpt_oss"),
         ..PLAIN
     },
     Family {
@@ -240,21 +221,10 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Families that are no decoders, or whose files have the usual names and mean something else by them.
-const OTHERS: [&str; 13] = [
-    "albert",
-    "arctic",
-    "bert",
-    "dbrx",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "grok",
-    "hf_olmo",
-    "qwen",
-    "roberta",
-    "xlm-roberta",
-];
+const OTHERS: [&str; 13] = word_list(
+    "albert arctic bert dbrx deberta deberta-v2 distilbert electra grok hf_olmo qwen roberta
+     xlm-roberta",
+);
 
 /// What the class of a decoder is called, in parts.
 const DECODERS: [&str; 3] = ["CausalLM", "ConditionalGeneration", "LMHead"];

@@ -17,7 +17,7 @@ use super::Unknown;
 use decoder::Decoder;
 use families::Family;
 use fields::DecoderFields;
-use oomctl_base::{Value, ValueKind};
+use oomctl_base::{Value, ValueKind, word_list};
 
 pub use fields::place_of;
 pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity, processor};
@@ -26,20 +26,10 @@ pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity, processor
 pub const GPU_MEMORY: &str = "gpu_memory";
 
 /// The knobs of the set `model`.
-pub const MODEL_KNOBS: [&str; 12] = [
-    "model.layers",
-    "model.hidden",
-    "model.intermediate",
-    "model.heads",
-    "model.kv_heads",
-    "model.head_dim",
-    "model.vocab",
-    "model.max_position_embeddings",
-    "model.params",
-    "model.experts",
-    "model.tied",
-    "model.gated",
-];
+pub const MODEL_KNOBS: [&str; 12] = word_list(
+    "model.layers model.hidden model.intermediate model.heads model.kv_heads model.head_dim
+     model.vocab model.max_position_embeddings model.params model.experts model.tied model.gated",
+);
 
 /// Most parameters of a model.
 const MOST_PARAMS: f64 = 1e14;

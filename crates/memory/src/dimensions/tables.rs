@@ -90,10 +90,8 @@ pub struct GpuEntry {
     /// What PyTorch reports as the total (`79.18GiB`), at one of the settings that are in use (with ECC).
     pub memory: Spanned<String>,
     /// CUDA's compute capability (`9.0`).
-    #[serde(default)]
     pub capability: Option<String>,
     /// Streaming multiprocessors.
-    #[serde(default)]
     pub processors: Option<u16>,
 }
 

@@ -69,14 +69,9 @@ fn copy_rows(
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
+exports! {
+    extern "C" fn cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
+    extern "C" fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
 }
 
 #[unsafe(no_mangle)]
@@ -103,24 +98,11 @@ extern "C" fn cudaMemcpy2DAsync(
     copy_rows(to, to_pitch, from, from_pitch, (width, height))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemcpy(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int {
-    copy(to, from, bytes)
+exports! {
+    extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
+    extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
+    extern "C" fn cuMemcpy(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
+    extern "C" fn cuMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize) = copy(to, from, bytes);
 }
 
 /// A column of values from the device: `incx` and `incy` are strides in elements.

@@ -9,19 +9,12 @@ use super::report;
 use super::runtime::{DRIVER_VERSION, allocate, cudaFree, error_text, place};
 use super::state::{
     INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, code, device, failed,
-    give, give_text, known, memory, set_device, settings, token,
+    give, give_text, given, known, memory, set_device, settings, token,
 };
 
-#[unsafe(no_mangle)]
-extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
-    give(version, DRIVER_VERSION);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuGetErrorString(code: c_int, to: *mut *const c_char) -> c_int {
-    give(to, error_text(code));
-    SUCCESS
+exports! {
+    extern "C" fn cuDriverGetVersion(version: *mut c_int) = given(version, DRIVER_VERSION);
+    extern "C" fn cuGetErrorString(code: c_int, to: *mut *const c_char) = given(to, error_text(code));
 }
 
 #[unsafe(no_mangle)]
@@ -47,45 +40,15 @@ extern "C" fn cuDeviceGet(to: *mut c_int, number: c_int) -> c_int {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
-    give(count, c_int::try_from(settings().devices).unwrap_or(1));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetName(to: *mut c_char, most: c_int, _device: c_int) -> c_int {
-    give_text(to, usize::try_from(most).unwrap_or(0), &settings().name);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDeviceTotalMem_v2(to: *mut usize, _device: c_int) -> c_int {
-    give(to, settings().total_bytes);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetAttribute(to: *mut c_int, number: c_int, _device: c_int) -> c_int {
-    give(to, attribute(number));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: c_int) -> c_int {
-    give(to, uuid(device));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxGetState(
-    _device: c_int,
-    flags: *mut c_uint,
-    active: *mut c_int,
-) -> c_int {
-    give(flags, 0);
-    give(active, 1);
-    SUCCESS
+exports! {
+    extern "C" fn cuDeviceGetCount(count: *mut c_int) = given(count, c_int::try_from(settings().devices).unwrap_or(1));
+    extern "C" fn cuDeviceGetName(to: *mut c_char, most: c_int, _device: c_int) =
+        { give_text(to, usize::try_from(most).unwrap_or(0), &settings().name); SUCCESS };
+    extern "C" fn cuDeviceTotalMem_v2(to: *mut usize, _device: c_int) = given(to, settings().total_bytes);
+    extern "C" fn cuDeviceGetAttribute(to: *mut c_int, number: c_int, _device: c_int) = given(to, attribute(number));
+    extern "C" fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: c_int) = given(to, uuid(device));
+    extern "C" fn cuDevicePrimaryCtxGetState(_device: c_int, flags: *mut c_uint, active: *mut c_int) =
+        { give(flags, 0); given(active, 1) };
 }
 
 /// A context is the number of its device and one, so that none is null.
@@ -98,10 +61,8 @@ extern "C" fn cuDevicePrimaryCtxRetain(to: *mut usize, device: c_int) -> c_int {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxGetCurrent(to: *mut usize) -> c_int {
-    give(to, device() + 1);
-    SUCCESS
+exports! {
+    extern "C" fn cuCtxGetCurrent(to: *mut usize) = given(to, device() + 1);
 }
 
 #[unsafe(no_mangle)]
@@ -110,49 +71,17 @@ extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
     number.map_or(SUCCESS, set_device)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxPushCurrent_v2(context: usize) -> c_int {
-    cuCtxSetCurrent(context)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxPopCurrent_v2(to: *mut usize) -> c_int {
-    cuCtxGetCurrent(to)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxGetDevice(to: *mut c_int) -> c_int {
-    give(to, c_int::try_from(device()).unwrap_or(0));
-    SUCCESS
-}
-
-/// The heap of kernels that allocate, 8 MiB where nobody set it (CUDA programming guide, dynamic global memory allocation).
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxGetLimit(to: *mut usize, _limit: c_int) -> c_int {
-    give(to, 8 << 20);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuStreamGetCtx(_stream: usize, to: *mut usize) -> c_int {
-    cuCtxGetCurrent(to)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    give(free, memory().free_bytes(device()));
-    give(total, settings().total_bytes);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemAlloc_v2(to: *mut *mut c_void, bytes: usize) -> c_int {
-    allocate(to, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemFree_v2(address: *mut c_void) -> c_int {
-    cudaFree(address)
+exports! {
+    extern "C" fn cuCtxPushCurrent_v2(context: usize) = cuCtxSetCurrent(context);
+    extern "C" fn cuCtxPopCurrent_v2(to: *mut usize) = cuCtxGetCurrent(to);
+    extern "C" fn cuCtxGetDevice(to: *mut c_int) = given(to, c_int::try_from(device()).unwrap_or(0));
+    /// The heap of kernels that allocate, 8 MiB where nobody set it (CUDA programming guide, dynamic global memory allocation).
+    extern "C" fn cuCtxGetLimit(to: *mut usize, _limit: c_int) = given(to, 8 << 20);
+    extern "C" fn cuStreamGetCtx(_stream: usize, to: *mut usize) = cuCtxGetCurrent(to);
+    extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) =
+        { give(free, memory().free_bytes(device())); given(total, settings().total_bytes) };
+    extern "C" fn cuMemAlloc_v2(to: *mut *mut c_void, bytes: usize) = allocate(to, bytes);
+    extern "C" fn cuMemFree_v2(address: *mut c_void) = cudaFree(address);
 }
 
 #[unsafe(no_mangle)]
@@ -171,14 +100,8 @@ extern "C" fn cuMemGetAddressRange_v2(
 
 // Addresses and memory apart: expandable segments.
 
-#[unsafe(no_mangle)]
-extern "C" fn cuMemGetAllocationGranularity(
-    to: *mut usize,
-    _wanted: usize,
-    _option: c_int,
-) -> c_int {
-    give(to, PAGE);
-    SUCCESS
+exports! {
+    extern "C" fn cuMemGetAllocationGranularity(to: *mut usize, _wanted: usize, _option: c_int) = given(to, PAGE);
 }
 
 #[unsafe(no_mangle)]
@@ -225,10 +148,8 @@ extern "C" fn cuMemMap(address: usize, bytes: usize, _offset: usize, handle: u64
     mapped.map_or_else(code, |()| SUCCESS)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuMemUnmap(address: usize, bytes: usize) -> c_int {
-    memory().unmap(address, bytes);
-    SUCCESS
+exports! {
+    extern "C" fn cuMemUnmap(address: usize, bytes: usize) = { memory().unmap(address, bytes); SUCCESS };
 }
 
 #[unsafe(no_mangle)]
@@ -242,15 +163,10 @@ extern "C" fn cuMemRetainAllocationHandle(to: *mut u64, address: usize) -> c_int
     }
 }
 
-/// Memory of one process cannot be handed to another: there is none.
-#[unsafe(no_mangle)]
-extern "C" fn cuMemExportToShareableHandle() -> c_int {
-    failed(NOT_SUPPORTED)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuMemImportFromShareableHandle() -> c_int {
-    failed(NOT_SUPPORTED)
+exports! {
+    /// Memory of one process cannot be handed to another: there is none.
+    extern "C" fn cuMemExportToShareableHandle() = failed(NOT_SUPPORTED);
+    extern "C" fn cuMemImportFromShareableHandle() = failed(NOT_SUPPORTED);
 }
 
 /// `CUpointer_attribute`: 1 context, 2 kind of memory, 3 and 4 the address, 9 device.
@@ -274,64 +190,17 @@ extern "C" fn cuPointerGetAttribute(to: *mut c_void, number: c_int, address: usi
 
 // Modules and kernels: they load, and do nothing.
 
-#[unsafe(no_mangle)]
-extern "C" fn cuModuleLoadData(to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuModuleLoadDataEx(to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuModuleLoad(to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuModuleGetFunction(to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuFuncGetAttribute(to: *mut c_int, number: c_int) -> c_int {
-    give(to, if number == 0 { 1024 } else { 0 });
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(to: *mut c_int) -> c_int {
-    give(to, 2);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuOccupancyMaxActiveClusters(to: *mut c_int) -> c_int {
-    give(to, settings().processors);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuLaunchKernel() -> c_int {
-    report::launched();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuLaunchKernelEx() -> c_int {
-    report::launched();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuLaunchCooperativeKernel() -> c_int {
-    report::launched();
-    SUCCESS
+exports! {
+    extern "C" fn cuModuleLoadData(to: *mut usize) = given(to, token());
+    extern "C" fn cuModuleLoadDataEx(to: *mut usize) = given(to, token());
+    extern "C" fn cuModuleLoad(to: *mut usize) = given(to, token());
+    extern "C" fn cuModuleGetFunction(to: *mut usize) = given(to, token());
+    extern "C" fn cuFuncGetAttribute(to: *mut c_int, number: c_int) = given(to, if number == 0 { 1024 } else { 0 });
+    extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(to: *mut c_int) = given(to, 2);
+    extern "C" fn cuOccupancyMaxActiveClusters(to: *mut c_int) = given(to, settings().processors);
+    extern "C" fn cuLaunchKernel() = { report::launched(); SUCCESS };
+    extern "C" fn cuLaunchKernelEx() = { report::launched(); SUCCESS };
+    extern "C" fn cuLaunchCooperativeKernel() = { report::launched(); SUCCESS };
 }
 
 /// The version of the phantom. A program that finds this name knows that its driver is none.

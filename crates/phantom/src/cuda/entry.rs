@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use super::state::{SUCCESS, give, text};
+use super::state::{SUCCESS, give, given, text};
 use super::stubs::stub_of;
 
 unsafe extern "C" {
@@ -25,10 +25,8 @@ fn entry_point(name: *const c_char) -> usize {
     stub_of(name)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuGetProcAddress(name: *const c_char, to: *mut usize) -> c_int {
-    give(to, entry_point(name));
-    SUCCESS
+exports! {
+    extern "C" fn cuGetProcAddress(name: *const c_char, to: *mut usize) = given(to, entry_point(name));
 }
 
 #[unsafe(no_mangle)]
@@ -44,17 +42,10 @@ extern "C" fn cuGetProcAddress_v2(
     SUCCESS
 }
 
-/// The driver's function of a name; `found` is 0 where there is one, 1 where there is none.
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDriverEntryPoint(
-    name: *const c_char,
-    to: *mut usize,
-    _flags: c_ulonglong,
-    found: *mut c_int,
-) -> c_int {
-    give(to, entry_point(name));
-    give(found, 0);
-    SUCCESS
+exports! {
+    /// The driver's function of a name; `found` is 0 where there is one, 1 where there is none.
+    extern "C" fn cudaGetDriverEntryPoint(name: *const c_char, to: *mut usize, _flags: c_ulonglong, found: *mut c_int) =
+        { give(to, entry_point(name)); given(found, 0) };
 }
 
 #[unsafe(no_mangle)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::state::{SUCCESS, give, token};
+use super::state::{SUCCESS, give, given, token};
 
 /// Streams that are captured, each with the number of its capture.
 static CAPTURES: Mutex<Option<HashMap<usize, u64>>> = Mutex::new(None);
@@ -81,40 +81,14 @@ extern "C" fn cudaStreamGetCaptureInfo(
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaThreadExchangeStreamCaptureMode(_mode: *mut c_int) -> c_int {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGraphInstantiate(to: *mut usize, _graph: usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGraphInstantiateWithFlags(to: *mut usize, _graph: usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGraphCreate(to: *mut usize, _flags: c_uint) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaUserObjectCreate(to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-/// A captured graph has no nodes.
-#[unsafe(no_mangle)]
-extern "C" fn cudaGraphGetNodes(_graph: usize, _nodes: *mut usize, count: *mut usize) -> c_int {
-    give(count, 0);
-    SUCCESS
+exports! {
+    extern "C" fn cudaThreadExchangeStreamCaptureMode(_mode: *mut c_int) = SUCCESS;
+    extern "C" fn cudaGraphInstantiate(to: *mut usize, _graph: usize) = given(to, token());
+    extern "C" fn cudaGraphInstantiateWithFlags(to: *mut usize, _graph: usize) = given(to, token());
+    extern "C" fn cudaGraphCreate(to: *mut usize, _flags: c_uint) = given(to, token());
+    extern "C" fn cudaUserObjectCreate(to: *mut usize) = given(to, token());
+    /// A captured graph has no nodes.
+    extern "C" fn cudaGraphGetNodes(_graph: usize, _nodes: *mut usize, count: *mut usize) = given(count, 0);
 }
 
 #[cfg(test)]

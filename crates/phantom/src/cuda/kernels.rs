@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::report;
-use super::state::{SUCCESS, cleared, give, settings, token};
+use super::state::{SUCCESS, cleared, give, given, settings, token};
 
 /// Three numbers of blocks or threads, as a launch hands them over.
 #[repr(C)]
@@ -56,34 +56,12 @@ extern "C" fn __cudaInitModule() -> c_char {
     1
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn __cudaGetKernel(to: *mut usize, function: usize) -> c_int {
-    give(to, function);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaLaunchKernel() -> c_int {
-    report::launched();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaLaunchKernelExC() -> c_int {
-    report::launched();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn __cudaLaunchKernel() -> c_int {
-    report::launched();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaLaunchCooperativeKernel() -> c_int {
-    report::launched();
-    SUCCESS
+exports! {
+    extern "C" fn __cudaGetKernel(to: *mut usize, function: usize) = given(to, function);
+    extern "C" fn cudaLaunchKernel() = { report::launched(); SUCCESS };
+    extern "C" fn cudaLaunchKernelExC() = { report::launched(); SUCCESS };
+    extern "C" fn __cudaLaunchKernel() = { report::launched(); SUCCESS };
+    extern "C" fn cudaLaunchCooperativeKernel() = { report::launched(); SUCCESS };
 }
 
 /// A function that the host runs when the stream has come so far: at once.
@@ -127,34 +105,12 @@ extern "C" fn cudaFuncGetAttributes(to: *mut u8, _function: usize) -> c_int {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(to: *mut c_int) -> c_int {
-    give(to, 2);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(to: *mut c_int) -> c_int {
-    give(to, 2);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaOccupancyMaxPotentialClusterSize(to: *mut c_int) -> c_int {
-    give(to, 8);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaOccupancyMaxActiveClusters(to: *mut c_int) -> c_int {
-    give(to, settings().processors);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetSymbolAddress(to: *mut usize, _symbol: usize) -> c_int {
-    give(to, token());
-    SUCCESS
+exports! {
+    extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(to: *mut c_int) = given(to, 2);
+    extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(to: *mut c_int) = given(to, 2);
+    extern "C" fn cudaOccupancyMaxPotentialClusterSize(to: *mut c_int) = given(to, 8);
+    extern "C" fn cudaOccupancyMaxActiveClusters(to: *mut c_int) = given(to, settings().processors);
+    extern "C" fn cudaGetSymbolAddress(to: *mut usize, _symbol: usize) = given(to, token());
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::runtime::{allocate, cudaFree};
-use super::state::{SUCCESS, cleared, give, token};
+use super::state::{SUCCESS, cleared, give, given, token};
 
 /// Functions that make a handle and put it into their first argument.
 macro_rules! handles {
@@ -59,18 +59,11 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
     SUCCESS
 }
 
-/// The stream that a handle works on: the default one.
-#[unsafe(no_mangle)]
-extern "C" fn cudnnGetStream(_handle: usize, to: *mut usize) -> c_int {
-    give(to, 0);
-    SUCCESS
-}
-
-/// A descriptor of cuDNN's graphs.
-#[unsafe(no_mangle)]
-extern "C" fn cudnnBackendCreateDescriptor(_kind: c_int, to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
+exports! {
+    /// The stream that a handle works on: the default one.
+    extern "C" fn cudnnGetStream(_handle: usize, to: *mut usize) = given(to, 0);
+    /// A descriptor of cuDNN's graphs.
+    extern "C" fn cudnnBackendCreateDescriptor(_kind: c_int, to: *mut usize) = given(to, token());
 }
 
 /// `CUDNN_TYPE_BACKEND_DESCRIPTOR`, `CUDNN_TYPE_INT64` and `CUDNN_TYPE_INT32`.
@@ -118,23 +111,11 @@ extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudnnDropoutGetStatesSize(_handle: usize, to: *mut usize) -> c_int {
-    give(to, 0);
-    SUCCESS
-}
-
-/// The bytes by which processes find each other.
-#[unsafe(no_mangle)]
-extern "C" fn ncclGetUniqueId(to: *mut u8) -> c_int {
-    cleared(to, 128).fill(1);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn ncclCommSplit(_from: usize, _color: c_int, _key: c_int, to: *mut usize) -> c_int {
-    give(to, token());
-    SUCCESS
+exports! {
+    extern "C" fn cudnnDropoutGetStatesSize(_handle: usize, to: *mut usize) = given(to, 0);
+    /// The bytes by which processes find each other.
+    extern "C" fn ncclGetUniqueId(to: *mut u8) = { cleared(to, 128).fill(1); SUCCESS };
+    extern "C" fn ncclCommSplit(_from: usize, _color: c_int, _key: c_int, to: *mut usize) = given(to, token());
 }
 
 #[unsafe(no_mangle)]
@@ -142,12 +123,7 @@ extern "C" fn ncclGetLastError(_communicator: usize) -> *const c_char {
     c"".as_ptr()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclMemAlloc(to: *mut *mut c_void, bytes: usize) -> c_int {
-    allocate(to, bytes)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn ncclMemFree(address: *mut c_void) -> c_int {
-    cudaFree(address)
+exports! {
+    extern "C" fn ncclMemAlloc(to: *mut *mut c_void, bytes: usize) = allocate(to, bytes);
+    extern "C" fn ncclMemFree(address: *mut c_void) = cudaFree(address);
 }

@@ -14,6 +14,15 @@
     reason = "the library is loaded into a foreign process: its settings are variables, its report is a file"
 )]
 
+/// Exported functions, each with its answer.
+macro_rules! exports {
+    ($($(#[$doc:meta])* $visible:vis extern "C" fn $name:ident($($argument:ident: $kind:ty),*) = $answer:expr;)*) => {
+        $($(#[$doc])* #[unsafe(no_mangle)] $visible extern "C" fn $name($($argument: $kind),*) -> c_int {
+            $answer
+        })*
+    };
+}
+
 mod copies;
 mod driver;
 mod entry;

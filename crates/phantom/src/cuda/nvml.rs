@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use super::properties::attribute;
 use super::runtime::{DRIVER_VERSION, bus};
-use super::state::{SUCCESS, give, give_text, known, memory, settings, text};
+use super::state::{SUCCESS, give, give_text, given, known, memory, settings, text};
 
 /// `NVML_ERROR_INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: c_int = 2;
@@ -26,15 +26,11 @@ fn give_handle(to: *mut usize, device: Option<usize>) -> c_int {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> c_int {
-    give(count, c_uint::try_from(settings().devices).unwrap_or(1));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, to: *mut usize) -> c_int {
-    give_handle(to, c_int::try_from(number).ok().and_then(known))
+exports! {
+    extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) =
+        given(count, c_uint::try_from(settings().devices).unwrap_or(1));
+    extern "C" fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, to: *mut usize) =
+        give_handle(to, c_int::try_from(number).ok().and_then(known));
 }
 
 #[unsafe(no_mangle)]
@@ -78,15 +74,9 @@ extern "C" fn nvmlDeviceGetMemoryInfo(handle: usize, to: *mut [u64; 3]) -> c_int
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCudaComputeCapability(
-    _handle: usize,
-    major: *mut c_int,
-    minor: *mut c_int,
-) -> c_int {
-    give(major, attribute(75));
-    give(minor, attribute(76));
-    SUCCESS
+exports! {
+    extern "C" fn nvmlDeviceGetCudaComputeCapability(_handle: usize, major: *mut c_int, minor: *mut c_int) =
+        { give(major, attribute(75)); given(minor, attribute(76)) };
 }
 
 /// A process of a device: its id, its bytes, and the parts of a GPU that it runs on.
@@ -121,34 +111,14 @@ fn processes(handle: usize, count: *mut c_uint, to: *mut ProcessInfo) -> c_int {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetComputeRunningProcesses(
-    handle: usize,
-    count: *mut c_uint,
-    to: *mut ProcessInfo,
-) -> c_int {
-    processes(handle, count, to)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
-    handle: usize,
-    count: *mut c_uint,
-    to: *mut ProcessInfo,
-) -> c_int {
-    processes(handle, count, to)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) -> c_int {
-    give(version, DRIVER_VERSION);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetDriverVersion(to: *mut c_char, most: c_uint) -> c_int {
-    give_text(to, usize::try_from(most).unwrap_or(0), "999.0 (phantom)");
-    SUCCESS
+exports! {
+    extern "C" fn nvmlDeviceGetComputeRunningProcesses(handle: usize, count: *mut c_uint, to: *mut ProcessInfo) =
+        processes(handle, count, to);
+    extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(handle: usize, count: *mut c_uint, to: *mut ProcessInfo) =
+        processes(handle, count, to);
+    extern "C" fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) = given(version, DRIVER_VERSION);
+    extern "C" fn nvmlSystemGetDriverVersion(to: *mut c_char, most: c_uint) =
+        { give_text(to, usize::try_from(most).unwrap_or(0), "999.0 (phantom)"); SUCCESS };
 }
 
 #[unsafe(no_mangle)]
@@ -156,20 +126,11 @@ extern "C" fn nvmlErrorString(_code: c_int) -> *const c_char {
     c"the phantom knows no more".as_ptr()
 }
 
-/// No NVLink and no fabric: what asks for them goes on without.
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType() -> c_int {
-    UNSUPPORTED
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2() -> c_int {
-    UNSUPPORTED
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetGpuFabricInfoV() -> c_int {
-    UNSUPPORTED
+exports! {
+    /// No NVLink and no fabric: what asks for them goes on without.
+    extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType() = UNSUPPORTED;
+    extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2() = UNSUPPORTED;
+    extern "C" fn nvmlDeviceGetGpuFabricInfoV() = UNSUPPORTED;
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::runtime::{allocate, cudaFree};
-use super::state::{INVALID_VALUE, SUCCESS, failed, give, memory, token};
+use super::state::{INVALID_VALUE, SUCCESS, failed, give, given, memory, token};
 
 static USED_HIGH: AtomicU64 = AtomicU64::new(0);
 
@@ -19,31 +19,12 @@ extern "C" fn cudaMallocAsync(to: *mut *mut c_void, bytes: usize, _stream: usize
     done
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaMallocFromPoolAsync(
-    to: *mut *mut c_void,
-    bytes: usize,
-    _pool: usize,
-    stream: usize,
-) -> c_int {
-    cudaMallocAsync(to, bytes, stream)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaFreeAsync(address: *mut c_void, _stream: usize) -> c_int {
-    cudaFree(address)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaDeviceGetDefaultMemPool(to: *mut usize, _device: c_int) -> c_int {
-    give(to, token());
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaMemPoolCreate(to: *mut usize, _properties: usize) -> c_int {
-    give(to, token());
-    SUCCESS
+exports! {
+    extern "C" fn cudaMallocFromPoolAsync(to: *mut *mut c_void, bytes: usize, _pool: usize, stream: usize) =
+        cudaMallocAsync(to, bytes, stream);
+    extern "C" fn cudaFreeAsync(address: *mut c_void, _stream: usize) = cudaFree(address);
+    extern "C" fn cudaDeviceGetDefaultMemPool(to: *mut usize, _device: c_int) = given(to, token());
+    extern "C" fn cudaMemPoolCreate(to: *mut usize, _properties: usize) = given(to, token());
 }
 
 /// `cudaMemPoolAttr`: 1 to 3 are switches, 4 a threshold, 5 to 8 reserved and used bytes, now and at most.
@@ -67,13 +48,7 @@ extern "C" fn cudaMemPoolSetAttribute(_pool: usize, number: c_int, _value: usize
     SUCCESS
 }
 
-/// Memory of graphs: none, for a graph does nothing.
-#[unsafe(no_mangle)]
-extern "C" fn cudaDeviceGetGraphMemAttribute(
-    _device: c_int,
-    _number: c_int,
-    to: *mut u64,
-) -> c_int {
-    give(to, 0);
-    SUCCESS
+exports! {
+    /// Memory of graphs: none, for a graph does nothing.
+    extern "C" fn cudaDeviceGetGraphMemAttribute(_device: c_int, _number: c_int, to: *mut u64) = given(to, 0);
 }

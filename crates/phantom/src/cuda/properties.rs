@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::state::{INVALID_DEVICE, SUCCESS, cleared, failed, give, known, settings};
+use super::state::{INVALID_DEVICE, SUCCESS, cleared, failed, given, known, settings};
 
 /// Bytes of shared memory of a block that asks for more, by capability (CUDA C++ Programming Guide, "Technical Specifications
 /// per Compute Capability"), and of a multiprocessor.
@@ -163,22 +163,12 @@ pub(super) fn uuid(device: c_int) -> [u8; 16] {
     bytes
 }
 
-/// The structure of CUDA 13.
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDeviceProperties(to: *mut u8, device: c_int) -> c_int {
-    properties(to, device, true)
-}
-
-/// The structure of CUDA 12.
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDeviceProperties_v2(to: *mut u8, device: c_int) -> c_int {
-    properties(to, device, false)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaDeviceGetAttribute(to: *mut c_int, number: c_int, _device: c_int) -> c_int {
-    give(to, attribute(number));
-    SUCCESS
+exports! {
+    /// The structure of CUDA 13.
+    extern "C" fn cudaGetDeviceProperties(to: *mut u8, device: c_int) = properties(to, device, true);
+    /// The structure of CUDA 12.
+    extern "C" fn cudaGetDeviceProperties_v2(to: *mut u8, device: c_int) = properties(to, device, false);
+    extern "C" fn cudaDeviceGetAttribute(to: *mut c_int, number: c_int, _device: c_int) = given(to, attribute(number));
 }
 
 #[cfg(test)]

@@ -5,49 +5,21 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use super::memory::HostKind;
 use super::state::{
     INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, cleared, code, device,
-    failed, give, give_text, known, last_error, map_host, memory, set_device, settings, unmap_host,
+    failed, give, give_text, given, known, last_error, map_host, memory, set_device, settings,
+    unmap_host,
 };
 
 /// The newest driver that CUDA 13 knows of; a driver serves every older runtime.
 pub(super) const DRIVER_VERSION: c_int = 13020;
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> c_int {
-    give(count, c_int::try_from(settings().devices).unwrap_or(1));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetDevice(to: *mut c_int) -> c_int {
-    give(to, c_int::try_from(device()).unwrap_or(0));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaSetDevice(device: c_int) -> c_int {
-    set_device(device)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> c_int {
-    give(version, DRIVER_VERSION);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> c_int {
-    give(version, settings().runtime);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaGetLastError() -> c_int {
-    last_error(true)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaPeekAtLastError() -> c_int {
-    last_error(false)
+exports! {
+    extern "C" fn cudaGetDeviceCount(count: *mut c_int) = given(count, c_int::try_from(settings().devices).unwrap_or(1));
+    extern "C" fn cudaGetDevice(to: *mut c_int) = given(to, c_int::try_from(device()).unwrap_or(0));
+    extern "C" fn cudaSetDevice(device: c_int) = set_device(device);
+    extern "C" fn cudaDriverGetVersion(version: *mut c_int) = given(version, DRIVER_VERSION);
+    extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) = given(version, settings().runtime);
+    extern "C" fn cudaGetLastError() = last_error(true);
+    extern "C" fn cudaPeekAtLastError() = last_error(false);
 }
 
 /// The words that the documentation has for a code.
@@ -109,11 +81,9 @@ pub(super) extern "C" fn cudaFree(address: *mut c_void) -> c_int {
     done.map_or_else(|error| failed(code(error)), |()| SUCCESS)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
-    give(free, memory().free_bytes(device()));
-    give(total, settings().total_bytes);
-    SUCCESS
+exports! {
+    extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) =
+        { give(free, memory().free_bytes(device())); given(total, settings().total_bytes) };
 }
 
 fn allocate_host(to: *mut *mut c_void, bytes: usize, kind: HostKind) -> c_int {
@@ -137,19 +107,12 @@ fn free_host(address: *mut c_void) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: c_uint) -> c_int {
-    allocate_host(to, bytes, HostKind::Pinned)
-}
-
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn cudaMallocHost(to: *mut *mut c_void, bytes: usize) -> c_int {
-    allocate_host(to, bytes, HostKind::Pinned)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaMallocManaged(to: *mut *mut c_void, bytes: usize, _flags: c_uint) -> c_int {
-    allocate_host(to, bytes, HostKind::Managed)
+exports! {
+    extern "C" fn cudaHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: c_uint) =
+        allocate_host(to, bytes, HostKind::Pinned);
+    pub(super) extern "C" fn cudaMallocHost(to: *mut *mut c_void, bytes: usize) = allocate_host(to, bytes, HostKind::Pinned);
+    extern "C" fn cudaMallocManaged(to: *mut *mut c_void, bytes: usize, _flags: c_uint) =
+        allocate_host(to, bytes, HostKind::Managed);
 }
 
 #[unsafe(no_mangle)]
@@ -160,25 +123,11 @@ pub(super) extern "C" fn cudaFreeHost(address: *mut c_void) -> c_int {
     failed(free_host(address))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cudaHostRegister(address: *mut c_void, bytes: usize, _flags: c_uint) -> c_int {
-    memory().add_host(address as usize, bytes, HostKind::Registered);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaHostUnregister(address: *mut c_void) -> c_int {
-    failed(free_host(address))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudaHostGetDevicePointer(
-    to: *mut *mut c_void,
-    host: *mut c_void,
-    _flags: c_uint,
-) -> c_int {
-    give(to, host);
-    SUCCESS
+exports! {
+    extern "C" fn cudaHostRegister(address: *mut c_void, bytes: usize, _flags: c_uint) =
+        { memory().add_host(address as usize, bytes, HostKind::Registered); SUCCESS };
+    extern "C" fn cudaHostUnregister(address: *mut c_void) = failed(free_host(address));
+    extern "C" fn cudaHostGetDevicePointer(to: *mut *mut c_void, host: *mut c_void, _flags: c_uint) = given(to, host);
 }
 
 /// `cudaMemoryType` of an address, its device, and itself as an address of device and host.

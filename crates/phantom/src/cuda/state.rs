@@ -175,6 +175,12 @@ pub(super) fn give<T>(to: *mut T, value: T) {
     }
 }
 
+/// The same, as the answer of a call that succeeds.
+pub(super) fn given<T>(to: *mut T, value: T) -> c_int {
+    give(to, value);
+    SUCCESS
+}
+
 /// Clears a structure of the caller and returns its bytes.
 pub(super) fn cleared<'a>(to: *mut u8, bytes: usize) -> &'a mut [u8] {
     if to.is_null() {

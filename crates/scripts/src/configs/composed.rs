@@ -10,10 +10,9 @@ use super::choices::{DefaultsEntry, GroupOverride};
 use super::entry_point::{ArgumentText, EntryPoint, entry_point};
 use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, MAX_PARTS, beside, joined, settled};
-use crate::hydra;
 use crate::settings::SettingsFormat;
 use crate::walk::{Call, CallTarget, Folder, Reached, Reading, SettingsFile, folder_of_file};
-use crate::yaml;
+use crate::{hydra, yaml};
 
 /// The key of the folders that a configuration adds.
 const SEARCH_PATH: &str = "hydra.searchpath";

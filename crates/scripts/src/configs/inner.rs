@@ -8,8 +8,7 @@ use crate::recognise::ends_a_key;
 use crate::settings::{SettingsEntry, SettingsFormat};
 use crate::traced::Traced;
 use crate::walk::{Arg, Call, FileRole, Reached, Reading, SettingsFile};
-use crate::yaml;
-use crate::{Recognise, SettingsReader};
+use crate::{Recognise, SettingsReader, yaml};
 
 /// The mark by which a file leaves out what the file below it says of a section.
 const REPLACES: &str = "_override_";

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::is_shell;
-use crate::{Launchers, Recognise, SettingsReader, Spelling, Stack, StackKnob, SubmissionContext};
+use crate::{
+    Launchers, Recognise, SettingsReader, Spelling, Stack, StackKnob, SubmissionContext, is_shell,
+};
 use oomctl_base::{Effect, Role, Value, ValueKind};
 
 /// Any program that torchrun starts, and its batch.

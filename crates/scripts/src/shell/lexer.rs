@@ -30,6 +30,7 @@ pub(super) struct Here {
 }
 
 /// A script that is being read.
+#[derive(Default)]
 pub(super) struct Lexer<'s> {
     pub text: &'s str,
     pub bytes: &'s [u8],
@@ -47,12 +48,7 @@ impl<'s> Lexer<'s> {
         Self {
             text,
             bytes: text.as_bytes(),
-            at: 0,
-            depth: 0,
-            faults: Vec::new(),
-            heres: Vec::new(),
-            open: Vec::new(),
-            ahead: None,
+            ..Self::default()
         }
     }
 

@@ -23,20 +23,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::launchers::Launchers;
-use super::requested;
 use super::sbatch::{VARIABLES, directives, wins};
-use super::shell;
 use super::traced::{Quote, Span, Traced, Why};
+use super::{requested, shell};
 use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
 pub use call::{Arg, ArgumentsEnd, Call, CallTarget, UnreadFile};
 pub(crate) use paths::HERE;
 pub use paths::{folder_of_file, joined};
-pub use reading::Passed;
 pub(crate) use reading::SELF;
 pub use reading::{
-    COMMAND_LINE, ENVIRONMENT, FileRole, NamedFile, Reading, SCRIPT, ScriptSource, Submission,
+    COMMAND_LINE, ENVIRONMENT, FileRole, NamedFile, Passed, Reading, SCRIPT, ScriptSource,
+    Submission,
 };
 pub use settings_file::{Folder, Reached, SettingsFile};
 

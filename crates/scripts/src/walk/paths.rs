@@ -5,14 +5,10 @@ use super::doc::Doc;
 use super::reading::SELF;
 use super::scope::VariableValue;
 use crate::traced::{PartOrigin, Traced};
+use oomctl_base::word_list;
 
 /// The ways to name the id of the job, which stands for itself in the name of a file that a script writes and reads.
-const JOB_IDS: [&str; 4] = [
-    "${SLURM_JOB_ID}",
-    "$SLURM_JOB_ID",
-    "${SLURM_JOBID}",
-    "$SLURM_JOBID",
-];
+const JOB_IDS: [&str; 4] = word_list("${SLURM_JOB_ID} $SLURM_JOB_ID ${SLURM_JOBID} $SLURM_JOBID");
 
 /// The code by which scripts name the folder in which a command runs.
 pub(crate) const HERE: [&str; 4] = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"];

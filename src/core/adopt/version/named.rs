@@ -5,22 +5,12 @@ use std::path::Path;
 
 use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
+use oomctl_base::word_list;
 use oomctl_diagnose::{Releases, WrittenVersion, same_package};
 use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, Submission};
 
 /// Commands of a script that name what it runs with.
-const COMMANDS: [&str; 10] = [
-    "module",
-    "ml",
-    "pip",
-    "pip3",
-    "uv",
-    "source",
-    ".",
-    "conda",
-    "mamba",
-    "micromamba",
-];
+const COMMANDS: [&str; 10] = word_list("module ml pip pip3 uv source . conda mamba micromamba");
 /// Those of them that activate an environment by its name.
 const CONDAS: [&str; 3] = ["conda", "mamba", "micromamba"];
 /// Bytes of a log that are looked at.

@@ -4,21 +4,16 @@
 //! the script, or with `-m` and `-c` the current one, then `PYTHONPATH`, then what is installed.
 
 use super::{Proximity, VersionStatement};
+use oomctl_base::word_list;
 use oomctl_diagnose::{WrittenVersion, same_package};
 use oomctl_scripts::settings::SettingsFormat;
 use oomctl_scripts::{Adoption, Call, CallTarget, folder_of_file, joined};
 
 /// Files of a package's folder in which versions stand, those first that a program sees itself.
-const INSIDE: [&str; 8] = [
-    "__init__.py",
-    "version.py",
-    "_version.py",
-    "package_info.py",
-    "extras/env.py",
-    "version/version",
-    "VERSION",
-    "version.txt",
-];
+const INSIDE: [&str; 8] = word_list(
+    "__init__.py version.py _version.py package_info.py extras/env.py version/version VERSION
+     version.txt",
+);
 /// Such files beside it.
 const BESIDE: [&str; 4] = ["pyproject.toml", "VERSION", "version.txt", "setup.py"];
 /// Names that are given a version in code.

@@ -37,7 +37,7 @@ impl Steered {
 }
 
 /// One submitted job, as its facts tell.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attempt {
     /// Number, from 1.
     pub number: u32,
@@ -129,38 +129,11 @@ impl Attempt {
     pub(super) fn new(number: u32, gpus: u64, at: Timestamp, epoch: u64) -> Self {
         Self {
             number,
-            token: None,
-            script: String::new(),
-            script_sha256: String::new(),
             gpus,
             intended_at: at,
             ready_epoch: epoch,
-            unclear: None,
-            refused: None,
-            job: None,
-            adopted: false,
-            duplicates: Vec::new(),
-            removed: Vec::new(),
-            status: None,
             status_at: at,
-            restarts: 0,
-            log_starts: Vec::new(),
-            logs: Vec::new(),
-            stalled: false,
-            saved_gpu_seconds: None,
-            idle_s: None,
-            foreseen: None,
-            never_starts: None,
-            steered: Steered::default(),
-            cancel_sent: false,
-            ended_at: None,
-            gpu_seconds: 0.0,
-            measured: Measured::default(),
-            incident: None,
-            progress: None,
-            links: Vec::new(),
-            queue: None,
-            verdict: None,
+            ..Self::default()
         }
     }
 

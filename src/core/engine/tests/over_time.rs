@@ -1,8 +1,6 @@
 //! What follows from what memory did over the steps, and what is said of it before the end.
 
-use jiff::SignedDuration;
-
-use super::table::{Bench, accepted, polled, status};
+use super::table::{Bench, accepted, polled, polled_of, read_to_the_end, status};
 use super::{Toy, incident};
 use crate::core::engine::{AttemptEvent, Event, Fact, LogLook, RetryCause, Rising, Verdict};
 use crate::core::measure::Measured;
@@ -41,28 +39,14 @@ fn died(bench: &mut Bench, number: u32, course: &MemoryCourse, step: u64) -> Ver
     let second = i64::from(number) * 1_000;
     bench.prepared(number, second);
     bench.feed(&accepted(number), second + 1);
-    let polled = Event::Attempt(
-        number,
-        AttemptEvent::Polled {
-            status: status(JobState::Failed),
-            age: SignedDuration::ZERO,
-        },
-    );
-    bench.feed(&polled, second + 10);
+    bench.feed(&polled_of(number, status(JobState::Failed)), second + 10);
     let mut incident = match course.memory {
         Pool::Gpu => incident("cuda_oom", Class::GpuOom),
         Pool::Host => incident("host_oom", Class::HostOom),
     };
     incident.course = Some(course.clone());
-    let event = Event::Attempt(
-        number,
-        AttemptEvent::Drained {
-            complete: true,
-            incident: Box::new(incident),
-            progress: Some(progress(step, Some(500))),
-            measured: Measured::default(),
-        },
-    );
+    let progress = Some(progress(step, Some(500)));
+    let event = read_to_the_end(number, incident, progress, Measured::default());
     let facts = bench.feed(&event, second + 20);
     let verdict = facts.into_iter().find_map(|fact| match fact {
         Fact::Decided { verdict, .. } => Some(*verdict),

@@ -1,6 +1,6 @@
 //! The scheduler is asked before a rung that asks for more, and `soonest` takes what ends first.
 
-use super::table::{Bench, polled, status};
+use super::table::{Bench, polled, read_to_the_end, status};
 use super::toy::KNOBS;
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{Action, AttemptEvent, Event, Fact, RunPhase, Verdict, due};
@@ -33,22 +33,14 @@ fn died(request: Request, total: Option<u64>) -> (Bench, Vec<Fact>) {
     let mut bench = Bench::running(Toy::new(1));
     bench.run.request = request;
     bench.feed(&polled(status(JobState::Failed)), 100);
-    let facts = bench.feed(
-        &Event::Attempt(
-            1,
-            AttemptEvent::Drained {
-                complete: true,
-                incident: Box::new(incident("cuda_oom", Class::GpuOom)),
-                progress: total.map(|total| Progress {
-                    step: 10,
-                    total: Some(total),
-                    own: None,
-                }),
-                measured: Measured::default().with_steps(vec![60_000; 5]),
-            },
-        ),
-        210,
-    );
+    let progress = total.map(|total| Progress {
+        step: 10,
+        total: Some(total),
+        own: None,
+    });
+    let incident = incident("cuda_oom", Class::GpuOom);
+    let measured = Measured::default().with_steps(vec![60_000; 5]);
+    let facts = bench.feed(&read_to_the_end(1, incident, progress, measured), 210);
     (bench, facts)
 }
 

@@ -1,8 +1,6 @@
 //! Submissions that are refused for now, and jobs that never start.
 
-use jiff::SignedDuration;
-
-use super::table::{Bench, accepted, status};
+use super::table::{Bench, accepted, polled, read_to_the_end, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Fact, NextLook, Outcome, Pace, RunPhase, Sighting, due, next_due,
@@ -198,16 +196,10 @@ fn a_run_that_a_full_disk_ended_goes_on_when_somebody_wants_it_and_one_with_a_bu
 #[test]
 fn a_job_that_waits_for_what_no_waiting_brings_is_ended_and_counts_as_refused() {
     let pending = |reason: &str| {
-        Event::Attempt(
-            1,
-            AttemptEvent::Polled {
-                status: JobStatus {
-                    reason: Some(reason.to_owned()),
-                    ..status(JobState::Pending)
-                },
-                age: SignedDuration::ZERO,
-            },
-        )
+        polled(JobStatus {
+            reason: Some(reason.to_owned()),
+            ..status(JobState::Pending)
+        })
     };
     let mut bench = Bench::new(Toy::new(1));
     bench.prepared(1, 0);
@@ -223,23 +215,8 @@ fn a_job_that_waits_for_what_no_waiting_brings_is_ended_and_counts_as_refused() 
         cancels.iter().any(|a| matches!(a, Action::Cancel { .. })),
         "{cancels:?}"
     );
-    let gone = Event::Attempt(
-        1,
-        AttemptEvent::Polled {
-            status: status(JobState::Cancelled),
-            age: SignedDuration::ZERO,
-        },
-    );
-    bench.feed(&gone, 10_620);
-    let drained = Event::Attempt(
-        1,
-        AttemptEvent::Drained {
-            complete: true,
-            incident: Box::new(nothing()),
-            progress: None,
-            measured: Measured::default(),
-        },
-    );
+    bench.feed(&polled(status(JobState::Cancelled)), 10_620);
+    let drained = read_to_the_end(1, nothing(), None, Measured::default());
     bench.feed(&drained, 10_630);
     let Some(Outcome::Refused { reason, .. }) = bench.run.history.outcome.clone() else {
         panic!("{:?}", bench.run.history.outcome);

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::table::{Bench, accepted, polled, status};
+use super::table::{Bench, accepted, polled, polled_of, read_to_the_end, status};
 use super::{Toy, at, incident, nothing};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Fact, LogEnd, LogLook, Outcome, RetryCause, RunPhase, Verdict, due,
@@ -37,14 +37,7 @@ fn came_to(
     status.id = JobId("17".to_owned());
     status.nodes = nodes.iter().map(|n| (*n).to_owned()).collect();
     for later in [10, 100] {
-        let event = Event::Attempt(
-            number,
-            AttemptEvent::Polled {
-                status: status.clone(),
-                age: SignedDuration::ZERO,
-            },
-        );
-        bench.feed(&event, second + later);
+        bench.feed(&polled_of(number, status.clone()), second + later);
     }
     drained(bench, number, second + 200, progress)
 }
@@ -54,15 +47,8 @@ fn drained(bench: &mut Bench, number: u32, second: i64, progress: Option<Progres
         phase: bench.phase.to_owned(),
         ..incident("cuda_oom", Class::GpuOom)
     });
-    let event = Event::Attempt(
-        number,
-        AttemptEvent::Drained {
-            complete: true,
-            incident: Box::new(oom.unwrap_or_else(nothing)),
-            progress,
-            measured: Measured::default(),
-        },
-    );
+    let incident = oom.unwrap_or_else(nothing);
+    let event = read_to_the_end(number, incident, progress, Measured::default());
     let facts = bench.feed(&event, second);
     let verdict = facts.into_iter().find_map(|fact| match fact {
         Fact::Decided { verdict, .. } => Some(*verdict),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::table::read_to_the_end;
 use super::{Toy, at, nothing};
 use crate::core::engine::{
     Action, AttemptEvent, Event, Fact, History, Outcome, Record, Run, SweepGroup, decide, due,
@@ -123,15 +124,7 @@ fn a_pruned_task_of_which_no_trace_is_left_was_pruned_and_did_not_fail() {
     let vanishes = |facts: Vec<Fact>| {
         let mut run = run(facts);
         follow(&mut run, &Event::Attempt(1, AttemptEvent::Vanished));
-        let drained = Event::Attempt(
-            1,
-            AttemptEvent::Drained {
-                incident: Box::new(nothing()),
-                progress: None,
-                measured: Measured::default(),
-                complete: true,
-            },
-        );
+        let drained = read_to_the_end(1, nothing(), None, Measured::default());
         follow(&mut run, &drained)
     };
     let pruned_fact = Fact::Pruned {

@@ -167,13 +167,13 @@ pub(super) fn polled(status: JobStatus) -> Event {
     polled_of(1, status)
 }
 
-fn polled_of(attempt: u32, status: JobStatus) -> Event {
+pub(super) fn polled_of(attempt: u32, status: JobStatus) -> Event {
     let age = SignedDuration::ZERO;
     Event::Attempt(attempt, AttemptEvent::Polled { status, age })
 }
 
 /// The logs of an attempt that ended were read to their end.
-fn read_to_the_end(
+pub(super) fn read_to_the_end(
     attempt: u32,
     incident: Incident,
     progress: Option<Progress>,
@@ -898,12 +898,7 @@ fn flapping_queue_reasons_do_not_fill_the_ledger() {
 fn a_job_of_somebody_else_can_be_watched() {
     let mut bench = Bench::new(Toy::new(3));
     let attach = Event::Attach {
-        job: JobRef {
-            id: JobId("17".to_owned()),
-            cluster: None,
-            token: None,
-            submitted: at(0),
-        },
+        job: JobRef::foreign("17", at(0)),
         gpus: 0,
         logs: vec!["/home/u/slurm-17.out".into()],
     };

@@ -2,7 +2,7 @@
 
 use super::{incident, shipped, toy};
 use crate::core::ladder::{Decision, climb, settle};
-use oomctl_base::Value;
+use oomctl_base::{Value, word_list};
 use oomctl_diagnose::{BugSetting, Class, Incident, KnownBug};
 
 fn bug(when: Option<&str>) -> KnownBug {
@@ -115,13 +115,8 @@ fn the_configuration_settles_whether_it_can_be_the_bug() {
 #[test]
 fn the_shipped_ladder_wakes_a_smaller_engine_and_leaves_the_batches_alone() {
     let stack = shipped::grpo(&[]);
-    let batches = [
-        "train_batch",
-        "mini_batch",
-        "micro_batch",
-        "logprob_micro_batch",
-        "token_budget",
-    ];
+    let batches =
+        word_list::<5>("train_batch mini_batch micro_batch logprob_micro_batch token_budget");
     let wakes = KnownBug {
         helps: vec![BugSetting {
             knob: "rollout_memory_fraction".to_owned(),

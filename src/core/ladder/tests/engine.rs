@@ -2,7 +2,7 @@
 
 use super::shipped::grpo;
 use crate::core::ladder::{Decision, Step, climb};
-use oomctl_base::Value;
+use oomctl_base::{Value, word_list};
 use oomctl_diagnose::{Incident, Scanner};
 
 pub(super) fn died(message: &str) -> Incident {
@@ -72,16 +72,10 @@ fn a_share_that_would_not_be_enough_is_not_tried() {
 
 #[test]
 fn responses_become_as_short_as_the_cache_asks_for_and_no_shorter() {
-    let set = [
-        "gpu_memory_utilization=0.9",
-        "max_num_seqs=16",
-        "max_num_batched_tokens=9216",
-        "n_gpus_per_node=1",
-        "gpu_memory=80GiB",
-        "enforce_eager=true",
-        "param_offload=true",
-        "optimizer_offload=true",
-    ];
+    let set = word_list::<8>(
+        "gpu_memory_utilization=0.9 max_num_seqs=16 max_num_batched_tokens=9216 n_gpus_per_node=1
+         gpu_memory=80GiB enforce_eager=true param_offload=true optimizer_offload=true",
+    );
     let (step, skipped) = first(&set, &short_of(0.2, 8_000));
     assert_eq!(step.rung, "shorter-responses", "{skipped:?}");
     let to = |knob: &str| {

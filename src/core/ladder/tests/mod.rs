@@ -102,18 +102,10 @@ impl Toy {
     }
 
     fn context(&self) -> ClimbContext<'_> {
+        let (preset, cluster, templates) = (&self.preset, &self.cluster, &self.templates);
         ClimbContext {
-            preset: &self.preset,
-            ladder: &self.preset.ladder,
             policy: self.policy,
-            whole_rungs: false,
-            cluster: &self.cluster,
-            environment: None,
-            cluster_name: None,
-            templates: &self.templates,
-            layers: &self.base,
-            rungs: &self.rungs,
-            attempt: 1,
+            ..ClimbContext::new(preset, cluster, templates, &self.base, &self.rungs)
         }
     }
 

@@ -8,34 +8,20 @@ use crate::core::ladder::{
 use crate::core::memory::spec_of;
 use crate::core::recipe::{Knob, Layer, LayerKind};
 use oomctl_base::units::{Bytes, GIB};
-use oomctl_base::{Effect, Origin, Value};
+use oomctl_base::{Effect, Origin, Value, word_list};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::Spec;
 
 /// A model of 7.6 billion parameters on GPUs of 80 GB, with more.
 pub(super) fn job(more: &[&str]) -> Stack {
-    let given = [
-        "model.layers=28",
-        "model.hidden=3584",
-        "model.intermediate=18944",
-        "model.heads=28",
-        "model.kv_heads=4",
-        "model.head_dim=128",
-        "model.vocab=152064",
-        "model.params=7615616512",
-        "model.max_position_embeddings=32768",
-        "gpu_memory=79.18GiB",
-        "n_gpus_per_node=8",
-        "train_batch_size=256",
-        "ppo_mini_batch_size=128",
-        "rollout.n=8",
-        "ppo_micro_batch_size_per_gpu=32",
-        "rollout.log_prob_micro_batch_size_per_gpu=32",
-        "ref.log_prob_micro_batch_size_per_gpu=32",
-        "max_prompt_length=1024",
-        "max_response_length=3072",
-        "gpu_memory_utilization=0.5",
-    ];
+    let given = word_list::<20>(
+        "model.layers=28 model.hidden=3584 model.intermediate=18944 model.heads=28
+         model.kv_heads=4 model.head_dim=128 model.vocab=152064 model.params=7615616512
+         model.max_position_embeddings=32768 gpu_memory=79.18GiB n_gpus_per_node=8
+         train_batch_size=256 ppo_mini_batch_size=128 rollout.n=8 ppo_micro_batch_size_per_gpu=32
+         rollout.log_prob_micro_batch_size_per_gpu=32 ref.log_prob_micro_batch_size_per_gpu=32
+         max_prompt_length=1024 max_response_length=3072 gpu_memory_utilization=0.5",
+    );
     let all = given.iter().chain(more).map(|s| (*s).to_owned());
     grpo(&all.collect::<Vec<_>>())
 }
@@ -185,16 +171,10 @@ fn a_decision_says_what_every_phase_needs_and_what_it_costs() {
 #[test]
 fn where_nothing_fits_the_smallest_request_is_named() {
     // 72 billion parameters on two GPUs, with no more in the cluster.
-    let stack = job(&[
-        "model.layers=80",
-        "model.hidden=8192",
-        "model.intermediate=29568",
-        "model.heads=64",
-        "model.kv_heads=8",
-        "model.params=72706203648",
-        "n_gpus_per_node=2",
-        "tensor_model_parallel_size=2",
-    ]);
+    let stack = job(&word_list::<8>(
+        "model.layers=80 model.hidden=8192 model.intermediate=29568 model.heads=64
+         model.kv_heads=8 model.params=72706203648 n_gpus_per_node=2 tensor_model_parallel_size=2",
+    ));
     let decision = ask(&stack, &died("load"), 0.9);
     let Decision::Exhausted {
         shortfall: Some(shortfall),
@@ -275,15 +255,10 @@ fn an_entropy_in_the_update_leaves_room_for_fewer_sequences() {
 
 #[test]
 fn after_a_failure_of_the_gpu_nothing_goes_back_to_it() {
-    let offloaded = [
-        "param_offload=true",
-        "optimizer_offload=true",
-        "model.params=1543714304",
-        "model.hidden=1536",
-        "model.intermediate=8960",
-        "model.heads=12",
-        "model.kv_heads=2",
-    ];
+    let offloaded = word_list::<7>(
+        "param_offload=true optimizer_offload=true model.params=1543714304 model.hidden=1536
+         model.intermediate=8960 model.heads=12 model.kv_heads=2",
+    );
     let stack = job(&offloaded);
     let (steps, fits) = climb(ask(&stack, &died("old_logprob"), 0.9));
     assert!(fits >= 0.9);
@@ -337,12 +312,10 @@ fn what_died_though_it_was_expected_to_fit_is_not_expected_to_fit_again() {
 
 #[test]
 fn what_died_without_figures_in_its_fullest_phase_needs_more_than_there_is() {
-    let stack = job(&[
-        "ppo_micro_batch_size_per_gpu=1",
-        "rollout.log_prob_micro_batch_size_per_gpu=2",
-        "ref.log_prob_micro_batch_size_per_gpu=2",
-        "gpu_memory=50GiB",
-    ]);
+    let stack = job(&word_list::<4>(
+        "ppo_micro_batch_size_per_gpu=1 rollout.log_prob_micro_batch_size_per_gpu=2
+         ref.log_prob_micro_batch_size_per_gpu=2 gpu_memory=50GiB",
+    ));
     let spec = spec(&stack, &[]);
     let failure = Incident {
         step: Some(19),
@@ -354,19 +327,11 @@ fn what_died_without_figures_in_its_fullest_phase_needs_more_than_there_is() {
 
 #[test]
 fn where_nothing_is_likely_to_fit_nothing_that_saves_memory_is_given_up() {
-    let stack = job(&[
-        "param_offload=true",
-        "optimizer_offload=true",
-        "model.layers=48",
-        "model.hidden=5120",
-        "model.intermediate=13824",
-        "model.heads=40",
-        "model.kv_heads=8",
-        "model.params=14770033664",
-        "ppo_micro_batch_size_per_gpu=1",
-        "n_gpus_per_node=4",
-        "gpu_memory_utilization=0.6",
-    ]);
+    let stack = job(&word_list::<11>(
+        "param_offload=true optimizer_offload=true model.layers=48 model.hidden=5120
+         model.intermediate=13824 model.heads=40 model.kv_heads=8 model.params=14770033664
+         ppo_micro_batch_size_per_gpu=1 n_gpus_per_node=4 gpu_memory_utilization=0.6",
+    ));
     let (steps, fits) = climb(ask(&stack, &died("actor_update"), 0.9));
     assert!(fits < 0.5, "{fits}");
     let shape = stack.shape(&layers(&steps));
@@ -394,18 +359,12 @@ fn what_died_once_is_not_submitted_again() {
 
 /// A job on small GPUs, with all that saves memory; its micro batch was cut for an earlier failure.
 fn small() -> Stack {
-    let mut stack = job(&[
-        "param_offload=true",
-        "optimizer_offload=true",
-        "max_prompt_length=512",
-        "max_response_length=512",
-        "ppo_micro_batch_size_per_gpu=8",
-        "rollout.log_prob_micro_batch_size_per_gpu=1",
-        "ref.log_prob_micro_batch_size_per_gpu=1",
-        "tensor_model_parallel_size=4",
-        "gpu_memory_utilization=0.35",
-        "gpu_memory=29GiB",
-    ]);
+    let mut stack = job(&word_list::<10>(
+        "param_offload=true optimizer_offload=true max_prompt_length=512 max_response_length=512
+         ppo_micro_batch_size_per_gpu=8 rollout.log_prob_micro_batch_size_per_gpu=1
+         ref.log_prob_micro_batch_size_per_gpu=1 tensor_model_parallel_size=4
+         gpu_memory_utilization=0.35 gpu_memory=29GiB",
+    ));
     stack.rungs = vec![rung(&[("ppo_micro_batch_size_per_gpu", 1)])];
     stack
 }
@@ -507,14 +466,11 @@ fn a_named_share_is_tried_alone_unless_the_trainer_is_sure_to_run_out_next() {
         };
         ascend(&stack.context(), &outlook, Some(&startup)).unwrap()
     };
-    let small = job(&[
-        "gpu_memory_utilization=0.9",
-        "param_offload=true",
-        "optimizer_offload=true",
-        "ppo_micro_batch_size_per_gpu=1",
-        "rollout.log_prob_micro_batch_size_per_gpu=1",
-        "ref.log_prob_micro_batch_size_per_gpu=1",
-    ]);
+    let small = job(&word_list::<6>(
+        "gpu_memory_utilization=0.9 param_offload=true optimizer_offload=true
+         ppo_micro_batch_size_per_gpu=1 rollout.log_prob_micro_batch_size_per_gpu=1
+         ref.log_prob_micro_batch_size_per_gpu=1",
+    ));
     let large = job(&[
         "gpu_memory_utilization=0.9",
         "ppo_micro_batch_size_per_gpu=128",

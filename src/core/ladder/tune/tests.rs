@@ -51,18 +51,11 @@ fn tuned(gpu: f64, policy: Policy, layers: &[Layer]) -> Tuned {
         "job.sh.j2".to_owned(),
         "run{% for w in flags %} {{ w }}{% endfor %}\n".to_owned(),
     )]);
+    let cluster = ClusterFacts::default();
     let context = ClimbContext {
-        preset: &preset,
-        ladder: &preset.ladder,
         policy,
-        whole_rungs: false,
-        cluster: &ClusterFacts::default(),
-        environment: None,
-        cluster_name: None,
-        templates: &templates,
-        layers,
-        rungs: &[],
         attempt: 0,
+        ..ClimbContext::new(&preset, &cluster, &templates, layers, &[])
     };
     let judge = |rungs: &[Layer]| {
         let all: Vec<Layer> = layers.iter().chain(rungs).cloned().collect();
@@ -132,18 +125,11 @@ fn where_nothing_is_known_nothing_is_proposed() {
     let preset = preset();
     let templates =
         BTreeMap::from([("job.sh.j2".to_owned(), "{{ micro }}{{ mini }}\n".to_owned())]);
+    let cluster = ClusterFacts::default();
     let context = ClimbContext {
-        preset: &preset,
         ladder: &[],
-        policy: Policy::Ladder,
-        whole_rungs: false,
-        cluster: &ClusterFacts::default(),
-        environment: None,
-        cluster_name: None,
-        templates: &templates,
-        layers: &[],
-        rungs: &[],
         attempt: 0,
+        ..ClimbContext::new(&preset, &cluster, &templates, &[], &[])
     };
     let tuned = tune(&context, &preset.tune, 0.9, &|_| None).unwrap();
     assert_eq!((tuned.steps.len(), tuned.time), (0, 1.0));

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::core::request::tests::start::request;
-use crate::core::request::{Inputs, NamedText};
-use crate::core::request::{Listing, Resumption};
+use crate::core::request::{Inputs, Listing, NamedText, Resumption};
 
 /// A framework with verl's checkpoints.
 const PRESET: &str = "

@@ -3,6 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
+use oomctl_base::word_list;
 
 fn shell(script: &str, deadline: Duration) -> CommandOutput {
     run(&CommandCall {
@@ -91,13 +92,7 @@ fn a_program_that_is_not_there_is_no_panic() {
 
 #[test]
 fn only_slurm_conf_of_slurms_variables_stays() {
-    let inherited = [
-        "SLURM_CONF",
-        "SLURM_JOB_ID",
-        "SBATCH_PARTITION",
-        "SQUEUE_STATES",
-        "HOME",
-    ];
+    let inherited = word_list::<5>("SLURM_CONF SLURM_JOB_ID SBATCH_PARTITION SQUEUE_STATES HOME");
     let kept = without_slurm_variables(inherited.map(|name| (name.into(), "x".into())));
     let names: Vec<_> = kept
         .iter()

@@ -108,6 +108,7 @@ fn redirected(text: &str, from: &JobId, to: &JobId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::table;
 
     /// As squeue of 22.05 prints them (`-o '%i|%E|%j'`).
     const PENDING: &str = "\
@@ -129,25 +130,15 @@ mod tests {
     #[test]
     fn a_dependency_keeps_everything_but_the_job_that_was_replaced() {
         let (from, to) = (JobId("2238".into()), JobId("2250".into()));
-        for (printed, asked) in [
-            ("afterok:2238(failed)", "afterok:2250"),
-            (
-                "afterok:2238(failed),afternotok:9(unfulfilled)",
-                "afterok:2250,afternotok:9",
-            ),
-            (
-                "afterok:22380(unfulfilled)?afterany:2238(unfulfilled)",
-                "afterok:22380?afterany:2250",
-            ),
-            (
-                "singleton(unfulfilled),afterok:2238(failed)",
-                "singleton,afterok:2250",
-            ),
-            (
-                "after:2238+5(unfulfilled),aftercorr:9_*(unfulfilled)",
-                "after:2250+5,aftercorr:9_*",
-            ),
-        ] {
+        for [printed, asked] in table::<2, 5>(
+            "
+            afterok:2238(failed) | afterok:2250
+            afterok:2238(failed),afternotok:9(unfulfilled) | afterok:2250,afternotok:9
+            afterok:22380(unfulfilled)?afterany:2238(unfulfilled) | afterok:22380?afterany:2250
+            singleton(unfulfilled),afterok:2238(failed) | singleton,afterok:2250
+            after:2238+5(unfulfilled),aftercorr:9_*(unfulfilled) | after:2250+5,aftercorr:9_*
+            ",
+        ) {
             assert_eq!(redirected(printed, &from, &to), asked);
         }
     }

@@ -27,7 +27,7 @@ const MAX_SCRIPT: usize = 1 << 20;
 const PATH_ALONE: (u32, u32) = (23, 2);
 
 /// What is known of a job that was submitted without us.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Foreign {
     /// Its id, as people write it.
     pub id: JobId,
@@ -280,19 +280,14 @@ fn read_accounted(line: &str) -> Option<Foreign> {
     is_job_id(id).then(|| Foreign {
         id: JobId((*id).to_owned()),
         raw_id: (*raw_id).to_owned(),
-        submitted: None,
         uid: uid.parse().ok(),
         user: text(user),
         workdir: text(folder).map(PathBuf::from),
         name: text(name),
-        command: None,
         submit_line: rest.first().and_then(|line| text(line)),
-        script: None,
-        logs: None,
         gpus: gpus(tres),
-        asked: Vec::new(),
-        is_late: false,
         is_heterogeneous: id.contains('+'),
+        ..Foreign::default()
     })
 }
 

@@ -5,6 +5,7 @@
 //! `src/scontrol/info_job.c`).
 
 use super::*;
+use oomctl_base::word_list;
 
 const IN_23_11: &str = "JobId=42 JobName=job.slurm
    UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A
@@ -95,16 +96,10 @@ fn a_job_is_read_from_what_each_release_prints_of_it() {
         assert_eq!(job.logs, Some((log.clone(), log)));
         assert_eq!(
             job.asked,
-            [
-                "--partition=debug",
-                "--account=lab",
-                "--qos=normal",
-                "--time=00:20:00",
-                "--nodes=1",
-                "--exclude=node[8-12]",
-                "--mem=600M",
-                "--gpus-per-node=h100:2",
-            ]
+            word_list::<8>(
+                "--partition=debug --account=lab --qos=normal --time=00:20:00 --nodes=1
+                 --exclude=node[8-12] --mem=600M --gpus-per-node=h100:2",
+            )
         );
     }
 }

@@ -6,6 +6,7 @@
 use super::super::SubmitAnswer;
 use super::super::command::{CommandEnd, CommandOutput};
 use super::parse::read_submission;
+use oomctl_base::table;
 
 /// sbatch's exit code for options that it could not read; nothing was sent.
 const USAGE: i32 = 255;
@@ -38,149 +39,46 @@ const QUEUE_FULL: [&str; 2] = [
 ];
 
 /// A part of Slurm's reason, and the next step.
-const HINTS: [(&str, &str); 36] = [
-    (
-        "establish a configuration source",
-        "Slurm is installed, but has no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine",
-    ),
-    (
-        "unrecognized option",
-        "sbatch does not know this option: see #SBATCH lines and --sbatch, and `sbatch --help` for this version",
-    ),
-    (
-        "invalid --",
-        "this option's value cannot be read: see #SBATCH lines and --sbatch, and `man sbatch` for its form",
-    ),
-    (
-        "invalid partition",
-        "`sinfo -s` lists the partitions; set one in the script (#SBATCH --partition) or in the cluster profile",
-    ),
-    (
-        "invalid account",
-        "`sacctmgr show assoc user=$USER format=account,partition` lists your accounts",
-    ),
-    (
-        "invalid qos",
-        "`sacctmgr show assoc user=$USER format=account,qos` lists the QOS that you may use",
-    ),
-    (
-        "cpu count per node can not be satisfied",
-        "no node has that many CPUs: `sinfo -o '%P %c %m %G'`; lower --cpus-per-task",
-    ),
-    (
-        "memory specification can not be satisfied",
-        "no node has that much memory: `sinfo -o '%P %c %m %G'` (%m is MB a node); lower --mem",
-    ),
-    (
-        "requested node configuration is not available",
-        "no node of the partition has these GPUs, CPUs and memory together: `sinfo -o '%P %c %m %G'` shows what a node has",
-    ),
-    (
-        "invalid generic resource",
-        "no GRES of that name here: `sinfo -o '%P %G'` shows name and type of the GPUs",
-    ),
-    (
-        "maxgresper",
-        "the QOS allows fewer GPUs: `sacctmgr show qos format=name,maxtres,maxtrespu`; ask for fewer or use another QOS",
-    ),
-    (
-        "maxtresper",
-        "the QOS allows less of this resource: `sacctmgr show qos format=name,maxtres,maxtrespu`",
-    ),
-    (
-        "maxwall",
-        "the QOS allows less time: `sacctmgr show qos format=name,maxwall`; lower --time or use another QOS",
-    ),
-    (
-        "maxsubmitjob",
-        "the QOS allows you no further job for now: wait for one to end, or cancel one",
-    ),
-    (
-        "violates accounting/qos policy",
-        "a limit of your account or QOS: `sacctmgr show qos format=name,maxtres,maxwall,maxsubmitjobspu`",
-    ),
-    (
-        "node count specification invalid",
-        "more nodes than the partition allows: `sinfo -s`; lower --nodes",
-    ),
-    (
-        "requested time limit is invalid",
-        "longer than the partition allows: `sinfo -o '%P %l'`; lower --time",
-    ),
-    (
-        "invalid feature specification",
-        "no node has this feature: `sinfo -o '%P %f'` lists the features for --constraint",
-    ),
-    (
-        "requested reservation is invalid",
-        "`scontrol show reservation` lists the reservations and who may use them",
-    ),
-    (
-        "invalid license",
-        "`scontrol show licenses` lists the licences",
-    ),
-    (
-        "invalid node name",
-        "`sinfo -N` lists the nodes; see --nodelist and --exclude",
-    ),
-    (
-        "invalid job array",
-        "the array is too large or malformed: `scontrol show config | grep MaxArraySize`",
-    ),
-    (
-        "pathname of a file, directory or other parameter too long",
-        "the script is larger than the site allows (max_script_size, 4 MiB by default)",
-    ),
-    (
-        "unable to open file",
-        "the script is not there or cannot be read",
-    ),
-    (
-        "does not look like a batch script",
-        "the script's first line must be like `#!/bin/bash`",
-    ),
-    ("batch script is empty", "the script is empty"),
-    (
-        "dos line breaks",
-        "the script has Windows line ends: `sed -i 's/\\r$//'` removes them",
-    ),
-    (
-        "problem talking to the database",
-        "a cluster was named (-M, --clusters) and slurmdbd does not answer: submit without naming it, or later",
-    ),
-    (
-        "resource temporarily unavailable",
-        "the cluster's job queue is full (MaxJobCount): submit later",
-    ),
-    (
-        "rate limit exceeded",
-        "the controller limits requests (rl_enable, rpc_queue): submit later",
-    ),
-    (
-        "access/permission denied",
-        "you may not use this partition, account or reservation: `scontrol show partition`",
-    ),
-    (
-        "user's group not permitted",
-        "the partition is for other groups: `scontrol show partition` (AllowGroups)",
-    ),
-    (
-        "job dependency problem",
-        "a job named by --dependency does not exist",
-    ),
-    (
-        "required partition not available",
-        "the partition is down or drained: `sinfo -s`",
-    ),
-    (
-        "unable to process configuration file",
-        "Slurm's configuration cannot be read here: look at SLURM_CONF, or submit from a login node",
-    ),
-    (
-        "mutually exclusive",
-        "two options contradict each other: see #SBATCH lines and --sbatch",
-    ),
-];
+const HINTS: [[&str; 2]; 36] = table(
+    r#"
+    establish a configuration source | Slurm is installed, but has no cluster: `export SLURM_CONF=...` or `module load slurm`; `--backend local` runs on this machine
+    unrecognized option | sbatch does not know this option: see #SBATCH lines and --sbatch, and `sbatch --help` for this version
+    invalid -- | this option's value cannot be read: see #SBATCH lines and --sbatch, and `man sbatch` for its form
+    invalid partition | `sinfo -s` lists the partitions; set one in the script (#SBATCH --partition) or in the cluster profile
+    invalid account | `sacctmgr show assoc user=$USER format=account,partition` lists your accounts
+    invalid qos | `sacctmgr show assoc user=$USER format=account,qos` lists the QOS that you may use
+    cpu count per node can not be satisfied | no node has that many CPUs: `sinfo -o '%P %c %m %G'`; lower --cpus-per-task
+    memory specification can not be satisfied | no node has that much memory: `sinfo -o '%P %c %m %G'` (%m is MB a node); lower --mem
+    requested node configuration is not available | no node of the partition has these GPUs, CPUs and memory together: `sinfo -o '%P %c %m %G'` shows what a node has
+    invalid generic resource | no GRES of that name here: `sinfo -o '%P %G'` shows name and type of the GPUs
+    maxgresper | the QOS allows fewer GPUs: `sacctmgr show qos format=name,maxtres,maxtrespu`; ask for fewer or use another QOS
+    maxtresper | the QOS allows less of this resource: `sacctmgr show qos format=name,maxtres,maxtrespu`
+    maxwall | the QOS allows less time: `sacctmgr show qos format=name,maxwall`; lower --time or use another QOS
+    maxsubmitjob | the QOS allows you no further job for now: wait for one to end, or cancel one
+    violates accounting/qos policy | a limit of your account or QOS: `sacctmgr show qos format=name,maxtres,maxwall,maxsubmitjobspu`
+    node count specification invalid | more nodes than the partition allows: `sinfo -s`; lower --nodes
+    requested time limit is invalid | longer than the partition allows: `sinfo -o '%P %l'`; lower --time
+    invalid feature specification | no node has this feature: `sinfo -o '%P %f'` lists the features for --constraint
+    requested reservation is invalid | `scontrol show reservation` lists the reservations and who may use them
+    invalid license | `scontrol show licenses` lists the licences
+    invalid node name | `sinfo -N` lists the nodes; see --nodelist and --exclude
+    invalid job array | the array is too large or malformed: `scontrol show config | grep MaxArraySize`
+    pathname of a file, directory or other parameter too long | the script is larger than the site allows (max_script_size, 4 MiB by default)
+    unable to open file | the script is not there or cannot be read
+    does not look like a batch script | the script's first line must be like `#!/bin/bash`
+    batch script is empty | the script is empty
+    dos line breaks | the script has Windows line ends: `sed -i 's/\\r$//'` removes them
+    problem talking to the database | a cluster was named (-M, --clusters) and slurmdbd does not answer: submit without naming it, or later
+    resource temporarily unavailable | the cluster's job queue is full (MaxJobCount): submit later
+    rate limit exceeded | the controller limits requests (rl_enable, rpc_queue): submit later
+    access/permission denied | you may not use this partition, account or reservation: `scontrol show partition`
+    user's group not permitted | the partition is for other groups: `scontrol show partition` (AllowGroups)
+    job dependency problem | a job named by --dependency does not exist
+    required partition not available | the partition is down or drained: `sinfo -s`
+    unable to process configuration file | Slurm's configuration cannot be read here: look at SLURM_CONF, or submit from a login node
+    mutually exclusive | two options contradict each other: see #SBATCH lines and --sbatch
+    "#,
+);
 
 /// A part of Slurm's reason for a refusal that passes by itself, and Slurm's name for it (`src/common/slurm_errno.c`, and
 /// `src/common/job_state_reason.c` for limits, in 26.05; 22.05 lacks three of them and has the same words for the others). Any
@@ -234,10 +132,8 @@ fn passes(reason: &str) -> bool {
 /// The next step for one of Slurm's reasons.
 pub fn hint(reason: &str) -> Option<&'static str> {
     let reason = reason.to_lowercase();
-    HINTS
-        .iter()
-        .find(|(part, _)| reason.contains(part))
-        .map(|(_, hint)| *hint)
+    let row = HINTS.iter().find(|[part, _]| reason.contains(part));
+    row.map(|[_, hint]| *hint)
 }
 
 /// What a call of `sbatch --parsable` means.
@@ -336,124 +232,53 @@ mod tests {
         }
     }
 
+    /// sbatch's exit code, the errors that it prints, and the next step.
+    const REFUSALS: [[&str; 3]; 14] = table(
+        r"
+        255 | Invalid --time specification | man sbatch
+        1 | invalid partition specified: nope; Batch job submission failed: Invalid partition name specified | sinfo -s
+        1 | Batch job submission failed: Invalid account or account/partition combination specified | sacctmgr
+        1 | Batch job submission failed: Invalid qos specification | QOS
+        1 | Batch job submission failed: Requested node configuration is not available | %G
+        1 | Memory specification can not be satisfied; Batch job submission failed: Requested node configuration is not available | lower --mem
+        1 | Invalid generic resource (gres) specification | %G
+        1 | QOSMaxGRESPerJob; Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits) | fewer GPUs
+        1 | Batch job submission failed: Node count specification invalid | --nodes
+        1 | Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit) | --time
+        1 | Batch job submission failed: Invalid feature specification | --constraint
+        1 | Batch job submission failed: Pathname of a file, directory or other parameter too long | 4 MiB
+        1 | Batch script contains DOS line breaks (\r\n) | Windows
+        1 | Slurm temporarily unable to accept job, sleeping and retrying; Batch job submission failed: Resource temporarily unavailable | later
+        ",
+    );
+
+    #[track_caller]
+    fn is_refused(code: i32, stderr: &str, words: &str, step: &str) {
+        let SubmitAnswer::Refused { reason, hint, .. } = read_answer(&answer(code, "", stderr))
+        else {
+            panic!("not refused: {stderr}");
+        };
+        assert_eq!(reason, words);
+        let hint = hint.unwrap_or_default();
+        assert!(hint.contains(step), "{reason}: {hint}");
+    }
+
     #[test]
     fn every_refusal_keeps_slurms_words_and_says_the_next_step() {
-        let failed = "sbatch: error: Batch job submission failed: ";
-        let cases = [
-            (
-                255,
-                "sbatch: unrecognized option '--x'\nTry \"sbatch --help\" for more information\n"
-                    .to_owned(),
-                "unrecognized option '--x'",
-                "sbatch --help",
-            ),
-            (
-                255,
-                "sbatch: error: Invalid --time specification\n".to_owned(),
-                "Invalid --time specification",
-                "man sbatch",
-            ),
-            (
-                1,
-                format!(
-                    "sbatch: error: invalid partition specified: nope\n{failed}Invalid partition name specified\n"
-                ),
-                "invalid partition specified: nope; Batch job submission failed: Invalid partition name specified",
-                "sinfo -s",
-            ),
-            (
-                1,
-                format!("{failed}Invalid account or account/partition combination specified\n"),
-                "Batch job submission failed: Invalid account or account/partition combination specified",
-                "sacctmgr",
-            ),
-            (
-                1,
-                format!("{failed}Invalid qos specification\n"),
-                "Batch job submission failed: Invalid qos specification",
-                "QOS",
-            ),
-            (
-                1,
-                format!("{failed}Requested node configuration is not available\n"),
-                "Batch job submission failed: Requested node configuration is not available",
-                "%G",
-            ),
-            (
-                1,
-                format!(
-                    "sbatch: error: Memory specification can not be satisfied\n{failed}Requested node configuration is not available\n"
-                ),
-                "Memory specification can not be satisfied; Batch job submission failed: Requested node configuration is not available",
-                "lower --mem",
-            ),
-            (
-                1,
-                "sbatch: error: Invalid generic resource (gres) specification\n".to_owned(),
-                "Invalid generic resource (gres) specification",
-                "%G",
-            ),
-            (
-                1,
-                format!(
-                    "sbatch: error: QOSMaxGRESPerJob\n{failed}Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
-                ),
-                "QOSMaxGRESPerJob; Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-                "fewer GPUs",
-            ),
-            (
-                1,
-                format!("{failed}Node count specification invalid\n"),
-                "Batch job submission failed: Node count specification invalid",
-                "--nodes",
-            ),
-            (
-                1,
-                format!(
-                    "{failed}Requested time limit is invalid (missing or exceeds some limit)\n"
-                ),
-                "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
-                "--time",
-            ),
-            (
-                1,
-                format!("{failed}Invalid feature specification\n"),
-                "Batch job submission failed: Invalid feature specification",
-                "--constraint",
-            ),
-            (
-                1,
-                format!("{failed}Pathname of a file, directory or other parameter too long\n"),
-                "Batch job submission failed: Pathname of a file, directory or other parameter too long",
-                "4 MiB",
-            ),
-            (
-                1,
-                "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\n".to_owned(),
-                "Batch script contains DOS line breaks (\\r\\n)",
-                "Windows",
-            ),
-            (
-                1,
-                format!(
-                    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n{failed}Resource temporarily unavailable\n"
-                ),
-                "Slurm temporarily unable to accept job, sleeping and retrying; Batch job submission failed: Resource temporarily unavailable",
-                "later",
-            ),
-        ];
-        for (code, stderr, words, step) in cases {
-            let SubmitAnswer::Refused { reason, hint, .. } =
-                read_answer(&answer(code, "", &stderr))
-            else {
-                panic!("not refused: {stderr}");
-            };
-            assert_eq!(reason, words);
-            assert!(
-                hint.as_deref().is_some_and(|hint| hint.contains(step)),
-                "{reason}: {hint:?}"
+        for [code, words, step] in REFUSALS {
+            let lines = words
+                .split("; ")
+                .map(|line| format!("sbatch: error: {line}\n"));
+            is_refused(
+                code.parse().unwrap(),
+                &lines.collect::<String>(),
+                words,
+                step,
             );
         }
+        let usage =
+            "sbatch: unrecognized option '--x'\nTry \"sbatch --help\" for more information\n";
+        is_refused(255, usage, "unrecognized option '--x'", "sbatch --help");
     }
 
     #[test]
@@ -470,13 +295,10 @@ mod tests {
             };
             passing
         };
-        for limit in [
-            "AssocMaxSubmitJobLimit",
-            "AssocGrpSubmitJobsLimit",
-            "QOSMaxSubmitJobPerUserLimit",
-            "QOSGrpSubmitJobsLimit",
-            "QOSMaxSubmitJobPerAccountLimit",
-        ] {
+        for limit in "AssocMaxSubmitJobLimit AssocGrpSubmitJobsLimit QOSMaxSubmitJobPerUserLimit
+             QOSGrpSubmitJobsLimit QOSMaxSubmitJobPerAccountLimit"
+            .split_whitespace()
+        {
             assert!(passing(format!("{limit}\n{failed}{policy}")), "{limit}");
         }
         for limit in ["QOSMaxGRESPerJob", "QOSMaxWallDurationPerJobLimit"] {

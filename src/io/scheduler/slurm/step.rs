@@ -6,6 +6,7 @@ use super::super::NoAnswer;
 use super::clients::{no_answer, on_cluster};
 use super::{Slurm, parse};
 use oomctl_base::job::JobRef;
+use oomctl_base::word_list;
 
 /// What a program wrote on the nodes of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,16 +41,10 @@ impl Slurm {
             format!("--nodes={nodes}"),
             format!("--ntasks={nodes}"),
         ]);
-        let rest = [
-            "--overlap",
-            "--ntasks-per-node=1",
-            "--cpus-per-task=1",
-            "--mpi=none",
-            "--input=none",
-            "--label",
-            "--kill-on-bad-exit=0",
-            "--export=ALL",
-        ];
+        let rest = word_list::<8>(
+            "--overlap --ntasks-per-node=1 --cpus-per-task=1 --mpi=none --input=none --label
+             --kill-on-bad-exit=0 --export=ALL",
+        );
         arguments.extend(rest.map(str::to_owned));
         arguments.extend_from_slice(words);
         let answer = self.clients.query("srun", &arguments);

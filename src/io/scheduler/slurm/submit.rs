@@ -1,10 +1,10 @@
 //! One submission as words for sbatch.
 
+use oomctl_base::table;
 use std::path::Path;
 
-use super::super::NoAnswer;
 use super::super::command::CommandEnd;
-use super::super::{JobSubmission, SubmitAnswer};
+use super::super::{JobSubmission, NoAnswer, SubmitAnswer};
 use super::clients::{Clients, no_answer};
 use super::refusal::read_answer;
 use super::states::parse_time;
@@ -12,23 +12,16 @@ use crate::core::request::StartForecast;
 
 /// sbatch options that would break what a submission is to us: one job, answered at once by its
 /// id, found again by its token.
-const NOT_OURS: [(&str, &str); 6] = [
-    (
-        "wait",
-        "sbatch would block until the job ends; use `oomctl watch`",
-    ),
-    ("wrap", "the script is already given"),
-    (
-        "test-only",
-        "nothing would be submitted; use `oomctl submit --dry-run`",
-    ),
-    (
-        "array",
-        "one run is one job; `oomctl sweep submit` makes arrays of runs",
-    ),
-    ("help", "no job would be submitted"),
-    ("version", "no job would be submitted"),
-];
+const NOT_OURS: [[&str; 2]; 6] = table(
+    "
+    wait | sbatch would block until the job ends; use `oomctl watch`
+    wrap | the script is already given
+    test-only | nothing would be submitted; use `oomctl submit --dry-run`
+    array | one run is one job; `oomctl sweep submit` makes arrays of runs
+    help | no job would be submitted
+    version | no job would be submitted
+    ",
+);
 
 pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAnswer {
     if let Err(refused) = check(submission) {
@@ -191,8 +184,8 @@ pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
     };
     NOT_OURS
         .iter()
-        .find(|(name, _)| reason == Some(name) || long.is_some_and(|long| name.starts_with(long)))
-        .map(|(_, hint)| {
+        .find(|[name, _]| reason == Some(name) || long.is_some_and(|long| name.starts_with(long)))
+        .map(|[_, hint]| {
             (
                 format!("the sbatch option {option} cannot be used here"),
                 *hint,
@@ -203,38 +196,19 @@ pub fn bad_option(option: &str) -> Option<(String, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oomctl_base::word_list;
 
     #[test]
     fn options_that_would_break_a_submission_are_told_apart() {
-        let bad = [
-            "gpu",
-            "--",
-            "-",
-            "--wait",
-            "-W",
-            "--wra=x",
-            "--test-only",
-            "--test",
-            "-a1-3",
-            "--array=1-3",
-            "-h",
-        ];
+        let bad =
+            word_list::<11>("gpu -- - --wait -W --wra=x --test-only --test -a1-3 --array=1-3 -h");
         for option in bad {
             assert!(bad_option(option).is_some(), "{option}");
         }
-        let good = [
-            "-pgpu",
-            "--partition=gpu",
-            "--wait-all-nodes=1",
-            "--time=1:00:00",
-            "--hint=nomultithread",
-            "--exclusive",
-            "-Alab",
-            "-N2",
-            "--verbose",
-            "-H",
-            "--array=3",
-        ];
+        let good = word_list::<11>(
+            "-pgpu --partition=gpu --wait-all-nodes=1 --time=1:00:00 --hint=nomultithread
+             --exclusive -Alab -N2 --verbose -H --array=3",
+        );
         for option in good {
             assert_eq!(bad_option(option), None, "{option}");
         }
