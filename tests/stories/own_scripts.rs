@@ -929,3 +929,33 @@ fn a_script_that_lies_where_a_module_does_is_that_modules() {
         plan.says(&[&format!("recognised as {preset};")]);
     }
 }
+
+/// A job whose words stand on standard output: the hint names the log that has them.
+#[test]
+fn a_failure_on_standard_output_is_sent_to_that_log() {
+    let place = Place::with("backend: local");
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py 2>&1\n",
+    );
+    place.write("train.py", "raise KeyError('txt')\n");
+    let submit = ["submit", "-y", "-w", "job.slurm"];
+    let done = place.run(&submit).ends(1);
+    done.says(&[
+        "KeyError: 'txt'",
+        "the log is logs/slurm-",
+        ".out, the evidence",
+    ]);
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --error=%j.err\npython3 train.py\n",
+    );
+    let done = place.run(&submit).ends(1);
+    done.says(&["KeyError: 'txt'", ".err, the evidence"]);
+    // What a filter may name is said where it names nothing.
+    let wrong = place.run(&["history", "--cause", "oom"]).ends(0).out;
+    assert!(
+        wrong.contains("States here: failed; causes: code_bug"),
+        "{wrong}"
+    );
+}
