@@ -959,3 +959,19 @@ fn a_failure_on_standard_output_is_sent_to_that_log() {
         "{wrong}"
     );
 }
+
+/// What `explain` says of a script holds for it: its own spelling is in it, and `--set` does not change it.
+#[test]
+fn explain_of_a_script_names_no_spelling_of_the_preset() {
+    let place = place();
+    place
+        .run(&["submit", "-y", "-w", "--run", "r", "job.slurm", "a"])
+        .ends(0);
+    for knob in ["batch_size", "--batch-size"] {
+        let told = place.run(&["explain", knob, "--run", "r"]).ends(0).out;
+        assert!(told.contains("overrides   32 (job.slurm:5)"), "{told}");
+        for false_here in ["written as", "set with", "OOMCTL_BATCH_SIZE"] {
+            assert!(!told.contains(false_here), "{told}");
+        }
+    }
+}
