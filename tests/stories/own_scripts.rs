@@ -975,3 +975,34 @@ fn explain_of_a_script_names_no_spelling_of_the_preset() {
         }
     }
 }
+
+/// A log where a script belongs, and a script where a log belongs.
+#[test]
+fn a_log_and_a_script_are_not_taken_for_each_other() {
+    let place = place();
+    place.write(
+        "a.out",
+        "step 1\ntorch.OutOfMemoryError: CUDA out of memory.\n",
+    );
+    for words in [
+        &["plan", "a.out"][..],
+        &["submit", "a.out"],
+        &["fix", "a.out", "a.out"],
+    ] {
+        place.run(words).ends(5).says(&[
+            "a.out is a log, not a job script",
+            "`oomctl diagnose a.out`",
+        ]);
+    }
+    place
+        .run(&["diagnose", "job.slurm"])
+        .ends(2)
+        .says(&["job.slurm is a job script, and no log"]);
+    // Who forgets the script is told which ones lie here.
+    let nothing = Place::bare();
+    nothing.write("my.slurm", JOB);
+    nothing
+        .run(&["plan"])
+        .ends(5)
+        .says(&["`oomctl plan my.slurm`", "`oomctl submit my.slurm`"]);
+}
