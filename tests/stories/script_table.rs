@@ -401,3 +401,26 @@ fn each_change_is_shown_with_the_file_that_has_it() {
         "{told}"
     );
 }
+
+#[test]
+fn an_estimate_far_above_the_gpu_is_not_too_rough_to_decide() {
+    let place = Place::bare();
+    place.write("job.slurm", FSDP);
+    place.write("train_fsdp.py", "import argparse\n");
+    let mut words = vec!["plan"];
+    for set in [
+        "gpu_memory=24GiB",
+        "attention=sdpa",
+        "optimizer=adamw",
+        "precision=fsdp_mp",
+        "sharding=fsdp",
+    ] {
+        words.extend(["--set", set]);
+    }
+    words.push("job.slurm");
+    let told = place.run(&words).ends(0).out;
+    assert!(
+        told.contains("of 24 GiB") && !told.contains("too rough"),
+        "{told}"
+    );
+}
