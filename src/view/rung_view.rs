@@ -347,13 +347,7 @@ pub fn laps_text<'a>(
     let Some(last) = laps.last() else {
         return String::new();
     };
-    let mut changes: Vec<Change> = Vec::new();
-    for change in laps.iter().flat_map(|lap| &lap.step.changes) {
-        match changes.iter_mut().find(|c| c.knob == change.knob) {
-            Some(earlier) => earlier.to = change.to.clone(),
-            None => changes.push(change.clone()),
-        }
-    }
+    let changes = joined(laps.iter().flat_map(|lap| &lap.step.changes));
     let mut out = changes_text(&changes, &last.step.notes, said);
     if let (Some(before), Some(after)) = (before, &last.memory)
         && (after.phase != before.phase || after.shown() != before.shown())
@@ -363,6 +357,18 @@ pub fn laps_text<'a>(
     let kept = laps.iter().filter_map(|lap| Some(1.0 - lap.slower?));
     let kept = kept.reduce(|all, one| all * one);
     out + &speed(kept.map(|kept| 1.0 - kept), last.slower_so_far)
+}
+
+/// Changes of one knob after another as one change.
+pub fn joined<'a>(all: impl Iterator<Item = &'a Change>) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    for change in all {
+        match changes.iter_mut().find(|c| c.knob == change.knob) {
+            Some(earlier) => earlier.to = change.to.clone(),
+            None => changes.push(change.clone()),
+        }
+    }
+    changes
 }
 
 /// The changes of a rung, one a line, with what each does to the experiment.
