@@ -120,7 +120,7 @@ enum CliCommand {
     Gpus(commands::gpus::GpusArgs),
     /// Sample the GPUs of this node into a run's folder
     Probe(commands::probe::ProbeArgs),
-    /// Write a commented oomctl.yaml
+    /// Write a job script, or a commented oomctl.yaml
     Init(commands::init::InitArgs),
     /// Check everything that oomctl needs
     Doctor(commands::doctor::DoctorArgs),

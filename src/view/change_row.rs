@@ -1,5 +1,7 @@
 //! A row of the table of attempts: what changes, and what that does to training, memory and speed.
 
+use std::collections::BTreeSet;
+
 use textwrap::core::display_width;
 
 use super::figures::percent;
@@ -8,6 +10,8 @@ use super::rung_view::{MemoryForecast, RungForecast};
 use crate::core::ladder::Change;
 use oomctl_base::Effect;
 
+/// What a place ends with where a row changes several files.
+pub(super) const FILES: &str = " files";
 /// Values of a knob that stand in one row.
 const MOST_VALUES: usize = 5;
 
@@ -25,6 +29,15 @@ pub(super) struct ChangeRow<'a> {
     pub seen: bool,
     /// Whether it frees memory where that is fullest, as far as the memory model sees it.
     pub helps: bool,
+}
+
+/// The first place of several; where they lie in several files, how many those are.
+fn together(places: Vec<String>) -> String {
+    let files = places.iter().filter_map(|p| Some(p.rsplit_once(':')?.0));
+    match files.collect::<BTreeSet<_>>().len() {
+        0 | 1 => places.into_iter().next().unwrap_or_default(),
+        several => format!("{several}{FILES}"),
+    }
 }
 
 impl<'a> ChangeRow<'a> {
@@ -49,11 +62,11 @@ impl<'a> ChangeRow<'a> {
                 None => changes.push((&change.knob, vec![from, to])),
             }
         }
-        let leading = changes.first().map_or("", |(knob, _)| knob);
+        let places = changes.iter().map(|(knob, _)| place(knob, attempt));
         Self {
             attempts: (attempt, attempt),
             rungs: rungs.iter().map(|r| r.step.rung.as_str()).collect(),
-            place: place(leading, attempt),
+            place: together(places.collect()),
             effect,
             memory: before.zip(rungs.last().and_then(|r| r.memory.as_ref())),
             slower: rungs.iter().filter_map(|r| r.slower).fold(None, more_slow),

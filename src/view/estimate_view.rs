@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, rounded};
-use super::rung_view::{EVEN, interval, is_rough};
+use super::rung_view::{EVEN, interval, is_far, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
@@ -223,12 +223,15 @@ impl EstimateView {
         );
     }
 
+    /// Whether the estimate is too rough to decide by.
+    fn is_open(&self) -> bool {
+        is_rough(self.low_gib, self.high_gib) && !is_far(self.predicted_peak_gib, self.gpu_gib)
+    }
+
     /// The verdict for people: "tight" alone does not say to which side.
     fn said(&self) -> &'static str {
         match (self.verdict, self.fits_probability) {
-            ("tight", Some(_)) if is_rough(self.low_gib, self.high_gib) => {
-                "too rough to say whether it fits"
-            }
+            ("tight", Some(_)) if self.is_open() => "too rough to say whether it fits",
             ("tight", Some(p)) if p < EVEN => "probably does not fit",
             ("tight", Some(_)) => "probably fits, but is tight",
             ("unknown", _) => "unknown whether it fits",

@@ -1,5 +1,6 @@
 //! What to change after a failure: the decision with its diff, or what helps by a log alone.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -12,6 +13,8 @@ use crate::core::adopt::Likely;
 use crate::core::ladder::{self, Advices, Direction, KnobMove};
 use oomctl_diagnose::Incident;
 
+/// The knob for the type of the GPUs, of which sbatch has no option by that name.
+const GPU_TYPE: &str = "gpu_type";
 /// Other spellings of a knob that are shown.
 const MOST_SPELLINGS: usize = 2;
 
@@ -80,7 +83,15 @@ impl LogAdvice {
 
     /// The advice for people. A script that was given does not show its framework.
     pub fn text(&self, incident: &Incident, log: &str, script: Option<&str>) -> String {
-        let mut out = self.log.text(incident, super::print::unicode());
+        let whole = self.log.text(incident, super::print::unicode());
+        // Where knobs of a framework follow, the headline is enough; `diagnose` has the proof.
+        let helped = self.framework.is_some()
+            && incident.known_bugs.is_empty()
+            && self.advice.as_ref().is_some_and(|a| !a.helps.is_empty());
+        let mut out = match whole.lines().next().filter(|_| helped) {
+            Some(headline) => format!("{headline}\n"),
+            None => whole,
+        };
         let Some(LogFramework { name, presets, by }) = &self.framework else {
             let next = match script {
                 None => format!(
@@ -114,7 +125,16 @@ impl LogAdvice {
             None => "without the script oomctl does not know the current values; the best change comes first\n",
             Some(_) => "the script does not show its framework, so its values are not read; the best change comes first\n",
         });
-        helps.iter().for_each(|a| one(&mut out, a, true));
+        // A later rung that turns the same knobs again says nothing new.
+        let mut said = BTreeSet::new();
+        for advised in helps {
+            let turns = advised.turns.iter().map(told);
+            if turns.fold(advised.turns.is_empty(), |new, turn| {
+                said.insert(turn) || new
+            }) {
+                one(&mut out, advised, true);
+            }
+        }
         if !worse.is_empty() {
             out.push_str("\nWorse:\n");
         }
@@ -165,6 +185,7 @@ fn told(turn: &KnobMove) -> String {
     let (name, others) = match turn.spellings.split_first() {
         Some((first, others)) => (first.clone(), others),
         // What no program is told is asked of the scheduler.
+        None if turn.knob == GPU_TYPE => ("--gres=gpu:TYPE:N of sbatch".to_owned(), &[][..]),
         None => (
             format!("--{} of sbatch", turn.knob.replace('_', "-")),
             &[][..],

@@ -11,7 +11,7 @@ use super::memory_bar::memory_bar;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::request::Explanation;
-use oomctl_base::job::{ExitStatus, JobStatus};
+use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{
     Class, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, MemoryCourse, Snapshot,
@@ -127,6 +127,21 @@ impl IncidentView {
         }
     }
 
+    /// What the state of the job says where its log says nothing.
+    fn by_state(&self) -> Option<&'static str> {
+        let job = self.job.as_ref()?;
+        match (&job.state, self.kind.as_str()) {
+            (JobState::Pending | JobState::Configuring, "no_failure") => {
+                Some("the job has not started")
+            }
+            (JobState::Cancelled, "other") if job.nodes.is_empty() => {
+                Some("the job was cancelled before it started")
+            }
+            (JobState::Cancelled, "other") => Some("the job was cancelled"),
+            _ => None,
+        }
+    }
+
     /// What it says, line by line.
     pub fn text(&self, incident: &Incident, unicode: bool) -> String {
         let style = match (self.kind.as_str(), self.fatal) {
@@ -137,7 +152,7 @@ impl IncidentView {
         let mut out = format!(
             "{}: {}\n",
             Paint(NAME, &self.file),
-            Paint(style, &self.headline)
+            Paint(style, self.by_state().unwrap_or(&self.headline))
         );
         self.facts(&mut out);
         self.memory(&mut out, incident, unicode);

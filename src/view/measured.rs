@@ -20,7 +20,9 @@ pub fn peak(measured: &Measured) -> Option<String> {
 /// GiB), 6% of CPU time`. Of what nobody measured it says nothing.
 pub fn efficiency(measured: Option<&Measured>, host: Option<&HostUse>) -> Option<String> {
     let parts = [measured.and_then(of_gpus), host.and_then(of_host_memory)];
-    let cpu = host.and_then(HostUse::cpu_share);
+    let cpu = host
+        .and_then(HostUse::cpu_share)
+        .filter(|share| is_some(*share));
     let cpu = cpu.map(|share| format!("{:.0}% of CPU time", share * 100.0));
     let parts: Vec<String> = parts.into_iter().chain([cpu]).flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -38,10 +40,16 @@ fn of_gpus(measured: &Measured) -> Option<String> {
     ))
 }
 
+/// Whether a share is more than nothing: of a job of seconds Slurm took no sample.
+fn is_some(share: f64) -> bool {
+    share >= 0.005
+}
+
 /// Where nobody says how much it was given, its peak alone.
 fn of_host_memory(host: &HostUse) -> Option<String> {
     let peak = host.memory_peak?.gib();
     Some(match (host.memory_share(), host.memory_given) {
+        (Some(share), Some(_)) if !is_some(share) => return None,
         (Some(share), Some(given)) => {
             let sizes = of_gib(peak, given.gib());
             format!("{:.0}% of host memory ({sizes})", share * 100.0)

@@ -13,6 +13,7 @@ use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     unchangeable, unchanged,
 };
+use super::script_table::ADDED;
 use super::script_table::ScriptTable;
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
@@ -285,11 +286,14 @@ impl ScriptView {
 
     /// Where the scripts give a knob that an attempt changes.
     fn place(&self, knob: &str, attempt: u32) -> String {
-        let mut attempts = self.attempts.iter().filter(|a| a.attempt == attempt);
-        let appended = attempts.any(|a| a.appended.iter().any(|name| name == knob));
-        match self.values.place_of(knob).filter(|_| !appended) {
-            Some(place) => place.to_owned(),
-            None => "added".to_owned(),
+        let attempt = self.attempts.iter().find(|a| a.attempt == attempt);
+        let appended = attempt.is_some_and(|a| a.appended.iter().any(|name| name == knob));
+        if let Some(place) = self.values.place_of(knob).filter(|_| !appended) {
+            return place.to_owned();
+        }
+        match attempt.map(ScriptAttemptView::files).as_deref() {
+            Some([file]) => format!("{file}:{ADDED}"),
+            _ => ADDED.to_owned(),
         }
     }
 

@@ -53,6 +53,14 @@ pub struct ScriptAttemptView {
     pub since: String,
 }
 
+impl ScriptAttemptView {
+    /// The files that it changes anew.
+    pub fn files(&self) -> Vec<&str> {
+        let lines = self.since.lines();
+        lines.filter_map(|l| l.strip_prefix("+++ b/")).collect()
+    }
+}
+
 /// Another attempt with the same configuration.
 #[derive(Serialize, JsonSchema)]
 pub struct UnchangedRetry {

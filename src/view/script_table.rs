@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use anstyle::Style;
 use textwrap::core::display_width;
 
-use super::change_row::ChangeRow;
+use super::change_row::{ChangeRow, FILES};
 use super::rung_view::{MemoryForecast, RungForecast};
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
 use super::{Paint, fold};
 use oomctl_base::Effect;
 
+/// The place of a value that stands nowhere yet.
+pub(super) const ADDED: &str = "added";
 /// Lines of the table at most.
 const MOST_LINES: usize = 15;
 /// From how many columns on a row has the probability to fit, too.
 const WIDE: usize = 100;
+/// A place of more columns is shown without its folders.
+const LONG: usize = 32;
 /// The least room for a change.
 const NARROW: usize = 24;
 /// What a plan by the memory model assumes.
@@ -231,12 +235,14 @@ fn places(rows: &[&ChangeRow<'_>], wide: bool) -> (Vec<String>, Option<String>) 
         .filter_map(|r| Some((parts(&r.place)?.0, ())))
         .collect();
     let all = rows.iter().map(|r| r.place.as_str());
-    if let (1, Some((file, ()))) = (files.len(), files.first_key_value()) {
+    let is_one = files.len() == 1 && all.clone().all(|place| !place.ends_with(FILES));
+    if let (true, Some((file, ()))) = (is_one, files.first_key_value()) {
         let lines = all.map(|p| parts(p).map_or_else(|| p.to_owned(), |(_, line)| line));
         let name = file.rsplit('/').next().unwrap_or(file);
         return (lines.collect(), Some(name.to_owned()));
     }
-    let short = |p: &str| match wide {
+    let is_long = rows.iter().any(|r| display_width(&r.place) > LONG);
+    let short = |p: &str| match wide && !is_long {
         true => p.to_owned(),
         false => p.rsplit('/').next().unwrap_or(p).to_owned(),
     };

@@ -115,14 +115,59 @@ fn wrong_input_is_told_what_to_write() {
     place.run(&["diagnose", "holes.log"]).ends(0);
 }
 
-/// Where nothing says what is run, nothing is guessed, and the message says how to choose.
+/// As much of PyTorch as the first job uses, on a GPU that holds 1024 sequences.
+const TORCH: &str = r#"class Any:
+    def __init__(self, *words, **named): pass
+    def __getattr__(self, name): return Any()
+    def __call__(self, *words, **named): return self.forward(*words) if hasattr(type(self), "forward") else Any()
+    def __add__(self, other): return self
+    def __truediv__(self, other): return self
+    def __format__(self, form): return "1.000"
+class OutOfMemoryError(RuntimeError): pass
+OutOfMemoryError.__module__ = "torch"
+def randint(vocab, shape, device):
+    if shape[0] > 1024:
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 16.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 3.00 GiB is free. Including non-PyTorch memory, this process has 76.18 GiB memory in use. Of the allocated memory 75.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.")
+    return Any()
+class nn: Module = Parameter = Any; Embedding = TransformerEncoderLayer = TransformerEncoder = Linear = functional = Any()
+nn.Module.to = lambda self, device: self
+zeros = optim = cuda = Any()
+"#;
+
+/// Who has nothing yet gets a job that runs, and sees it run out of memory and go on.
 #[test]
-fn in_an_empty_folder_init_writes_nothing_and_says_how_to_choose() {
+fn in_an_empty_folder_init_writes_a_first_job_that_runs() {
+    let mut place = Place::bare();
+    let done = place.run(&["init", "first job"]).ends(0);
+    done.says(&[
+        "`cd 'first job'`, then `oomctl submit -w job.sbatch`",
+        "`oomctl submit -w job.sbatch --batch_size 4096`",
+    ]);
+    assert!(!place.has("oomctl.yaml") && place.has("first job/job.sbatch"));
+    place.write("here/torch.py", TORCH);
+    place.set("PYTHONPATH", &place.path("here").display().to_string());
+    place.shell("cp 'first job'/* .").ends(0);
+    let submit = ["submit", "-w", "-y", "--backend", "local", "job.sbatch"];
+    place.run(&submit).ends(0).says(&["succeeded"]);
+    let large = [&submit[..], &["--batch_size", "4096"]].concat();
+    place.run(&large).ends(0).says(&[
+        "ran out of memory",
+        "batch_size                   4096 -> 2048",
+        "batch_size                   2048 -> 1024",
+        "succeeded",
+    ]);
+}
+
+/// Where files lie and none says what is run, nothing is guessed, and the message says how to choose.
+#[test]
+fn among_other_files_init_writes_nothing_and_says_how_to_choose() {
     let place = Place::bare();
+    place.write("notes.txt", "");
     let done = place.run(&["init"]).ends(5);
     done.says(&[
         "nothing here says what you train",
         "`oomctl submit -w my_job.slurm`",
+        "`oomctl init first-job`",
         "`oomctl init --interactive`",
         "--preset NAME",
         "torchrun",
@@ -178,13 +223,18 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place
         .shell("rm -r oomctl.yaml venv job.slurm; touch train.py")
         .ends(0);
-    place.write("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', default=8)\n");
+    place.write(
+        "train.py",
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\n\
+        p.add_argument('--batch-size', default=8)\np.add_argument('--out', required=True)\n",
+    );
     place.run("init").ends(0).says(&[
         "programs train.py",
-        "next: complete the last line of job.sbatch",
+        "next: replace each FILL_IN in job.sbatch, then `oomctl plan job.sbatch`",
     ]);
+    assert!(!place.has("oomctl.yaml"));
     let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n\n\
-        torchrun --standalone --nproc_per_node 8 train.py  # add the options of your program\n";
+        torchrun --standalone --nproc_per_node 8 train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
     place.says("plan job.sbatch", 0, &["batch_size 8 -> 4"]);
 }

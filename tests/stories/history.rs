@@ -190,6 +190,8 @@ fn a_summary_says_what_failed_what_helped_what_was_lost_and_what_could_not_be_re
         "{}",
         nobody.told()
     );
+    let none = Place::bare().run(&["history"]).ends(0).out;
+    assert_eq!(none, "no attempts yet\n");
 }
 
 #[test]

@@ -917,3 +917,80 @@ fn a_script_that_lies_where_a_module_does_is_that_modules() {
         plan.says(&[&format!("recognised as {preset};")]);
     }
 }
+
+/// A job whose words stand on standard output: the hint names the log that has them.
+#[test]
+fn a_failure_on_standard_output_is_sent_to_that_log() {
+    let place = Place::with("backend: local");
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py 2>&1\n",
+    );
+    place.write("train.py", "raise KeyError('txt')\n");
+    let submit = ["submit", "-y", "-w", "job.slurm"];
+    let done = place.run(&submit).ends(1);
+    done.says(&[
+        "KeyError: 'txt'",
+        "the log is logs/slurm-",
+        ".out, the evidence",
+    ]);
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --error=%j.err\npython3 train.py\n",
+    );
+    let done = place.run(&submit).ends(1);
+    done.says(&["KeyError: 'txt'", ".err, the evidence"]);
+    // What a filter may name is said where it names nothing.
+    let wrong = place.run(&["history", "--cause", "oom"]).ends(0).out;
+    assert!(
+        wrong.contains("States here: failed; causes: code_bug"),
+        "{wrong}"
+    );
+}
+
+/// What `explain` says of a script holds for it: its own spelling is in it, and `--set` does not change it.
+#[test]
+fn explain_of_a_script_names_no_spelling_of_the_preset() {
+    let place = place();
+    place
+        .run(&["submit", "-y", "-w", "--run", "r", "job.slurm", "a"])
+        .ends(0);
+    for knob in ["batch_size", "--batch-size"] {
+        let told = place.run(&["explain", knob, "--run", "r"]).ends(0).out;
+        assert!(told.contains("overrides   32 (job.slurm:5)"), "{told}");
+        for false_here in ["written as", "set with", "OOMCTL_BATCH_SIZE"] {
+            assert!(!told.contains(false_here), "{told}");
+        }
+    }
+}
+
+/// A log where a script belongs, and a script where a log belongs.
+#[test]
+fn a_log_and_a_script_are_not_taken_for_each_other() {
+    let place = place();
+    place.write(
+        "a.out",
+        "step 1\ntorch.OutOfMemoryError: CUDA out of memory.\n",
+    );
+    for words in [
+        &["plan", "a.out"][..],
+        &["submit", "a.out"],
+        &["fix", "a.out", "a.out"],
+    ] {
+        place.run(words).ends(5).says(&[
+            "a.out is a log, not a job script",
+            "`oomctl diagnose a.out`",
+        ]);
+    }
+    place
+        .run(&["diagnose", "job.slurm"])
+        .ends(2)
+        .says(&["job.slurm is a job script, and no log"]);
+    // Who forgets the script is told which ones lie here.
+    let nothing = Place::bare();
+    nothing.write("my.slurm", JOB);
+    nothing
+        .run(&["plan"])
+        .ends(5)
+        .says(&["`oomctl plan my.slurm`", "`oomctl submit my.slurm`"]);
+}

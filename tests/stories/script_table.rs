@@ -345,3 +345,56 @@ fn a_project_has_the_table_too_and_a_type_of_gpu_with_two_sizes_is_asked_about()
         shown(&place, 80, &["plan", "--set", "gpu_type=A100"])
     );
 }
+
+/// A change in a second file is not shown under the name of the first, and what is far too large is not "too rough to say".
+#[test]
+fn each_change_is_shown_with_the_file_that_has_it() {
+    let place = Place::bare();
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:8\nllamafactory-cli train full.yaml\n",
+    );
+    place.write("full.yaml", "model_name_or_path: meta-llama/Meta-Llama-3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ndeepspeed: z2.json\n\
+        dataset: a\ntemplate: llama3\ncutoff_len: 4096\noutput_dir: o\nper_device_train_batch_size: 4\ngradient_accumulation_steps: 2\nbf16: true\n");
+    place.write("z2.json", "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_accumulation_steps\": \"auto\", \"bf16\": {\"enabled\": \"auto\"},\n\
+        \"zero_optimization\": {\"stage\": 2}}\n");
+    let plan = |set: &str| place.run(&["plan", "--set", set, "job.sh"]).ends(0).out;
+    let told = plan("gpu_memory=40GiB");
+    assert!(!told.contains("change in"), "{told}");
+    for place in [
+        "2 files",
+        "full.yaml:10",
+        "full.yaml:added",
+        "z2.json:added",
+    ] {
+        assert!(told.contains(place), "{place}: {told}");
+    }
+    let told = plan("gpu_type=H1000");
+    assert!(
+        told.contains("gpu_memory=80GiB (H1000 is in no table)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_estimate_far_above_the_gpu_is_not_too_rough_to_decide() {
+    let place = Place::bare();
+    place.write("job.slurm", FSDP);
+    place.write("train_fsdp.py", "import argparse\n");
+    let mut words = vec!["plan"];
+    for set in [
+        "gpu_memory=24GiB",
+        "attention=sdpa",
+        "optimizer=adamw",
+        "precision=fsdp_mp",
+        "sharding=fsdp",
+    ] {
+        words.extend(["--set", set]);
+    }
+    words.push("job.slurm");
+    let told = place.run(&words).ends(0).out;
+    assert!(
+        told.contains("of 24 GiB") && !told.contains("too rough"),
+        "{told}"
+    );
+}

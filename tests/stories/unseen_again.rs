@@ -82,7 +82,7 @@ fn one_key_of_a_fork_does_not_make_it_the_framework() {
     place.write("job.sh", script);
     place.write("config.yaml", config);
     place
-        .call("plan job.sh")
+        .run("plan job.sh")
         .ends(0)
         .says(&["framework not recognised"]);
     // What a program of its own starts with the keys of the framework is the framework's.
@@ -91,7 +91,7 @@ fn one_key_of_a_fork_does_not_make_it_the_framework() {
         "algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm",
     );
     place.write("job.sh", &own);
-    place.call("plan job.sh").ends(0).says(&["verl-grpo"]);
+    place.run("plan job.sh").ends(0).says(&["verl-grpo"]);
 }
 
 /// What makes images smaller acts in the tower that reads them.

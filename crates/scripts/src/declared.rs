@@ -3,7 +3,7 @@
 //! Sources: Python 3.13 argparse; click 8.1 "Options" (the name is the one without dashes, else the first long one); typer 0.12
 //! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it).
 
-use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword};
+use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword, tokens};
 use oomctl_base::word_list;
 
 /// What a help text says of a batch that all GPUs share.
@@ -121,6 +121,29 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
     option.default = keyword(&all, "default");
     option.is_global = keyword(&all, "help").is_some_and(of_all_gpus);
     Some(option)
+}
+
+/// What a program in Python wants on its command line: the options with `required=True`, and arguments without a dash as an empty text.
+pub fn required_options(text: &str) -> Vec<String> {
+    let tokens = tokens(text);
+    let all = 0..tokens.len();
+    all.filter_map(|at| required(&tokens, at)).collect()
+}
+
+/// The option that the call at `at` makes a required one.
+fn required(tokens: &[PythonToken<'_>], at: usize) -> Option<String> {
+    if let Some(option) = called(tokens, at) {
+        let (all, _) = closed_call(&tokens[at + 2..])?;
+        let is_required = keyword(&all, "required").is_some_and(|value| value[0].is("True"));
+        return is_required.then_some(option.flag);
+    }
+    if !tokens[at].is("add_argument") || !tokens.get(at + 1)?.is("(") {
+        return None;
+    }
+    let (all, _) = closed_call(&tokens[at + 2..])?;
+    let is_named = matches!(all.first()?, [one] if one.kind == TokenKind::Text);
+    let is_free = keyword(&all, "nargs").is_some_and(|n| matches!(n[0].text, "?" | "*"));
+    (is_named && !is_free && keyword(&all, "default").is_none()).then(String::new)
 }
 
 /// Whether a help text says that a number is of all GPUs.
@@ -298,6 +321,14 @@ mod tests {
         assert_eq!(read(typer), expected);
         let run = "import typer\ndef helper(z: int = 1): pass\ndef main(steps: int = 5): pass\ntyper.run(main)\n";
         assert_eq!(read(run), ["steps --steps 5 Value"]);
+    }
+
+    #[test]
+    fn what_a_program_requires_has_no_default() {
+        let text = "p.add_argument('data')\np.add_argument('more', nargs='*')\np.add_argument('--out', required=True)\n\
+            p.add_argument('-l', '--lr', required=False)\n@click.option('--seed', required=True)\n";
+        assert_eq!(required_options(text), ["", "--out", "--seed"]);
+        assert_eq!(required_options("p.add_argument("), [""; 0]);
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub use adopt::{Adoption, SubmissionContext};
 pub use ask::Ask;
 pub use change::{Means, PatchError, TextEdit};
 pub use code::{CodeArgument, CodeRule};
+pub use declared::required_options;
 pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use host_memory::host_memory;

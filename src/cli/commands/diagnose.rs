@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::cli::logs::{self, LogGroup};
 use crate::cli::runs::Runs;
+use crate::cli::script::no_script;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::{CommandFailure, IncidentView, print};
@@ -45,6 +46,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
     let own = session.own_failures()?;
     let mut groups: Vec<LogGroup> = Vec::new();
     for argument in session.runs.or_newest(&args.logs)? {
+        no_script(&argument, "give the log of its job, or the job's id")?;
         groups.extend(logs::meant(&session.runs, &argument)?);
     }
     let mut groups = if args.together {

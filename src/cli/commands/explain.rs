@@ -21,6 +21,7 @@ use oomctl_base::{Effect, Role};
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
     /// The knob, by name or full spelling [default: every knob that is not at its default]
+    #[arg(allow_hyphen_values = true)]
     knob: Option<String>,
     #[command(flatten)]
     configuration: Configuration,
@@ -50,6 +51,9 @@ pub(super) struct ExplainView {
     /// What was measured on phantom GPUs and moved it.
     phantom: Vec<String>,
     environment: String,
+    /// Is it of a job script that the user wrote?
+    #[serde(skip)]
+    of_script: bool,
 }
 
 /// Runs `oomctl explain`.
@@ -71,7 +75,8 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
         session.show(&SettingsView::of(&recipe), SettingsView::text)?;
         return Ok(Exit::Success);
     };
-    let Some(knob) = preset.knob(wanted) else {
+    let plain = wanted.trim_start_matches('-').replace('-', "_");
+    let Some(knob) = preset.knob(wanted).or_else(|| preset.knob(&plain)) else {
         return Err(preset.unknown_knob(wanted).into());
     };
     let mut view = view(&request, knob, &recipe)?;
@@ -103,6 +108,7 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         source: knob.source.clone(),
         phantom: Vec::new(),
         environment: variable(&knob.name),
+        of_script: request.inputs().scripts.is_some(),
         resolved,
     })
 }
@@ -119,18 +125,20 @@ fn text(view: &ExplainView) -> String {
     let overrides =
         overrides.map(|b| Paint(DIM, &format!("{} ({})", b.value, b.origin)).to_string());
     let rungs = (!view.rungs.is_empty()).then(|| view.rungs.join(", "));
+    // The script says how its program spells a knob, and where it is set.
     let set = format!("--set {}=VALUE, or ${}", view.knob, view.environment);
+    let own = |lines: Vec<String>| if view.of_script { Vec::new() } else { lines };
     let lines = [
         ("from", vec![view.resolved.origin.to_string()]),
         ("overrides", overrides.collect()),
         ("pinned", view.pinned.iter().cloned().collect()),
-        ("written as", view.spelling.iter().cloned().collect()),
+        ("written as", own(view.spelling.iter().cloned().collect())),
         ("effect", vec![view.effect.describe().to_owned()]),
         ("rule", view.rules.clone()),
         ("changed by", rungs.into_iter().collect()),
         ("phantom", view.phantom.clone()),
         ("source", view.source.iter().cloned().collect()),
-        ("set with", vec![set]),
+        ("set with", own(vec![set])),
     ];
     for (label, line) in lines
         .iter()

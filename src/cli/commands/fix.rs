@@ -2,7 +2,7 @@
 
 use crate::cli::args::Configuration;
 use crate::cli::logs::{self, LogGroup, plan_after};
-use crate::cli::script::{Shelves, text_of};
+use crate::cli::script::{Shelves, no_script};
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::exit::Exit;
@@ -10,8 +10,6 @@ use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
 use crate::view::{CommandFailure, fix_view};
 use oomctl_diagnose::Incident;
-use oomctl_scripts::is_shell;
-use std::path::Path;
 
 /// Arguments of `fix`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +51,11 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         Some(log) => log.clone(),
         None => session.runs.newest()?,
     };
-    no_script(&log, &args.script)?;
+    let other = args.script.first().map_or("LOG", String::as_str);
+    no_script(
+        &log,
+        &format!("the log comes first: `oomctl fix {other} {log}`"),
+    )?;
     let mut groups = logs::paired(logs::meant(&session.runs, &log)?);
     groups
         .iter_mut()
@@ -73,15 +75,6 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         false => Exit::Success,
     };
     Ok(code)
-}
-
-/// Refuses a job script where the log belongs, in which no failure would be found.
-fn no_script(log: &str, script: &[String]) -> Result<(), CommandFailure> {
-    let text = text_of(Path::new(log)).filter(|text| text.starts_with("#!") && is_shell(text));
-    let Some(_) = text else { return Ok(()) };
-    let other = script.first().map_or("LOG", String::as_str);
-    let refused = CommandFailure::usage(format!("{log} is a job script, and no log"));
-    Err(refused.hint(format!("the log comes first: `oomctl fix {other} {log}`")))
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.

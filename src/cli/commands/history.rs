@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::cli::runs::attempts::{AttemptChoice, UnreadRun};
+use crate::cli::runs::attempts::{AttemptChoice, UnreadRun, none_left};
 use crate::cli::runs::{projects, sharing};
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};
@@ -101,6 +101,8 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         print::json(&view)?;
     } else if args.parsable {
         print::data(&view.parsable(&args.columns))?;
+    } else if view.is_empty() {
+        print::data(&none_left(&folders, now))?;
     } else {
         print::data(&view.text(&args.columns))?;
     }

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::init::answers::Answers;
+use crate::cli::init::draft::Draft;
+use crate::cli::init::next::next;
 use crate::cli::init::starter::Starter;
 use crate::cli::init::surroundings::Surroundings;
-use crate::cli::init::{asking, cluster, draft, starter};
+use crate::cli::init::{asking, cluster, starter};
 use crate::cli::schema;
 use crate::cli::session::PROJECT_FILE;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, share_with_group, write_to};
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
-use draft::Draft;
 
 /// Arguments of `init`.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
-    /// Folder to write oomctl.yaml into
+    /// Folder to write into
     #[arg(default_value = ".")]
     folder: PathBuf,
     /// Ask for preset, required values, precision and batch
@@ -60,10 +61,10 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
     let plain = |text| Starter {
-        text,
+        text: Some(text),
         ..Starter::default()
     };
-    let Starter { text, script, job } = match &args.preset {
+    let starter = match &args.preset {
         _ if args.interactive => {
             let asks_first = path.exists() && !args.force;
             let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
@@ -82,38 +83,35 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         }
         None => looked_around(&args.folder)?,
     };
-    schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
-    let written = format!("{}{text}", schema::FIRST_LINE);
-    write_to(&path, written.as_bytes(), Access::Shared)?;
-    if args.group || args.interactive && asking::group_reads()? {
-        share(&args.folder)?;
-    }
-    if let (Some(job), Some(script)) = (&job, &script) {
-        let path = args.folder.join(script);
-        write_to(&path, job.as_bytes(), Access::Shared)?;
-        print::data(&path.display().to_string())?;
-    }
+    write(args, &starter)?;
     Answers::forget(&args.folder);
-    print::data(&path.display().to_string())?;
-    print::talk(&next(&text, script.as_deref(), job.is_some()));
+    print::talk(&next(&args.folder, &starter));
     Ok(Exit::Success)
 }
 
-/// What to do next.
-fn next(text: &str, script: Option<&str>, is_new: bool) -> String {
-    match (text.matches(draft::MARK).count(), script) {
-        (_, Some(script)) => {
-            let first = match is_new {
-                true => format!("complete the last line of {script}, then "),
-                false => String::new(),
-            };
-            format!("next: {first}`oomctl plan {script}`, then `oomctl submit -w {script}`")
-        }
-        (0, None) => "next: `oomctl plan` and `oomctl submit`".to_owned(),
-        (n, None) => format!(
-            "next: replace each {} ({n} in all), then `oomctl plan` and `oomctl submit`",
-            draft::MARK
-        ),
+/// Writes the files, and names them.
+fn write(args: &InitArgs, starter: &Starter) -> Result<(), CommandFailure> {
+    let path = args.folder.join(PROJECT_FILE);
+    if let Some(text) = &starter.text {
+        schema::write(&args.folder, &Library::new(Some(&args.folder)))?;
+        let written = format!("{}{text}", schema::FIRST_LINE);
+        write_to(&path, written.as_bytes(), Access::Shared)?;
+    } else {
+        std::fs::create_dir_all(&args.folder).map_err(|e| {
+            CommandFailure::configuration(format!("cannot create {}: {e}", args.folder.display()))
+        })?;
+    }
+    if args.group || args.interactive && asking::group_reads()? {
+        share(&args.folder)?;
+    }
+    for (name, text) in &starter.files {
+        let path = args.folder.join(name);
+        write_to(&path, text.as_bytes(), Access::Shared)?;
+        print::data(&path.display().to_string())?;
+    }
+    match starter.text {
+        Some(_) => print::data(&path.display().to_string()),
+        None => Ok(()),
     }
 }
 

@@ -75,10 +75,8 @@ fn names(runs: &Runs, args: &ReportArgs) -> Result<Vec<String>, CommandFailure> 
     if args.all {
         let all = runs.names()?;
         return match all.is_empty() {
-            true => {
-                Err(CommandFailure::usage("there are no runs here")
-                    .hint("`oomctl submit` starts one"))
-            }
+            true => Err(CommandFailure::usage("there are no runs here")
+                .hint("`oomctl submit -w SCRIPT` starts one")),
             false => Ok(all),
         };
     }

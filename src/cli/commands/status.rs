@@ -10,7 +10,7 @@ use crate::view::row::{RunField, list, totals};
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::{CommandFailure, print};
 
-const NO_RUNS: &str = "no runs here; `oomctl submit` starts one";
+const NO_RUNS: &str = "no runs here; `oomctl submit -w SCRIPT` starts one";
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]

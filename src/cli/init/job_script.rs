@@ -1,35 +1,78 @@
-//! A job script for a program of one's own, where there is none yet.
+//! A job script for a program, where there is none yet; in an empty folder a small program too.
 
 use std::path::Path;
 
 use super::cluster::usual;
+use super::draft::MARK;
 use super::surroundings::Surroundings;
 use crate::core::render::shell_word;
 use crate::view::CommandFailure;
+use oomctl_scripts::required_options;
 
 /// Its name.
 pub const NAME: &str = "job.sbatch";
+/// A program that trains a small model on one GPU, for a folder without one.
+pub const FIRST: (&str, &str) = (
+    "train.py",
+    include_str!("../../../templates/first/train.py"),
+);
+/// How long the first job may take.
+const FIRST_TIME: &str = "00:10:00";
 
-/// Its text: what the cluster shows, and how the program starts.
-pub fn text(program: &str, found: &Surroundings) -> Result<String, CommandFailure> {
-    let word = |word: &str| shell_word(word).map_err(CommandFailure::usage);
+/// Its text for the program in `folder`: what the cluster shows, how the program starts, and the options that it requires.
+pub fn text(folder: &Path, program: &str, found: &Surroundings) -> Result<String, CommandFailure> {
+    let code = std::fs::read_to_string(folder.join(program)).unwrap_or_default();
+    let options = required_options(&code).into_iter();
+    let options = options.map(|flag| match flag.as_str() {
+        "" => format!(" {MARK}"),
+        flag => format!(" {flag} {MARK}"),
+    });
+    let gpus = found.slurm.as_ref().ok().and_then(usual);
+    let gpus = gpus.map_or(0, |usual| usual.gpus);
+    let start = match gpus {
+        0 | 1 => "python".to_owned(),
+        several => format!("torchrun --standalone --nproc_per_node {several}"),
+    };
+    let options: String = options.collect();
+    let head = head(program, found, gpus, None)?;
+    let program = word(program)?;
+    Ok(format!("{head}{start} {program}{options} \"$@\"\n"))
+}
+
+/// The text for [`FIRST`]: one GPU, for a short time.
+pub fn first(found: &Surroundings) -> Result<String, CommandFailure> {
+    let head = head(FIRST.0, found, 1, Some(FIRST_TIME))?;
+    Ok(format!(
+        "{head}python3 {} --batch_size 16 \"$@\"\n",
+        FIRST.0
+    ))
+}
+
+/// The lines above the command.
+fn head(
+    program: &str,
+    found: &Surroundings,
+    gpus: u64,
+    time: Option<&str>,
+) -> Result<String, CommandFailure> {
     let stem = Path::new(program).file_stem().unwrap_or_default();
     let stem = stem.to_string_lossy();
     let mut text = "#!/bin/bash\n".to_owned();
     let mut option = |name: &str, value: &str| text += &format!("#SBATCH --{name}={value}\n");
-    let usual = found.slurm.as_ref().ok().and_then(usual);
     option(
         "job-name",
         &stem.replace(|c: char| !c.is_ascii_alphanumeric(), "-"),
     );
-    if let Some(usual) = usual {
+    if let Some(usual) = found.slurm.as_ref().ok().and_then(usual) {
         option("partition", &usual.name);
+        if gpus > 0 && usual.gpus > 0 {
+            let kind = usual.gpu_type.as_ref();
+            let kind = kind.map_or_else(String::new, |kind| format!("{kind}:"));
+            option("gres", &format!("gpu:{kind}{gpus}"));
+        }
     }
-    let gpus = usual.map_or(0, |usual| usual.gpus);
-    if gpus > 0 {
-        let kind = usual.and_then(|usual| usual.gpu_type.as_ref());
-        let kind = kind.map_or_else(String::new, |kind| format!("{kind}:"));
-        option("gres", &format!("gpu:{kind}{gpus}"));
+    if let Some(time) = time {
+        option("time", time);
     }
     text.push('\n');
     let environment = found
@@ -39,13 +82,9 @@ pub fn text(program: &str, found: &Surroundings) -> Result<String, CommandFailur
     if let Some(script) = environment.filter(|script| Path::new(script).is_file()) {
         text += &format!("source {}\n", word(&script)?);
     }
-    let start = match gpus {
-        0 | 1 => "python".to_owned(),
-        several => format!("torchrun --standalone --nproc_per_node {several}"),
-    };
-    Ok(text
-        + &format!(
-            "{start} {}  # add the options of your program\n",
-            word(program)?
-        ))
+    Ok(text)
+}
+
+fn word(word: &str) -> Result<String, CommandFailure> {
+    shell_word(word).map_err(CommandFailure::usage)
 }

@@ -5,5 +5,6 @@ pub mod asking;
 pub mod cluster;
 pub mod draft;
 pub mod job_script;
+pub mod next;
 pub mod starter;
 pub mod surroundings;

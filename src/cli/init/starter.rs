@@ -27,12 +27,12 @@ const OWN_PROGRAM: &str = "there is a program of your own";
 /// Files to start with.
 #[derive(Default)]
 pub struct Starter {
-    /// The text of the project file.
-    pub text: String,
+    /// The text of the project file; a new job script needs none.
+    pub text: Option<String>,
     /// The job script that it is for.
     pub script: Option<String>,
-    /// The text of that job script, where there is none yet.
-    pub job: Option<String>,
+    /// Other files to write, by name: that job script, and a program for it.
+    pub files: Vec<(&'static str, String)>,
 }
 
 /// The files for `folder`. A job script says how its program starts, which the program alone does not.
@@ -43,16 +43,28 @@ pub fn starter(
 ) -> Result<Starter, CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
     let Some(why) = why.filter(|why| why != OWN_PROGRAM) else {
-        let for_script = |script: &str, job| Starter {
-            text: format!("{FOR_SCRIPTS}\n{SECTIONS}"),
-            script: Some(script.to_owned()),
-            job,
+        let new = |files| Starter {
+            text: None,
+            script: Some(job_script::NAME.to_owned()),
+            files,
         };
         return match (found.scripts.first(), program(found)) {
-            (Some(script), _) => Ok(for_script(script, None)),
+            (Some(script), _) => Ok(Starter {
+                text: Some(format!("{FOR_SCRIPTS}\n{SECTIONS}")),
+                script: Some(script.clone()),
+                files: Vec::new(),
+            }),
             (None, Some(program)) if !folder.join(job_script::NAME).exists() => {
-                let job = job_script::text(program, found)?;
-                Ok(for_script(job_script::NAME, Some(job)))
+                let job = job_script::text(folder, program, found)?;
+                Ok(new(vec![(job_script::NAME, job)]))
+            }
+            (None, None) if found.is_empty_folder => {
+                let (name, program) = job_script::FIRST;
+                let job = job_script::first(found)?;
+                Ok(new(vec![
+                    (name, program.to_owned()),
+                    (job_script::NAME, job),
+                ]))
             }
             _ => Err(nothing_to_start_from(found, library)),
         };
@@ -60,7 +72,7 @@ pub fn starter(
     let mut draft = Draft::new(folder, &preset, &[])?.because(why);
     fill(&mut draft, found)?;
     Ok(Starter {
-        text: format!("{}\n{SECTIONS}", draft.text()?),
+        text: Some(format!("{}\n{SECTIONS}", draft.text()?)),
         ..Starter::default()
     })
 }
@@ -77,7 +89,7 @@ fn nothing_to_start_from(found: &Surroundings, library: &Library) -> CommandFail
     let names = rendering(library).unwrap_or_default();
     let names: Vec<String> = names.into_iter().map(|file| file.preset).collect();
     CommandFailure::configuration(what).hint(format!(
-        "your own job script needs no file: `oomctl submit -w my_job.slurm`. Otherwise `oomctl init --interactive` asks, and `oomctl init --preset NAME` takes one of {}",
+        "your own job script needs no file: `oomctl submit -w my_job.slurm`. `oomctl init first-job` writes a program and its job script into a new folder; `oomctl init --interactive` asks; `oomctl init --preset NAME` takes one of {}",
         names.join(", ")
     ))
 }
@@ -244,7 +256,7 @@ pub fn tell(found: &Surroundings, library: &Library) -> Result<(), CommandFailur
     };
     let gpus = match &found.gpus {
         Ok(gpus) => gpus.iter().map(gpu).collect::<Vec<_>>().join("; "),
-        Err(why) => why.clone(),
+        Err(_) => "none on this machine".to_owned(),
     };
     let slurm = match &found.slurm {
         Ok(cluster) => {

@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub programs: Vec<String>,
     pub data: Vec<String>,
     pub models: Vec<String>,
+    /// The folder has no files of yours, or does not exist yet.
+    pub is_empty_folder: bool,
 }
 
 impl Surroundings {
@@ -54,6 +56,7 @@ impl Surroundings {
             programs: Vec::new(),
             data: Vec::new(),
             models: Vec::new(),
+            is_empty_folder: is_empty(folder),
         };
         found.look(folder, "");
         for below in ["data", "datasets", "models", "scripts"] {
@@ -88,6 +91,27 @@ impl Surroundings {
         let smallest = gpus.map(|gpu| gpu.memory.total.0).min()?;
         Some(format!("{}MiB", smallest >> 20))
     }
+}
+
+/// The job scripts of a folder, by name.
+pub fn job_scripts(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().take(MOST);
+    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
+    let scripts = paths.filter(|path| {
+        let ending = path.extension().and_then(|e| e.to_str());
+        ending.is_some_and(|e| SCRIPTS.contains(&e)) && is_job_script(path)
+    });
+    let names = scripts.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Whether a folder has nothing but hidden files and what `init --cluster` wrote.
+fn is_empty(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names = entries.filter_map(Result::ok).map(|e| e.file_name());
+    names.all(|name| name == "presets" || name.to_string_lossy().starts_with('.'))
 }
 
 fn is_job_script(path: &Path) -> bool {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
+use crate::cli::init::surroundings::job_scripts;
 use crate::cli::session::{Session, document};
 use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
@@ -42,9 +43,12 @@ pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
 }
 
 /// Neither a project file nor a flag says what to run.
-fn nothing_to_run() -> CommandFailure {
-    CommandFailure::configuration("there is no oomctl.yaml here or above")
-        .hint("add the job script that you have (`oomctl plan SCRIPT`, `oomctl submit SCRIPT`); `oomctl init` writes a project")
+fn nothing_to_run(folder: &Path) -> CommandFailure {
+    let scripts = job_scripts(folder);
+    let script = scripts.first().map_or("SCRIPT", String::as_str);
+    CommandFailure::configuration("there is no oomctl.yaml here or above").hint(format!(
+        "add your job script: `oomctl plan {script}`, `oomctl submit {script}`; `oomctl init` writes one"
+    ))
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.
@@ -55,7 +59,7 @@ pub fn request(
     sbatch: &[String],
 ) -> Result<Request, CommandFailure> {
     if session.asks_nothing(flags) && outer_files()?.is_empty() {
-        return Err(nothing_to_run());
+        return Err(nothing_to_run(&session.folder));
     }
     if let Some((reason, hint)) = sbatch.iter().find_map(|option| bad_option(option)) {
         return Err(CommandFailure::usage(reason).hint(hint));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{Runs, Stored, asked};
 use crate::io::owners::Owners;
 use crate::view::CommandFailure;
-use crate::view::history_view::HistoryRow;
+use crate::view::history_view::{HistoryRow, HistoryView};
 
 /// Which attempts, and what is looked up of them beside their ledgers.
 #[derive(Debug, Default)]
@@ -98,4 +98,10 @@ impl AttemptChoice {
         }
         rows
     }
+}
+
+/// What is said where a choice leaves nothing: the states and causes that there are say what it may name.
+pub fn none_left(folders: &[PathBuf], now: Timestamp) -> String {
+    let (all, _) = AttemptChoice::default().of(folders, now);
+    HistoryView::new(all).none_left()
 }

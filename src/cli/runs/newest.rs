@@ -47,7 +47,7 @@ impl Runs {
                 return Err(failure);
             }
             let what = format!("no runs here ({})", self.dir().display());
-            let hint = "`oomctl submit` starts one; `oomctl watch JOBID` takes over a job of Slurm";
+            let hint = "`oomctl submit -w SCRIPT` starts one; `oomctl watch JOBID` takes over a job of Slurm; `oomctl diagnose LOG` reads a log";
             return Err(CommandFailure::usage(what).hint(hint));
         };
         print::talk(&format!("newest run: {name}"));

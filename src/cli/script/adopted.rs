@@ -1,6 +1,6 @@
 //! A job that was submitted with plain sbatch, as the first attempt of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -181,6 +181,22 @@ pub fn ours(foreign: &Foreign) -> Result<(), CommandFailure> {
     }
 }
 
+/// The command that watches a job of a run, where the paths of its logs name the run.
+fn where_watched(job: &Foreign) -> String {
+    let log = job.logs.as_ref().map(|(out, _)| out.as_path());
+    let run = log.and_then(|log| log.parent()?.parent());
+    let runs = run
+        .and_then(Path::parent)
+        .filter(|runs| runs.ends_with(".oomctl/runs"));
+    let name = run.and_then(|run| run.file_name()?.to_str());
+    match (runs.and_then(|runs| runs.parent()?.parent()), name) {
+        (Some(folder), Some(name)) => {
+            format!("`cd {}`, then `oomctl watch {name}`", folder.display())
+        }
+        _ => "watch it in its project's folder, or give that with --config".to_owned(),
+    }
+}
+
 /// A job that is nobody's run yet, and that can be submitted again by itself.
 pub fn free(foreign: &Foreign, taking: &JobArgs) -> Result<(), CommandFailure> {
     let id = &foreign.id;
@@ -194,8 +210,7 @@ pub fn free(foreign: &Foreign, taking: &JobArgs) -> Result<(), CommandFailure> {
     match &foreign.name {
         Some(name) if name.starts_with("oomctl-") => {
             let what = format!("job {id} ({name}) is an attempt of an oomctl run");
-            Err(CommandFailure::usage(what)
-                .hint("watch it in its project's folder, or give that with --config"))
+            Err(CommandFailure::usage(what).hint(where_watched(foreign)))
         }
         _ => Ok(()),
     }

@@ -16,7 +16,7 @@ pub use adopted::{created, free, logs, open, ours, told};
 pub use command::composed;
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
-pub use read::{Read, Shelves, text_of};
+pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};
 pub use submitted::{JobArgs, read};

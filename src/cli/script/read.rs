@@ -12,7 +12,7 @@ use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
-use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext};
+use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext, is_shell};
 
 /// Largest file of a job that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -129,7 +129,17 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
             "sbatch refuses an empty script",
         );
     }
-    if !text.starts_with("#!") && path.extension().is_some_and(|e| e == "py") {
+    let ends = |endings: &[&str]| {
+        let ending = path.extension().and_then(|e| e.to_str());
+        ending.is_some_and(|ending| endings.contains(&ending))
+    };
+    if !text.starts_with("#!") && !text.contains("#SBATCH") && ends(&["err", "log", "out"]) {
+        return refused(
+            format!("{shown} is a log, not a job script"),
+            &format!("`oomctl diagnose {shown}` says why its job died"),
+        );
+    }
+    if !text.starts_with("#!") && ends(&["py"]) {
         return refused(
             format!("{shown} does not start with `#!`, and is not a shell script"),
             "start it with `#!/usr/bin/env python3`, or run it from a shell script",
@@ -205,4 +215,16 @@ impl Read {
 pub fn text_of(path: &Path) -> Option<String> {
     let real = std::fs::canonicalize(path).ok().filter(|p| p.is_file())?;
     read_text(&real, MAX_FILE).ok()
+}
+
+/// Refuses a job script where a log belongs, in which no failure would be found.
+pub fn no_script(log: &str, hint: &str) -> Result<(), CommandFailure> {
+    let text = text_of(Path::new(log));
+    match text.is_some_and(|text| text.starts_with("#!") && is_shell(&text)) {
+        true => {
+            let refused = CommandFailure::usage(format!("{log} is a job script, and no log"));
+            Err(refused.hint(hint))
+        }
+        false => Ok(()),
+    }
 }

@@ -46,9 +46,9 @@ impl Preset {
         let steps = self.tune.iter().map(|t| &t.step);
         problems.extend(self.ladder_faults(self.ladder.iter().chain(steps)));
         if self.files.is_empty() {
-            let what = "it has no templates; it is for scripts that you already have";
+            let what = "it has no templates: it reads job scripts, and writes none";
             let hint =
-                "`oomctl plan SCRIPT` reads one; docs/presets.md says how a preset gets templates";
+                "`oomctl plan SCRIPT` reads yours; beside your program `oomctl init` writes one";
             problems.push(self.fault(what).hint(hint));
         } else if self.files.iter().filter(|f| f.entry).count() != 1 {
             problems.push(self.fault("exactly one of its files must be the entry"));

@@ -111,10 +111,17 @@ impl Request {
             let knob = self.preset().knob(name);
             if let Some(knob) = knob.filter(|k| unread.iter().all(|u| u.knob != k.name)) {
                 let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
+                let mut types = self.preset().with_role(Role::GpuType);
+                let kind = types.next().map(|knob| recipe.value(&knob.name));
+                if let Some(kind) = kind.filter(|kind| name == GPU_MEMORY && !kind.is_null()) {
+                    one.takes = format!("{} ({kind} is in no table)", one.takes);
+                }
                 let given = recipe.value(name);
                 if !given.is_null() {
                     one.takes = match knob.role {
-                        Some(Role::ModelVariant) => format!("FOLDER ({given} is in no table)"),
+                        Some(Role::ModelVariant) => format!(
+                            "NAME|FOLDER ({given} has no config.json here; NAME as on the Hugging Face hub)"
+                        ),
                         _ => format!("{} ({given} has no memory model)", one.takes),
                     };
                 }

@@ -158,9 +158,10 @@ fn clock(folder: &Path) -> CheckFinding {
 fn space(room: &StatVfs) -> CheckFinding {
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let inodes = (room.f_files > 0).then_some(room.f_favail);
-    let files = inodes.map_or(String::new(), |n| format!(", room for {n} more files"));
-    let found = format!("{} free{files}", Bytes(free));
     let few = inodes.is_some_and(|n| n < FEW_FILES);
+    let files = inodes.filter(|_| few);
+    let files = files.map_or(String::new(), |n| format!(", room for {n} more files"));
+    let found = format!("{} free{files}", Bytes(free));
     let advice = "free some space, or move the project: a full disk ends runs and cuts their logs";
     match free {
         _ if inodes == Some(0) || free < NOTHING => {

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::figures::{clock, in_gib, of_gib};
-use super::lines::{bugs, rung};
+use super::lines::{bugs, rungs};
 use super::style::{BAD, DIM, GOOD, Paint, WARN};
 use crate::core::engine::{Fact, Verdict};
 use crate::core::ladder::Step;
@@ -53,8 +53,7 @@ impl Teller {
     }
 
     fn climbing(&mut self, steps: &[Step]) {
-        let text: Vec<String> = steps.iter().map(rung).collect();
-        self.say(&text.join("\n"));
+        self.say(&rungs(steps).join("\n"));
     }
 
     /// Tells how an attempt ended once it is decided what follows.

@@ -1,6 +1,7 @@
 //! Attempts as rows of a table, of `|`-separated fields, and of JSON.
 
 use crate::core::engine::{Attempt, History, Outcome};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -292,11 +293,36 @@ impl HistoryView {
         out
     }
 
+    /// What is said where filters leave nothing of the attempts: which states and causes these have.
+    pub fn none_left(&self) -> String {
+        if self.attempts.is_empty() {
+            return "no attempts yet\n".to_owned();
+        }
+        let words = |of: fn(&HistoryRow) -> Option<&str>| {
+            let all: BTreeSet<&str> = self.attempts.iter().filter_map(of).collect();
+            all.into_iter()
+                .collect::<Vec<_>>()
+                .join(", ")
+                .to_lowercase()
+        };
+        let mut out = format!(
+            "no attempt matches. States here: {}",
+            words(|r| r.state.as_deref())
+        );
+        match words(|r| r.cause.as_deref()).as_str() {
+            "" => {}
+            causes => out += &format!("; causes: {causes}"),
+        }
+        out + "\n"
+    }
+
+    /// Whether there are no attempts.
+    pub fn is_empty(&self) -> bool {
+        self.attempts.is_empty()
+    }
+
     /// A table, and what it adds up to.
     pub fn text(&self, columns: &[Column]) -> String {
-        if self.attempts.is_empty() {
-            return "no attempt matches; `oomctl history` without filters shows all\n".to_owned();
-        }
         let side = |c: &Column| match c.is_number() {
             true => Side::Right,
             false => Side::Left,

@@ -1,10 +1,11 @@
 //! Single lines of the story of a run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
-use super::rung_view::change_lines;
+use super::rung_view::{change_lines, joined};
 use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::engine::{Fact, Foreseen, RunPhase, Withdrawn};
 use crate::core::ladder::Step;
@@ -114,18 +115,32 @@ pub fn taken_back(withdrawn: &Withdrawn) -> String {
     )
 }
 
-/// A rung that is taken, with what it changes and its remarks.
-pub fn rung(step: &Step) -> String {
+/// Rungs that are taken, each with what it changes and its remarks: laps of a rung as one, and no remark twice.
+pub fn rungs(steps: &[Step]) -> Vec<String> {
+    let mut said = BTreeSet::new();
+    let rungs = steps.chunk_by(|a, b| a.rung == b.rung);
+    rungs.map(|laps| rung(laps, &mut said)).collect()
+}
+
+fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
+    let Some(step) = laps.last() else {
+        return String::new();
+    };
+    let times = match laps.len() {
+        1 => String::new(),
+        times => format!(" ({times} times)"),
+    };
     let mut text = format!(
-        "climb      {}: {} ({})",
+        "climb      {}: {}{times} ({})",
         Paint(NAME, &step.rung),
         step.title,
         step.effect.describe()
     );
-    for line in change_lines(&step.changes) {
+    for line in change_lines(&joined(laps.iter().flat_map(|lap| &lap.changes))) {
         text.push_str(&format!("\n           {line}"));
     }
-    for note in &step.notes {
+    let notes = laps.iter().flat_map(|lap| &lap.notes);
+    for note in notes.filter(|note| said.insert(note)) {
         text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
     }
     text

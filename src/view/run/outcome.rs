@@ -180,12 +180,22 @@ fn evidence(history: &History) -> String {
     let attempt = history.attempt();
     let job = attempt.and_then(|a| a.job.as_ref());
     let is_program = attempt.and_then(|a| a.status.as_ref()?.machine.as_ref());
+    // The proof may stand on standard output: many jobs have one log.
+    let incident = attempt.and_then(|a| a.incident.as_ref());
+    let proofs = incident.iter().flat_map(|i| &i.evidence);
+    let file = proofs
+        .map(|proof| &proof.file)
+        .find(|file| !file.is_empty());
+    let stream = match file.is_some_and(|file| file.ends_with("slurm.out")) {
+        true => "out",
+        false => "err",
+    };
     let log = match job {
         Some(_) if is_taken_over(history) => String::new(),
         Some(_) if is_program.is_some() => {
-            format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.err, ")
+            format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}, ")
         }
-        Some(job) => format!("the log is logs/slurm-{}.err, ", job.id),
+        Some(job) => format!("the log is logs/slurm-{}.{stream}, ", job.id),
         None => String::new(),
     };
     format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::{
-    ahead, bugs, course, dependent, evidence, hangs, is_news, rung, steered, taken_back,
+    ahead, bugs, course, dependent, evidence, hangs, is_news, rungs, steered, taken_back,
 };
 use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
@@ -259,7 +259,7 @@ impl Story {
                 ..
             } => {
                 let mut lines: Vec<String> = withdrawn.iter().map(taken_back).collect();
-                lines.extend(steps.iter().map(rung));
+                lines.extend(rungs(steps));
                 let expected = expects.as_ref().map(expectation);
                 lines.extend(expected.map(|text| Paint(DIM, &text).to_string()));
                 lines.join("\n           ")

@@ -1,0 +1,42 @@
+//! What to do after `oomctl init`.
+
+use std::path::Path;
+
+use super::draft::MARK;
+use super::starter::Starter;
+use crate::core::render::shell_word;
+
+/// What to do next.
+pub fn next(folder: &Path, starter: &Starter) -> String {
+    let marks = |text: &str| text.matches(MARK).count();
+    let enter = match folder == Path::new(".") {
+        true => String::new(),
+        false => format!("`cd {}`, then ", quoted(folder)),
+    };
+    let text = starter.text.as_deref().unwrap_or_default();
+    match (&starter.script, starter.files.as_slice()) {
+        (Some(script), [_, _]) => format!(
+            "train.py is an example for PyTorch: a small model, on one GPU\n\
+             next: {enter}`oomctl submit -w {script}`\n\
+             `oomctl submit -w {script} --batch_size 4096` runs out of GPU memory, and goes on with less"
+        ),
+        (Some(script), files) => {
+            let first = match files.iter().any(|(_, text)| marks(text) > 0) {
+                true => format!("replace each {} in {script}, then ", MARK),
+                false => String::new(),
+            };
+            format!("next: {enter}{first}`oomctl plan {script}`, then `oomctl submit -w {script}`")
+        }
+        (None, _) if marks(text) == 0 => format!("next: {enter}`oomctl plan` and `oomctl submit`"),
+        (None, _) => format!(
+            "next: in oomctl.yaml, replace each {} ({} in all) and remove the `# ` before its line; then {enter}`oomctl plan` and `oomctl submit`",
+            MARK,
+            marks(text)
+        ),
+    }
+}
+
+fn quoted(folder: &Path) -> String {
+    let name = folder.display().to_string();
+    shell_word(&name).unwrap_or(name)
+}
