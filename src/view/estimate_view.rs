@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{gib, in_gib, rounded};
-use super::rung_view::{EVEN, interval, is_far, is_rough};
+use super::figures::{gib, in_gib, is_far, rounded};
+use super::rung_view::{EVEN, interval, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};

@@ -16,6 +16,14 @@ pub fn gib(bytes: f64, digits: i32) -> f64 {
     rounded(bytes / GIB, digits)
 }
 
+/// How many times the memory of a GPU is far too much.
+const FAR: f64 = 2.0;
+
+/// Whether a job is expected to need so much more than a GPU holds that a rough estimate decides too.
+pub fn is_far(peak_gib: f64, gpu_gib: Option<f64>) -> bool {
+    gpu_gib.is_some_and(|gpu| peak_gib > FAR * gpu)
+}
+
 /// `71.2 GiB`.
 pub fn in_gib(gib: f64) -> String {
     format!("{gib:.1} GiB")

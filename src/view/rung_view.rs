@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{gib, odds, percent, rounded};
+use super::figures::{gib, is_far, odds, percent, rounded};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
 use crate::core::ladder::{Change, Expectation, Skipped, Step};
@@ -159,15 +159,8 @@ impl MemoryForecast {
     }
 }
 
-/// How many times the memory of a GPU is far too much.
-const FAR: f64 = 2.0;
 /// From how many times its lower end on an interval says little.
 const ROUGH: f64 = 3.0;
-
-/// Whether a job is expected to need so much more than a GPU holds that a rough estimate decides too.
-pub fn is_far(peak_gib: f64, gpu_gib: Option<f64>) -> bool {
-    gpu_gib.is_some_and(|gpu| peak_gib > FAR * gpu)
-}
 
 /// `rough: up to 207`, where an interval says little.
 pub fn interval(low_gib: f64, high_gib: f64) -> String {
@@ -347,7 +340,7 @@ pub fn laps_text<'a>(
     let Some(last) = laps.last() else {
         return String::new();
     };
-    let changes = joined(laps.iter().flat_map(|lap| &lap.step.changes));
+    let changes = Change::joined(laps.iter().flat_map(|lap| &lap.step.changes));
     let mut out = changes_text(&changes, &last.step.notes, said);
     if let (Some(before), Some(after)) = (before, &last.memory)
         && (after.phase != before.phase || after.shown() != before.shown())
@@ -357,18 +350,6 @@ pub fn laps_text<'a>(
     let kept = laps.iter().filter_map(|lap| Some(1.0 - lap.slower?));
     let kept = kept.reduce(|all, one| all * one);
     out + &speed(kept.map(|kept| 1.0 - kept), last.slower_so_far)
-}
-
-/// Changes of one knob after another as one change.
-pub fn joined<'a>(all: impl Iterator<Item = &'a Change>) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
-    for change in all {
-        match changes.iter_mut().find(|c| c.knob == change.knob) {
-            Some(earlier) => earlier.to = change.to.clone(),
-            None => changes.push(change.clone()),
-        }
-    }
-    changes
 }
 
 /// The changes of a rung, one a line, with what each does to the experiment.

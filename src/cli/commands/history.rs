@@ -13,9 +13,8 @@ use crate::io::files::{Access, write_to};
 use crate::view::history_column::Column;
 use crate::view::history_metrics::prometheus;
 use crate::view::history_summary::{HistorySummary, UnreadPath};
-use crate::view::history_view::HistoryView;
 use crate::view::report::summary_page;
-use crate::view::{CommandFailure, print};
+use crate::view::{CommandFailure, history_view::HistoryView, print};
 
 /// Arguments of `history`.
 #[derive(Debug, clap::Args)]

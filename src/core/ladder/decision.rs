@@ -26,6 +26,18 @@ impl Change {
     pub fn values(&self, arrow: &str) -> String {
         format!("{} {arrow} {}", self.from.shown(), self.to.shown())
     }
+
+    /// Changes of one knob after another as one change.
+    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<Self> {
+        let mut changes: Vec<Self> = Vec::new();
+        for change in all {
+            match changes.iter_mut().find(|c| c.knob == change.knob) {
+                Some(earlier) => earlier.to = change.to.clone(),
+                None => changes.push(change.clone()),
+            }
+        }
+        changes
+    }
 }
 
 /// A rung that was not taken.

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
-use super::rung_view::{change_lines, joined};
+use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
 use crate::core::engine::{Fact, Foreseen, RunPhase, Withdrawn};
-use crate::core::ladder::Step;
+use crate::core::ladder::{Change, Step};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
@@ -136,7 +136,7 @@ fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
         step.title,
         step.effect.describe()
     );
-    for line in change_lines(&joined(laps.iter().flat_map(|lap| &lap.changes))) {
+    for line in change_lines(&Change::joined(laps.iter().flat_map(|lap| &lap.changes))) {
         text.push_str(&format!("\n           {line}"));
     }
     let notes = laps.iter().flat_map(|lap| &lap.notes);
