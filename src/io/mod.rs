@@ -21,6 +21,7 @@ pub mod hf_cache;
 pub mod hook;
 pub mod index;
 pub mod installed;
+pub mod job_scripts;
 pub mod kernel_log;
 pub mod ledger;
 pub mod library;

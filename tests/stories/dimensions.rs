@@ -109,7 +109,7 @@ fn a_folder_that_has_a_models_name_is_taken_for_it_and_says_so() {
         "lab/qwen2.5-7b-instruct",
     ] {
         let done = estimate(&place, &["--set", &format!("model.path={path}")]).ends(0);
-        done.says(&["by its name it is taken for Qwen/Qwen2.5-7B-Instruct"]);
+        done.says(&["oomctl assumes Qwen/Qwen2.5-7B-Instruct, by its name"]);
         let phases = |text: &str| -> Vec<String> {
             let lines = text
                 .lines()

@@ -37,6 +37,7 @@ impl MeasurementRow {
         }
         let micro_batch = size("micro_batch", self.micro_batch)?;
         let usual = sharding.is_fsdp().then_some(profile.no_sync_bytes);
+        let bucket_bytes = self.bucket_bytes.map(|b| or_none("bucket_bytes", Some(b)));
         let marks = [
             own.unwrap_or(""),
             if split.tensor > 1.0 { "tp" } else { "" },
@@ -62,10 +63,7 @@ impl MeasurementRow {
             sequence: size("seq_len", self.seq_len)?,
             accumulation: or("grad_accum", self.grad_accum, 1.0)?,
             no_sync_bytes: or_none("no_sync_bytes", self.no_sync_bytes.or(usual))?,
-            bucket_bytes: self
-                .bucket_bytes
-                .map(|b| or_none("bucket_bytes", Some(b)))
-                .transpose()?,
+            bucket_bytes: bucket_bytes.transpose()?,
             lora,
             quantised,
             reference: self.reference.unwrap_or(false),

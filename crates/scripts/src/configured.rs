@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::constants::{Constant, constants};
 use super::declared::declared;
+use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::loaded::lookups;
 use super::program_text::{CodeFiles, of_option};
@@ -67,7 +68,7 @@ impl ProgramCode {
             lookups: lookups(files),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
-                false => constants(files),
+                false => fixed(files),
             },
         }
     }
@@ -338,4 +339,16 @@ mod tests {
         let found = flag.value(&Spelling::Flag("--lora_r".to_owned()));
         assert_eq!(found.map(shown).unwrap(), "2 --lora_r");
     }
+}
+
+/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries.
+fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+    let mut all = constants(files);
+    for (key, constant) in entries(files) {
+        let key = key.to_lowercase();
+        if all.remove(&key).is_none() {
+            all.insert(key, constant);
+        }
+    }
+    all
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
-use super::dictionary::entries;
 use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block};
 
 /// By these names a program may give a variable any value.
@@ -23,17 +22,8 @@ pub(super) struct Constant {
 
 /// The constants of a program that trains by itself, by their names in small letters.
 pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
-    let uses = |name: &str| {
-        let mut all = files.iter().flat_map(|f| &f.tokens);
-        all.any(|t| t.kind == TokenKind::Name && t.text == name)
-    };
     let (mut found, mut several) = (BTreeMap::new(), Vec::new());
-    let stars = |f: &PythonFile<'_>| {
-        f.tokens
-            .windows(2)
-            .any(|w| w[0].is("import") && w[1].is("*"))
-    };
-    if REBINDS.iter().any(|name| uses(name)) || files.iter().any(stars) {
+    if may_rebind(files) {
         return found;
     }
     // An imported module may have loops and settings of its own.
@@ -61,19 +51,21 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
             }
         }
     }
-    for (key, constant) in files
-        .iter()
-        .any(|f| trains(&f))
-        .then(|| entries(files))
-        .into_iter()
-        .flatten()
-    {
-        if found.insert(key.to_lowercase(), constant).is_some() {
-            several.push(key.to_lowercase());
-        }
-    }
     found.retain(|key, _| !several.contains(key));
     found
+}
+
+/// Whether a program may give a name a value where nobody sees it.
+pub(super) fn may_rebind(files: &[PythonFile<'_>]) -> bool {
+    let by_name = |f: &PythonFile<'_>| {
+        let mut names = f.tokens.iter().filter(|t| t.kind == TokenKind::Name);
+        names.any(|t| REBINDS.contains(&t.text))
+    };
+    let stars = |f: &PythonFile<'_>| {
+        let mut pairs = f.tokens.windows(2);
+        pairs.any(|w| w[0].is("import") && w[1].is("*"))
+    };
+    files.iter().any(|f| by_name(f) || stars(f))
 }
 
 /// The statements of a text; several may stand in a line.

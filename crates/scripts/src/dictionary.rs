@@ -1,7 +1,7 @@
 //! A dictionary of settings that a program writes out and looks up: `config = {"batch_size": 8}`, then `config["batch_size"]`.
 
 use super::code_value::{CodeValue, PythonFile};
-use super::constants::{Constant, carries, is_aside, is_fixed_here, statements};
+use super::constants::{Constant, carries, is_aside, is_fixed_here, may_rebind, statements};
 use super::declared::is_by_parts;
 use super::loaded::load;
 use super::python::{PythonToken, TokenKind, arguments};
@@ -27,8 +27,9 @@ struct Lookup<'s, 't> {
 
 /// The entries that training looks up and that nothing else gives a value, by key.
 pub(super) fn entries<'t>(files: &[PythonFile<'t>]) -> Vec<(&'t str, Constant)> {
+    let trains = |f: &PythonFile<'_>| f.tokens.iter().any(|t| t.is("backward"));
     // Settings of a file may take the dictionary's place.
-    if load(files) {
+    if load(files) || may_rebind(files) || !files.iter().any(trains) {
         return Vec::new();
     }
     let all: Vec<Entry<'_, 't>> = files.iter().flat_map(written).collect();
@@ -42,7 +43,7 @@ pub(super) fn entries<'t>(files: &[PythonFile<'t>]) -> Vec<(&'t str, Constant)> 
         .collect()
 }
 
-/// The entries with a plain value of the dictionaries in a file that trains.
+/// The entries with a plain value of the dictionaries in a file.
 fn written<'s, 't>(file: &'s PythonFile<'t>) -> Vec<Entry<'s, 't>> {
     let tokens = &file.tokens;
     let of = |at: usize| match &tokens[at..] {

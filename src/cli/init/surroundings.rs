@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::core::adopt::version::active;
 use crate::io::installed::{active_here, variable};
+use crate::io::job_scripts::is_job_script;
 use crate::io::scheduler::slurm::{self, Slurm, SlurmCluster};
 use oomctl_diagnose::Versions;
 use oomctl_gpu::Gpu;
@@ -11,10 +12,6 @@ use oomctl_gpu::nvml::Driver;
 
 /// Entries of a folder that are looked at.
 const MOST: usize = 1_000;
-/// Bytes of a file in which an #SBATCH line is looked for.
-const HEAD: u64 = 4_096;
-/// Endings of job scripts.
-const SCRIPTS: [&str; 4] = ["slurm", "sbatch", "sh", "job"];
 
 /// What was found.
 pub struct Surroundings {
@@ -77,7 +74,7 @@ impl Surroundings {
             let list = match ending {
                 "py" if before.is_empty() => &mut self.programs,
                 "parquet" => &mut self.data,
-                _ if SCRIPTS.contains(&ending) && is_job_script(&path) => &mut self.scripts,
+                _ if is_job_script(&path) => &mut self.scripts,
                 _ if path.join("config.json").is_file() => &mut self.models,
                 _ => continue,
             };
@@ -93,30 +90,9 @@ impl Surroundings {
     }
 }
 
-/// The job scripts of a folder, by name.
-pub fn job_scripts(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().take(MOST);
-    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
-    let scripts = paths.filter(|path| {
-        let ending = path.extension().and_then(|e| e.to_str());
-        ending.is_some_and(|e| SCRIPTS.contains(&e)) && is_job_script(path)
-    });
-    let names = scripts.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
-}
-
 /// Whether a folder has nothing but hidden files and what `init --cluster` wrote.
 fn is_empty(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut names = entries.filter_map(Result::ok).map(|e| e.file_name());
     names.all(|name| name == "presets" || name.to_string_lossy().starts_with('.'))
-}
-
-fn is_job_script(path: &Path) -> bool {
-    use std::io::Read as _;
-    let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    read.is_ok() && head.windows(8).any(|bytes| bytes == b"\n#SBATCH")
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::init::surroundings::job_scripts;
 use crate::cli::session::{Session, document};
 use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
@@ -14,6 +13,7 @@ use crate::core::recipe::{KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::environment::variables;
 use crate::io::installed::{lacking, versions};
+use crate::io::job_scripts::job_scripts;
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
 use crate::io::scheduler::slurm_is_here;

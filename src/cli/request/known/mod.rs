@@ -48,7 +48,7 @@ impl KnownModel {
         let quantised = quantised.map(|how| format!("its weights are quantised: {how}"));
         let others = self.dimensions.remarks.iter().cloned();
         let taken = self.taken_for.iter();
-        let taken = taken.map(|model| format!("by its name it is taken for {model}"));
+        let taken = taken.map(|model| format!("oomctl assumes {model}, by its name"));
         taken.chain(quantised).chain(others).collect()
     }
 
