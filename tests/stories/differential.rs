@@ -156,8 +156,9 @@ fn undeclared(
             &old.iter().map(String::as_str).collect::<Vec<_>>(),
             &new.iter().map(String::as_str).collect::<Vec<_>>(),
         );
-        // Each knob accounts for one word of a command.
-        let mut left: Vec<&String> = declared.values().collect();
+        // Each knob accounts for the words of its value, once.
+        let words = declared.values().flat_map(|value| value.split_whitespace());
+        let mut left: Vec<&str> = words.collect();
         for change in diff.iter_all_changes() {
             let word = change.value().to_lowercase();
             let value = word
@@ -169,7 +170,7 @@ fn undeclared(
             if change.tag() != similar::ChangeTag::Insert || flag {
                 continue;
             }
-            match left.iter().position(|to| **to == value || **to == word) {
+            match left.iter().position(|to| *to == value || *to == word) {
                 Some(at) => drop(left.remove(at)),
                 None => all.push(word),
             }

@@ -196,7 +196,10 @@ fn the_schema_has_every_key_that_the_program_knows() {
 fn init_writes_the_schemas_and_the_first_line_leads_to_one() {
     let place = Place::bare();
     place.write("train.py", "");
-    for arguments in [&["init"][..], &["init", "--force", "--preset", "robust"]] {
+    for arguments in [
+        &["init", "--preset", "verl-grpo"][..],
+        &["init", "--force", "--preset", "robust"],
+    ] {
         place.run(arguments).ends(0);
         let text = place.read("oomctl.yaml");
         let first = text.lines().next().unwrap();
