@@ -136,6 +136,18 @@ impl ProgramCode {
     }
 }
 
+/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries.
+fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+    let mut all = constants(files);
+    for (key, constant) in entries(files) {
+        let key = key.to_lowercase();
+        if all.remove(&key).is_none() {
+            all.insert(key, constant);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::code::CodeArgument;
@@ -339,16 +351,4 @@ mod tests {
         let found = flag.value(&Spelling::Flag("--lora_r".to_owned()));
         assert_eq!(found.map(shown).unwrap(), "2 --lora_r");
     }
-}
-
-/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries.
-fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
-    let mut all = constants(files);
-    for (key, constant) in entries(files) {
-        let key = key.to_lowercase();
-        if all.remove(&key).is_none() {
-            all.insert(key, constant);
-        }
-    }
-    all
 }
