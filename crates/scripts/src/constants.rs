@@ -88,8 +88,7 @@ fn given<'s, 't>(
         _ => return None,
     };
     let ends = end.is_none_or(|t| t.kind == TokenKind::End);
-    let is_value = value.kind == TokenKind::Number || value.is("True") || value.is("False");
-    let is = is_fixed_here(tokens, at) && ends && is_value;
+    let is = is_fixed_here(tokens, at) && ends && is_plain(value);
     is.then(|| (at, tokens[at].text, value))
 }
 
@@ -138,8 +137,18 @@ fn is_of_training(line: &[PythonToken<'_>], name: &str) -> bool {
         let is_argument = line.get(at + 1).is_some_and(|t| t.is("="));
         line[at].is(name) && !is_argument
     });
+    uses && !runs_aside(line)
+}
+
+/// Whether the words of a statement say that it runs beside training.
+pub(super) fn runs_aside(line: &[PythonToken<'_>]) -> bool {
     let aside = |t: &PythonToken<'_>| t.is("map") || t.kind == TokenKind::Name && is_aside(t.text);
-    uses && !line.iter().any(aside)
+    line.iter().any(aside)
+}
+
+/// Whether a value is a number or a truth value.
+pub(super) fn is_plain(value: &PythonToken<'_>) -> bool {
+    value.kind == TokenKind::Number || value.is("True") || value.is("False")
 }
 
 /// Whether an argument of a call is named.
@@ -160,9 +169,7 @@ fn sets(line: &[PythonToken<'_>], name: &str, of_class: bool) -> usize {
     let mut depth = 0_usize;
     let mut count = 0;
     for (at, token) in line.iter().enumerate() {
-        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
-        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
-        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        depth = token.depth_after(depth);
         if token.kind != TokenKind::Name || token.text.to_lowercase() != name.to_lowercase() {
             continue;
         }

@@ -1,7 +1,9 @@
 //! A dictionary of settings that a program writes out and looks up: `config = {"batch_size": 8}`, then `config["batch_size"]`.
 
 use super::code_value::{CodeValue, PythonFile};
-use super::constants::{Constant, carries, is_aside, is_fixed_here, may_rebind, statements};
+use super::constants::{
+    Constant, carries, is_aside, is_fixed_here, is_plain, may_rebind, runs_aside, statements,
+};
 use super::declared::is_by_parts;
 use super::loaded::load;
 use super::python::{PythonToken, TokenKind, arguments};
@@ -62,9 +64,7 @@ fn written<'s, 't>(file: &'s PythonFile<'t>) -> Vec<Entry<'s, 't>> {
     let entries = dictionaries.flat_map(|(name, rest)| {
         arguments(rest).into_iter().filter_map(|entry| match entry {
             [key, is, value] if is.is(":") && key.kind == TokenKind::Text || is.is("=") => {
-                let plain =
-                    value.kind == TokenKind::Number || value.is("True") || value.is("False");
-                plain.then_some(Entry {
+                is_plain(value).then_some(Entry {
                     file,
                     of: name.text,
                     key: key.text,
@@ -117,11 +117,7 @@ fn constant(files: &[PythonFile<'_>], entry: &Entry<'_, '_>) -> Option<Constant>
                 .iter()
                 .any(|name| given(&f.tokens, name) > usize::from(*name == entry.of))
     };
-    let trains = |l: &Lookup<'_, '_>| {
-        !l.line
-            .iter()
-            .any(|t| t.is("map") || t.kind == TokenKind::Name && is_aside(t.text))
-    };
+    let trains = |l: &Lookup<'_, '_>| !runs_aside(l.line);
     if files.iter().any(is_changed) || !found.iter().any(trains) {
         return None;
     }
@@ -170,9 +166,7 @@ fn given(tokens: &[PythonToken<'_>], name: &str) -> usize {
     let mut depth = 0_usize;
     let mut count = 0;
     for (at, token) in tokens.iter().enumerate() {
-        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
-        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
-        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        depth = token.depth_after(depth);
         let is_name = depth == 0 && token.is(name);
         count += usize::from(is_name && is_given(&tokens[at + 1..]));
     }

@@ -41,6 +41,17 @@ impl PythonToken<'_> {
         self.kind != TokenKind::Text && self.text == text
     }
 
+    /// Whether it closes a bracket.
+    fn closes(&self) -> bool {
+        [")", "]", "}"].iter().any(|bracket| self.is(bracket))
+    }
+
+    /// How many brackets are open behind it, where `depth` are before it.
+    pub(super) fn depth_after(&self, depth: usize) -> usize {
+        let opens = ["(", "[", "{"].iter().any(|bracket| self.is(bracket));
+        (depth + usize::from(opens)).saturating_sub(usize::from(self.closes()))
+    }
+
     /// The bytes of its text, which of a string stand between its quotes.
     pub(super) fn bytes(&self) -> (usize, usize) {
         let around = (self.to - self.from).saturating_sub(self.text.len());
@@ -261,8 +272,7 @@ pub(super) fn closed_call<'a, 't>(
 fn until_closed<'a, 't>(all: &'a [PythonToken<'t>]) -> (Vec<&'a [PythonToken<'t>]>, Option<usize>) {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, token) in all.iter().enumerate().take(CALL) {
-        let opens = ["(", "[", "{"].iter().any(|b| token.is(b));
-        let closes = [")", "]", "}"].iter().any(|b| token.is(b));
+        let closes = token.closes();
         if depth == 0 && (closes || token.is(",")) {
             if at > start {
                 found.push(&all[start..at]);
@@ -272,7 +282,7 @@ fn until_closed<'a, 't>(all: &'a [PythonToken<'t>]) -> (Vec<&'a [PythonToken<'t>
             }
             start = at + 1;
         }
-        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        depth = token.depth_after(depth);
     }
     (found, None)
 }

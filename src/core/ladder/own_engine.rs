@@ -2,6 +2,7 @@
 
 use super::context::ClimbContext;
 use super::incident::{FailureContext, objection_anyway};
+use super::moves::knobs;
 use crate::core::recipe::{Preset, RungSpec, Shaper};
 use oomctl_base::Role;
 use oomctl_diagnose::Incident;
@@ -32,8 +33,6 @@ fn shares_its_gpus(context: &ClimbContext<'_>) -> bool {
 }
 
 fn moves_share(preset: &Preset, rung: &RungSpec) -> bool {
-    rung.moves.iter().any(|step| {
-        let named = step.knob.as_ref().and_then(|name| preset.knob(name)?.role);
-        step.role.or(named) == Some(Role::RolloutMemoryFraction)
-    })
+    let mut moved = rung.moves.iter().flat_map(|step| knobs(preset, step));
+    moved.any(|knob| knob.role == Some(Role::RolloutMemoryFraction))
 }
