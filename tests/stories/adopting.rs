@@ -94,6 +94,25 @@ fn the_version_of_the_framework_is_the_one_that_the_script_names() {
 }
 
 #[test]
+fn a_requirement_names_the_version_unless_a_traceback_shows_another() {
+    let place = Place::bare();
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 -m verl.trainer.main_ppo data.train_batch_size=64\n",
+    );
+    place.write("requirements.txt", "torch\nverl[vllm]==0.8.0\n");
+    let asked = "verl 0.8.0, as requirements.txt:2 says\n";
+    place.says("plan --all job.slurm", 0, &[asked]);
+    place.write(
+        "job.err",
+        "Traceback (most recent call last):\n  File \"/opt/verl/verl/workers/actor/dp_actor.py\", line 550, in update_policy\n\
+         \x20   loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+    );
+    let shown = "verl 0.7.1 or older, as job.err:2 (";
+    place.says("fix job.err job.slurm", 0, &[shown]);
+}
+
+#[test]
 fn the_version_is_that_of_the_source_tree_that_the_job_imports() {
     let place = Place::bare();
     let script = |lines: &str| {

@@ -38,6 +38,13 @@ pub struct Releases {
 }
 
 impl Releases {
+    /// Whether a version is one of them.
+    pub fn has(&self, version: &Version) -> bool {
+        let too_old = self.oldest.as_ref().is_some_and(|oldest| version < oldest);
+        let too_new = self.newest.as_ref().is_some_and(|newest| newest < version);
+        !too_old && !too_new
+    }
+
     /// By the tracebacks in a text. `None` where they name nothing that tells, or contradict each other.
     pub fn of(package: &str, text: &str) -> Option<Self> {
         let rows = ROWS.get(package)?;

@@ -2,14 +2,14 @@
 
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
-    KnownVersion, Tree, VersionStatement, environments, files, in_frames, in_log, in_scripts,
-    in_tree, installed, trees,
+    KnownVersion, REQUIREMENTS, Tree, VersionStatement, environments, files, in_frames, in_log,
+    in_requirements, in_scripts, in_tree, installed, trees,
 };
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::{Framework, PresetFile, RungSpec};
 use crate::io::installed::{PythonEnvironment, lacking, versions};
 use oomctl_diagnose::Versions;
-use oomctl_scripts::{Adoption, SCRIPT};
+use oomctl_scripts::{Adoption, SCRIPT, joined};
 
 /// The variable that names folders of packages.
 const PATH: &str = "PYTHONPATH";
@@ -58,6 +58,7 @@ pub fn known(
     for log in &read.logs {
         told.extend(in_log(framework, log));
     }
+    told.extend(required(framework, &trees, read));
     KnownVersion::of(file, &told, in_frames(framework, &read.logs))
 }
 
@@ -111,5 +112,15 @@ fn tree_says(framework: &Framework, tree: &Tree, read: &Read) -> Option<VersionS
         let first = files.next()?;
         let own = in_tree(tree, package, &first, &text(&first)?);
         own.or_else(|| files.find_map(|path| in_tree(tree, package, &path, &text(&path)?)))
+    })
+}
+
+/// The version that the first file of the project's requirements asks for, in the folders in which its programs lie or run.
+fn required(framework: &Framework, trees: &[Tree], read: &Read) -> Option<VersionStatement> {
+    let folders = trees.iter().map(|tree| tree.folder.as_str());
+    let paths = folders.flat_map(|folder| REQUIREMENTS.map(|name| joined(folder, name)));
+    paths.into_iter().find_map(|path| {
+        let text = text_of(&read.workdir.join(&path))?;
+        in_requirements(framework, &path, &text)
     })
 }

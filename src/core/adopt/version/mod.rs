@@ -4,6 +4,7 @@
 //! that is known.
 
 mod named;
+mod required;
 mod tree;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use oomctl_diagnose::{Releases, WrittenVersion};
 pub use named::{
     LogExcerpt, MAX_LOG, activated, active, environments, in_frames, in_log, in_scripts, installed,
 };
+pub use required::{REQUIREMENTS, in_requirements};
 pub use tree::{Tree, files, in_tree, trees};
 
 /// How near what tells a version is to what the job imports, the nearest first.
@@ -29,6 +31,8 @@ pub enum Proximity {
     Words,
     /// A source tree in which it runs, and which may be what is installed.
     Beside,
+    /// A file that says what the project asks for, installed or not.
+    Required,
 }
 
 /// A version that something names.
@@ -71,6 +75,12 @@ impl KnownVersion {
         frames: Option<(Releases, String)>,
     ) -> Self {
         let nearest = told.iter().min_by_key(|t| t.near);
+        // A traceback shows what runs, a requirement what was wished for.
+        let refuted = |t: &&VersionStatement| {
+            let shown = frames.as_ref().map(|(releases, _)| releases);
+            t.near == Proximity::Required && shown.is_some_and(|r| !r.has(&t.number.version))
+        };
+        let nearest = nearest.filter(|t| !refuted(t));
         let (Some(framework), Some(first)) = (&file.framework, nearest) else {
             return frames.map_or(Self::Nothing, |(releases, by)| Self::Among(releases, by));
         };

@@ -213,7 +213,7 @@ fn by_name(reading: &Reading, submission: &Submission) -> (bool, Vec<String>) {
 }
 
 /// The version behind a package's name and one of these marks.
-fn named(line: &str, package: &str, marks: &[&str]) -> Option<WrittenVersion> {
+pub(super) fn named(line: &str, package: &str, marks: &[&str]) -> Option<WrittenVersion> {
     let lower = line.to_ascii_lowercase();
     let package = package.to_ascii_lowercase();
     let ends = lower.match_indices(&package).filter(|(at, _)| {
