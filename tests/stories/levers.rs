@@ -150,7 +150,7 @@ fn commands(place: &Place, script: &str, word: &str) -> Vec<String> {
 #[test]
 fn trl_shards_weights_and_keeps_activations_in_host_memory() {
     let place = Place::bare();
-    let command = "accelerate launch --num_processes 4 --zero_stage 2 sft.py --max_length 4096 --per_device_train_batch_size 1";
+    let command = "accelerate launch --num_processes 4 --zero_stage 2 sft.py --max_length 4096 --per_device_train_batch_size 1 --gradient_checkpointing True";
     place.write(
         "sft.sh",
         &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{command}\n"),

@@ -296,6 +296,7 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
         ("dpo.yaml", DPO_YAML),
         ("zero3.yaml", DEEPSPEED),
         ("ds.json", AUTO),
+        ("requirements.txt", "trl==1.16.0\n"),
         (
             "align.py",
             "from trl import DPOConfig, DPOTrainer\ntrainer = DPOTrainer(model, args=args)\n",
@@ -321,6 +322,14 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
         )
     );
     insta::assert_snapshot!("tune_80", shown(&place, 80, &["plan", "tune.slurm"]));
+    // TRL recomputes activations by default since 0.22.
+    place.write("requirements.txt", "trl>=0.20\n");
+    let asked = [
+        "  --set gradient_checkpointing=true|false",
+        "gradient_checkpointing unset -> true",
+    ];
+    place.says("plan tune.slurm", 0, &asked);
+    place.write("requirements.txt", "trl==1.16.0\n");
     // The rank of an adapter is read where the code says it, and asked for where the code computes it.
     let adapter = |rank: &str| {
         format!(

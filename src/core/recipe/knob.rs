@@ -174,6 +174,21 @@ pub(super) fn left_out(mut knob: Knob, version: Option<&Version>) -> Knob {
     knob
 }
 
+/// The knob where the version is not known: without a default that other versions have the other way round. A number keeps
+/// its own, for a rung needs one to begin with.
+pub(super) fn of_any_version(mut knob: Knob) -> Knob {
+    let other = |v: &VersionedKnob| {
+        v.default
+            .as_ref()
+            .is_some_and(|d| Some(d) != knob.default.as_ref())
+    };
+    if knob.kind == ValueKind::Bool && knob.default.is_some() && knob.by_version.iter().any(other) {
+        knob.default = None;
+        knob.by_version.iter_mut().for_each(|v| v.default = None);
+    }
+    knob
+}
+
 /// The knob as it is in `version`, or its name and remark when it does not exist there.
 pub(super) fn at_version(
     mut knob: Knob,

@@ -9,7 +9,7 @@ use semver::Version;
 use super::checkpoint::Checkpoint;
 use super::expr;
 use super::formulas::Formulas;
-use super::knob::{Knob, at_version, left_out};
+use super::knob::{Knob, at_version, left_out, of_any_version};
 use super::preset::{Derived, FileSpec, Framework, MemoryFields, PresetFile, ProbeSpec, Rule};
 use super::rung::{RungSpec, Tuning};
 use super::sets::KnobSetFile;
@@ -79,9 +79,14 @@ impl PresetFile {
     /// # Errors
     /// A version that the preset does not know.
     pub fn with_framework_defaults(mut self, version: Option<&str>) -> Result<Self, Refusal> {
+        let stated = version.is_some();
         let version = pick_version(&self, version)?;
         let knobs = self.knobs.into_iter();
-        self.knobs = knobs.map(|k| left_out(k, version.as_ref())).collect();
+        let knobs = knobs.map(|k| left_out(k, version.as_ref()));
+        self.knobs = match stated {
+            true => knobs.collect(),
+            false => knobs.map(of_any_version).collect(),
+        };
         Ok(self)
     }
 }

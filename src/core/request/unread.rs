@@ -34,6 +34,7 @@ impl UnreadKnob {
             (_, Some(Role::ModelVariant)) => "NAME|FOLDER".to_owned(),
             (_, Some(Role::LoraRank)) => "RANK (0 without LoRA)".to_owned(),
             (ValueKind::Int | ValueKind::Float, _) => "N".to_owned(),
+            (ValueKind::Bool, _) => "true|false".to_owned(),
             _ => "VALUE".to_owned(),
         };
         Self {
