@@ -189,6 +189,7 @@ impl RungView<'_, '_> {
             self.evaluations.shaper.unknown_in(recipe, &names).is_none()
         };
         notes.extend(packages::remark(self.context.environment, self.rung));
+        notes.extend(self.missing_in_older(&changes));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());
@@ -205,6 +206,25 @@ impl RungView<'_, '_> {
             reshards: self.rung.reshards,
             layer,
         })
+    }
+
+    /// What an older version of the framework lacks of what is added, where nobody named the version.
+    fn missing_in_older(&self, changes: &[Change]) -> Vec<String> {
+        let preset = self.context.preset;
+        let given = |name: &str| {
+            let mut layers = self.context.layers.iter().chain(self.context.rungs);
+            layers.any(|layer| layer.settings.contains_key(name))
+        };
+        let added = changes
+            .iter()
+            .filter(|c| preset.version_is_assumed && !given(&c.knob));
+        let since = added.filter_map(|change| {
+            let knob = preset.knobs.iter().find(|k| k.name == change.knob)?;
+            let older = knob.by_version.iter().find(|v| v.absent)?;
+            let note = older.note.as_ref()?;
+            Some(format!("{}: {note}, and the version is unknown", knob.name))
+        });
+        since.collect()
     }
 
     /// Changes in the order of the preset's knobs.

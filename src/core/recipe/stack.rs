@@ -29,6 +29,8 @@ pub struct Preset {
     pub framework: Option<Framework>,
     /// The version of the framework.
     pub version: Option<Version>,
+    /// Nobody named the version: it is the newest that the preset supports.
+    pub version_is_assumed: bool,
     /// Knobs that exist in this version, in the order in which they are rendered.
     pub knobs: Vec<Knob>,
     /// Knobs that do not exist in this version, with a remark.
@@ -136,6 +138,7 @@ impl Preset {
             name: file.preset,
             summary: file.summary,
             framework: file.framework,
+            version_is_assumed: !stated && version.is_some(),
             version,
             knobs,
             absent,
