@@ -177,6 +177,22 @@ fn trl_shards_weights_and_keeps_activations_in_host_memory() {
 }
 
 #[test]
+fn an_example_of_diffusers_recomputes_before_its_states_are_rounded() {
+    let place = Place::bare();
+    let command =
+        "accelerate launch train_dreambooth_lora.py --instance_prompt dog --train_batch_size 2";
+    place.write(
+        "dog.sh",
+        &format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{command}\n"),
+    );
+    let told = commands(&place, "dog.sh", "accelerate");
+    let halved = command.replace("size 2", "size 1") + " --gradient_accumulation_steps 2";
+    let recomputed = format!("{halved} --gradient_checkpointing");
+    let rounded = format!("{recomputed} --use_8bit_adam");
+    assert_eq!(told, [halved, recomputed, rounded]);
+}
+
+#[test]
 fn slime_recomputes_with_the_words_that_megatron_wants_together() {
     let place = Place::bare();
     let command = "python3 train.py --actor-num-gpus-per-node 8 --hf-checkpoint /m --rollout-batch-size 32 --n-samples-per-prompt 8 \
