@@ -18,6 +18,12 @@ const GPU_TYPE: &str = "gpu_type";
 /// Other spellings of a knob that are shown.
 const MOST_SPELLINGS: usize = 2;
 
+/// The kind of a log in which nothing failed.
+const NO_FAILURE: &str = "no_failure";
+const NOTHING: &str = "
+nothing to fix. If the job failed all the same, its error is in another file: give that one
+";
+
 /// A decision about a configuration, a script or a run.
 #[derive(Serialize, JsonSchema)]
 pub struct FixDecision {
@@ -92,6 +98,9 @@ impl LogAdvice {
             Some(headline) => format!("{headline}\n"),
             None => whole,
         };
+        if incident.kind == NO_FAILURE {
+            return out + NOTHING;
+        }
         let Some(LogFramework { name, presets, by }) = &self.framework else {
             let next = match script {
                 None => format!(
@@ -102,7 +111,12 @@ impl LogAdvice {
             let _ = writeln!(out, "\nframework not recognised; {next}");
             return out;
         };
-        let _ = writeln!(out, "\n{} by {}", Paint(NAME, name), by.join(", "));
+        let _ = writeln!(
+            out,
+            "\nrecognised as {} by {}",
+            Paint(NAME, name),
+            by.join(", ")
+        );
         if presets.len() > 1 {
             let _ = writeln!(
                 out,

@@ -26,6 +26,9 @@ use crate::core::request::UnreadKnob;
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
 
+/// Values that an estimate needs and that are told one by one.
+const MOST_ASKED: usize = 3;
+
 /// What to do with a program of one's own.
 const OPTIONS_ONLY: &str = "oomctl changes options in the script, such as `--batch_size 8`.
 Let your program read its batch from one.
@@ -87,6 +90,9 @@ pub struct ScriptView {
     measure: Option<String>,
     #[serde(skip)]
     modelled: bool,
+    /// The preset is one for any program, which the program's name and keys do not show.
+    #[serde(skip)]
+    is_any: bool,
 }
 
 impl ScriptView {
@@ -136,6 +142,9 @@ impl ScriptView {
                 .memory
                 .as_ref()
                 .is_some_and(|m| !m.fields.is_empty()),
+            is_any: adoption
+                .and_then(|a| a.stack)
+                .is_some_and(|stack| stack.recognise.is_any()),
         }
     }
 
@@ -214,6 +223,10 @@ impl ScriptView {
         let version = self.version.iter();
         let version: String = version.map(|v| format!("; {v}")).collect();
         let mut out = match &self.preset {
+            Some(preset) if self.is_any => format!(
+                "recognised as a program with options of its own (preset {}{version})\n",
+                Paint(NAME, preset)
+            ),
             Some(preset) => format!("recognised as {}{version}\n", Paint(NAME, preset)),
             None => "framework not recognised. oomctl can follow the job and say why it failed\n"
                 .to_owned(),
@@ -257,6 +270,17 @@ impl ScriptView {
                 "{}. To see whether it fits, add before SCRIPT:{open}",
                 now.now()
             ),
+            None if self.asked.len() > MOST_ASKED => {
+                let of = match self.is_any {
+                    true => " of a transformer",
+                    false => "",
+                };
+                format!(
+                    "memory unknown. An estimate{of} needs {} values that the script leaves open: `oomctl estimate SCRIPT` lists them{}",
+                    self.asked.len(),
+                    self.measured_instead()
+                )
+            }
             None if self.asked.iter().any(|a| a.needed) => {
                 format!(
                     "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate SCRIPT` explains each):{open}"
@@ -268,11 +292,16 @@ impl ScriptView {
                     Some(preset) => format!("no memory model for {preset}"),
                     None => "framework not recognised".to_owned(),
                 };
-                let measure = self.measure.iter();
-                let measure = measure.map(|m| format!("; `{m}` measures it without a GPU"));
-                format!("memory unknown: {why}{}", measure.collect::<String>())
+                format!("memory unknown: {why}{}", self.measured_instead())
             }
         }
+    }
+
+    fn measured_instead(&self) -> String {
+        let measure = self.measure.iter();
+        measure
+            .map(|m| format!("; `{m}` measures it without a GPU"))
+            .collect()
     }
 
     /// The first attempt that is expected to fit.

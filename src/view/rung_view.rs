@@ -323,9 +323,12 @@ fn speed(slower: Option<f64>, so_far: f64) -> String {
         return String::new();
     };
     let (slower, so_far) = (percent(slower), percent(so_far));
-    let mut speed = format!("about {slower} slower");
+    let mut speed = match slower == percent(0.0) {
+        true => "about as fast".to_owned(),
+        false => format!("about {slower} slower"),
+    };
     if so_far != slower {
-        let _ = write!(speed, ", {so_far} by now");
+        let _ = write!(speed, ", {so_far} slower by now");
     }
     format!("       {}\n", Paint(DIM, &speed))
 }

@@ -24,6 +24,8 @@ const LONG: usize = 32;
 const NARROW: usize = 24;
 /// What a plan by the memory model assumes.
 const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
+/// What is said of the rungs without a row.
+const IN_VAIN: &str = "frees nothing where memory is fullest";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 
@@ -162,19 +164,23 @@ impl<'a> ScriptTable<'a> {
     /// The rungs that free nothing where memory is fullest, in one line.
     fn in_vain(&self, columns: usize) -> String {
         let vain: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| !r.helps).collect();
-        let names: Vec<&str> = vain.iter().flat_map(|r| r.rungs.iter().copied()).collect();
         let (Some(first), Some(last)) = (vain.first(), vain.last()) else {
             return String::new();
         };
         let span = (first.attempts.0, last.attempts.1);
         let within = |r: &&ChangeRow<'_>| (span.0..=span.1).contains(&r.attempts.0);
-        let number = match self.rows.iter().filter(within).count() == vain.len() {
-            true => numbers(span),
-            false => String::new(),
-        };
-        let names = names.join(", ");
-        let line = format!("frees nothing where memory is fullest (--all): {names}");
-        wrapped(&number, &line, columns)
+        let together = self.rows.iter().filter(within).count() == vain.len();
+        if together {
+            let rungs: Vec<&str> = vain.iter().flat_map(|r| r.rungs.iter().copied()).collect();
+            let line = format!("{IN_VAIN} (--all): {}", rungs.join(", "));
+            return wrapped(&numbers(span), &line, columns);
+        }
+        // The rows above leave out their numbers.
+        let told = vain
+            .iter()
+            .map(|row| format!("{} {}", numbers(row.attempts), row.rungs.join(", ")));
+        let told = told.collect::<Vec<_>>().join(", ");
+        wrapped("", &format!("{IN_VAIN}: {told}"), columns)
     }
 
     /// The rows for which there is no line.

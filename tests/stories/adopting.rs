@@ -283,7 +283,11 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
         "train.py",
         "from torch.nn.parallel import DistributedDataParallel\nmodel = DistributedDataParallel(build())\n",
     );
-    place.says("plan --all job.sh", 0, &["recognised as torchrun"]);
+    place.says(
+        "plan --all job.sh",
+        0,
+        &["recognised as a program with options of its own (preset torchrun)"],
+    );
 }
 
 #[test]

@@ -195,7 +195,10 @@ fn beside_a_job_script_the_file_is_for_that_script() {
         "{file}"
     );
     let plan = place.run(&["plan", "job.slurm"]).ends(0);
-    plan.says(&["recognised as torchrun", "batch_size 8 -> 4"]);
+    plan.says(&[
+        "recognised as a program with options of its own (preset torchrun)",
+        "batch_size 8 -> 4",
+    ]);
 }
 
 /// A stranger's folder: what is known is in the file with its origin, and what is not is marked.

@@ -149,7 +149,7 @@ fn where_no_framework_is_recognised_the_advice_is_general_and_says_how_to_be_ask
     named.says(&["TRL by --preset trl", "lower --per_device_train_batch_size"]);
     place.write("well.log", "all is well\n");
     let well = ["fix", "--exit-code", "--preset", "trl", "well.log"];
-    place.says(&well, 0, &["no knob of it"]);
+    place.says(&well, 0, &["nothing to fix"]);
     place.run(&["fix", "--exit-code", "job.log"]).ends(10);
     place.run(&["fix", "gone.log"]).ends(2);
 }

@@ -281,3 +281,27 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     }
     assert!(!place.has(".oomctl/init-answers.json"));
 }
+
+#[test]
+fn for_a_program_a_job_script_is_offered_and_what_only_estimates_need_is_not_asked() {
+    let place = Place::bare();
+    place.write("train.py", "");
+    let offered = "job.sbatch: write this job script, and ask nothing more? [Y/n]: ";
+    let mut asking = Asking::start(&place, &["init", "--interactive"]);
+    asking.answer(offered, "n");
+    asking.answer("preset [torchrun]: ", "");
+    asking.answer("gpu_memory: ", "");
+    let seen = asking.answer("batch_size [1]: ", "");
+    assert!(
+        !seen.contains("estimates") && !seen.contains("memory model"),
+        "{seen}"
+    );
+    asking.answer("write this? [Y/n]: ", "n");
+    asking.ends("nothing was written", 0);
+    place.shell("rm -rf .oomctl").ends(0);
+    let mut asking = Asking::start(&place, &["init", "--interactive"]);
+    asking.answer(offered, "");
+    asking.answer("(status, logs, report)? [y/N]: ", "");
+    asking.ends("next: `oomctl plan job.sbatch`", 0);
+    assert!(!place.has("oomctl.yaml"));
+}

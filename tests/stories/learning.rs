@@ -23,7 +23,7 @@ fn the_second_run_starts_where_the_first_one_fitted() {
     let second = submit(&place, &[]).ends(0);
     second.says(&[
         "start      as in run weaver-1, attempt 3, which fitted: thin, thin",
-        "threads 8 -> 2, bundles 1 -> 4 (same math, slower); --fresh starts unchanged",
+        "threads 8 -> 2, bundles 1 -> 4 (same math); --fresh starts unchanged",
     ]);
     assert_eq!(slurm.accepted(), [1, 2, 3, 1]);
     let words = ["--threads", "2", "--bundles", "4", "--cloth", "64"];

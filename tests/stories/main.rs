@@ -47,6 +47,7 @@ mod local_jobs;
 #[path = "../repository/documents/messages.rs"]
 mod messages;
 mod misread;
+mod newcomer;
 mod nodes;
 mod notices;
 #[path = "../nvml/mod.rs"]

@@ -58,7 +58,10 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
         "--yes",
     ];
     let done = place.run(&words).ends(0);
-    done.says(&["recognised as torchrun", "halve-batch-keep-effective"]);
+    done.says(&[
+        "recognised as a program with options of its own (preset torchrun)",
+        "halve-batch-keep-effective",
+    ]);
     done.says(&["--yes comes after SCRIPT, so it is passed to the script"]);
     assert_eq!(place.read("job.slurm"), JOB);
     assert_eq!(place.read("tools/train.sh"), LAUNCHER);
@@ -693,7 +696,7 @@ fn a_script_of_ones_own_is_known_under_accelerate_and_no_effective_batch_is_made
         place.write("loop.slurm", &format!("#!/bin/bash\n{line}\n"));
         let plan = place.run(&["plan", "--all", "loop.slurm"]).ends(0);
         plan.says(&[
-            "recognised as torchrun",
+            "recognised as a program with options of its own (preset torchrun)",
             "8 -> 4",
             "the effective batch stays the same",
         ]);
@@ -739,7 +742,7 @@ fn a_spelling_that_no_preset_lists_is_no_reason_to_refuse_a_script() {
         ),
         (
             "torchrun train.py --batch_size 8 --precision bfloat16".to_owned(),
-            "torchrun",
+            "a program with options of its own (preset torchrun)",
         ),
     ] {
         place.write("run.slurm", &format!("#!/bin/bash\n{command}\n"));

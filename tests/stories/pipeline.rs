@@ -75,7 +75,7 @@ fn on_github_each_failure_is_annotated_at_its_line_and_the_report_is_the_summary
         summary.starts_with("before\n# w\n\n**succeeded**"),
         "{summary}"
     );
-    assert!(summary.contains("| threads | 8 | 4 | same math, slower |"));
+    assert!(summary.contains("| threads | 8 | 4 | same math |"));
     let outputs = place.read("GITHUB_OUTPUT");
     assert!(outputs.starts_with("before\nrun=w\n"), "{outputs}");
     assert!(

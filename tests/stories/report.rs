@@ -53,7 +53,7 @@ fn a_run_is_told_in_three_sentences_with_its_attempts_and_the_way_back() {
     let text = place.run(&["report", "--format", "text"]).ends(0);
     text.says(&[
         "Attempts 1 and 2 ran out of GPU memory.",
-        "      threads 8 -> 4 (same math, slower)",
+        "      threads 8 -> 4 (same math)",
         "Attempt 3: job 3, COMPLETED",
     ]);
     let told = text.told();

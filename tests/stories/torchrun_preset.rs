@@ -131,8 +131,8 @@ fn with_accumulation_the_effective_batch_is_kept() {
             "gradient_accumulation_steps=2"
         ]),
         [
-            "halve-batch-keep-effective (same math, slower): batch_size 2, gradient_accumulation_steps 4",
-            "halve-batch-keep-effective (same math, slower): batch_size 1, gradient_accumulation_steps 8",
+            "halve-batch-keep-effective (same math): batch_size 2, gradient_accumulation_steps 4",
+            "halve-batch-keep-effective (same math): batch_size 1, gradient_accumulation_steps 8",
         ]
     );
 }
@@ -147,7 +147,7 @@ fn without_accumulation_other_remedies_come_first() {
             "max_seq_len=2048"
         ]),
         [
-            "checkpoint-activations (same math, slower): gradient_checkpointing true",
+            "checkpoint-activations (same math): gradient_checkpointing true",
             "halve-batch (changes training): batch_size 2",
             "halve-batch (changes training): batch_size 1",
             "shorter-sequences (changes training): max_seq_len 1024",

@@ -181,7 +181,7 @@ impl Effect {
     /// The effect in the words of a message.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::SameMath => "same math, slower",
+            Self::SameMath => "same math",
             Self::Resources => "resources",
             Self::ChangesTraining => "changes training",
         }

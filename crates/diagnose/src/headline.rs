@@ -25,7 +25,7 @@ impl Incident {
         if let Some(exit) = self.exit {
             line.push_str(&format!(" (exit {exit})"));
         }
-        if self.phase != "unknown" && self.kind != "no_failure" {
+        if self.phase != "unknown" && self.kind != "no_failure" && !self.only_starts() {
             line.push_str(&format!(" in {}", self.phase));
         }
         if let Some(figures) = self.figures() {
@@ -35,6 +35,11 @@ impl Incident {
             line.push_str(" (survived)");
         }
         line
+    }
+
+    /// Is its phase only what its kind says of itself: a start, without memory that a phase used?
+    fn only_starts(&self) -> bool {
+        self.phase == "init" && matches!(self.class, Class::NotOom | Class::EngineMemory)
     }
 
     /// Is its kind one of the built-in ones, and no project's own?

@@ -44,6 +44,8 @@ pub struct Recognise {
     pub below_key: Option<String>,
     /// Modules and programs that begin at their start each time, whatever checkpoints there are.
     pub begins_anew: Vec<String>,
+    /// How it is started with a file of settings, whose name stands behind, where it starts its processes itself.
+    pub start_with_file: Option<String>,
     /// Words of its command win over its files, and say what no file has a place for.
     pub words_win: bool,
     /// How its model is given, in the forms of `spellings`.
@@ -52,6 +54,13 @@ pub struct Recognise {
     pub indifferent: Vec<String>,
     /// Names of configurations that come with it: what they say is what the knobs have anyway.
     pub configs: Vec<String>,
+}
+
+impl Recognise {
+    /// Whether it is for any program that a launcher starts, which is known by nothing of its own.
+    pub fn is_any(&self) -> bool {
+        !self.launchers.is_empty() && !self.one_process
+    }
 }
 
 /// Whether one of the keys that name files ends in an option: what the key would name, the option names as well.

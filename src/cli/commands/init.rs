@@ -60,23 +60,21 @@ pub fn run(args: &InitArgs) -> Result<Exit, CommandFailure> {
         let what = format!("{} already exists", path.display());
         return Err(CommandFailure::configuration(what).hint("`oomctl init --force` replaces it"));
     }
-    let plain = |text| Starter {
-        text: Some(text),
-        ..Starter::default()
-    };
     let starter = match &args.preset {
         _ if args.interactive => {
             let asks_first = path.exists() && !args.force;
-            let text = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
-            if !asking::wanted(&path, &text, asks_first)? {
+            let starter = asking::answered(&args.folder, args.preset.as_deref(), &args.set)?;
+            if let Some(text) = &starter.text
+                && !asking::wanted(&path, text, asks_first)?
+            {
                 print::talk("nothing was written");
                 return Ok(Exit::Success);
             }
-            plain(text)
+            starter
         }
         Some(preset) => {
             let draft = Draft::new(&args.folder, preset, &args.set)?;
-            plain(match draft.missing()?.is_empty() {
+            Starter::file(match draft.missing()?.is_empty() {
                 true => draft.checked()?,
                 false => draft.text()?,
             })

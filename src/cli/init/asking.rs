@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::answers::Answers;
 use super::draft::Draft;
-use super::starter;
+use super::starter::{self, Starter};
 use super::surroundings::Surroundings;
 use crate::cli::session::Session;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
@@ -20,12 +20,12 @@ const MOST_TRIED: i64 = 4_096;
 /// How often one question is asked.
 const MOST_ASKED: usize = 20;
 
-/// The text of a project file for `folder`, from what was found and what the user answers. `set` is settled already.
+/// The files for `folder`: a job script for a program that lies there, where that is wanted, or a project file from what was found and what the user answers. `set` is settled already.
 pub fn answered(
     folder: &Path,
     preset: Option<&str>,
     set: &[String],
-) -> Result<String, CommandFailure> {
+) -> Result<Starter, CommandFailure> {
     if !std::io::stdin().is_terminal() {
         let what = "standard input is not a terminal, so oomctl cannot ask";
         let hint =
@@ -36,6 +36,11 @@ pub fn answered(
     let library = Session::empty(folder)?.library;
     starter::tell(&found, &library)?;
     let kept = Answers::read(folder).filter(|kept| preset.is_none_or(|p| p == kept.preset));
+    if let (None, None, [], Some(job)) = (preset, &kept, set, job_script(folder, &found, &library))
+        && until_taken(&job.0, "y", yes_or_no)?
+    {
+        return Ok(job.1);
+    }
     let mut draft = match (preset, kept) {
         (_, Some(kept)) => {
             print::say(&format!(
@@ -49,10 +54,21 @@ pub fn answered(
         (None, None) => Draft::new(folder, &ask_preset(&library, folder, &found)?, set)?,
     };
     ask_all(&mut draft, &found)?;
-    match draft.missing()?.is_empty() {
+    let text = match draft.missing()?.is_empty() {
         true => draft.checked(),
         false => draft.text(),
-    }
+    };
+    Ok(Starter::file(text?))
+}
+
+/// The job script that `init` would write without questions, and whether it is wanted.
+fn job_script(folder: &Path, found: &Surroundings, library: &Library) -> Option<(String, Starter)> {
+    let job = starter::starter(folder, found, library).ok()?;
+    let [(name, text)] = job.files.as_slice() else {
+        return None;
+    };
+    let question = format!("{text}\n{name}: write this job script, and ask nothing more?");
+    Some((question, job))
 }
 
 /// What a preset needs, in its order, and what decides about memory.
@@ -67,6 +83,8 @@ fn ask_all(draft: &mut Draft, found: &Surroundings) -> Result<(), CommandFailure
         let here = found.gpu_memory().filter(|_| found.slurm.is_err());
         ask_once(draft, knob, question, &here.unwrap_or_default())?;
     }
+    // Without the memory of a GPU nothing is compared, and what only an estimate reads is not asked for.
+    let estimates = draft.has(GPU_MEMORY);
     starter::fill(draft, found)?;
     for knob in knobs {
         match knob.role {
@@ -74,6 +92,7 @@ fn ask_all(draft: &mut Draft, found: &Surroundings) -> Result<(), CommandFailure
             Some(Role::MicroBatch | Role::TrainBatch) if knob.required => {
                 draft.assume(&knob.name, "1")?
             }
+            Some(Role::ModelVariant) if !estimates && only_estimated(knob) => {}
             Some(Role::ModelVariant) if is_known(draft, knob) => {}
             Some(Role::ModelVariant) => ask_once(draft, knob, &knob.doc, "")?,
             _ if knob.required => ask_once(draft, knob, &knob.doc, &usual(knob))?,
@@ -84,8 +103,13 @@ fn ask_all(draft: &mut Draft, found: &Surroundings) -> Result<(), CommandFailure
     if draft.request()?.recipe(&[]).is_err() {
         return Ok(());
     }
-    ask_precision(draft)?;
+    ask_precision(draft, estimates)?;
     ask_batch(draft)
+}
+
+/// Whether only an estimate reads it: the program is not told.
+fn only_estimated(knob: &Knob) -> bool {
+    knob.spelling.is_none() && !knob.required
 }
 
 /// Shows the file, and asks whether it is to be written.
@@ -274,13 +298,16 @@ fn ask_legal(
     Ok(())
 }
 
-fn ask_precision(draft: &mut Draft) -> Result<(), CommandFailure> {
+fn ask_precision(draft: &mut Draft, estimates: bool) -> Result<(), CommandFailure> {
     let request = draft.request()?;
     let recipe = request.recipe(&[])?;
     let mut knobs = request.preset().with_role(Role::Precision);
     let Some(knob) = knobs.find(|k| !recipe.value(&k.name).is_null() && !draft.has(&k.name)) else {
         return Ok(());
     };
+    if !estimates && only_estimated(knob) {
+        return Ok(());
+    }
     let present = recipe.value(&knob.name).to_string();
     ask_legal(draft, knob, &present, &present)
 }
@@ -300,18 +327,23 @@ fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
     }
     let present = recipe.value(&knob.name).to_string();
     let by_model = request.largest(&knob.name);
-    print::say(&match (by_model, request.estimate(&[])) {
+    let told = match (by_model, request.estimate(&[])) {
         (Some(0), _) => format!(
             "memory model: no {} fits with probability {}",
             knob.name,
             request.inputs().risk
         ),
         (Some(batch), _) => format!("memory model: {} {batch} at most", knob.name),
-        (None, Some(Err(Unknown { field, why }))) => {
+        (None, Some(Err(Unknown { field, why }))) if draft.has(GPU_MEMORY) => {
             format!("memory model: no answer, {field} {why}")
         }
-        (None, _) => "memory model: no answer".to_owned(),
-    });
+        (None, _) if draft.has(GPU_MEMORY) => "memory model: no answer".to_owned(),
+        // Nothing was said that it could compare.
+        (None, _) => String::new(),
+    };
+    if !told.is_empty() {
+        print::say(&told);
+    }
     let default = by_model.and_then(|most| legal(&request, &knob.name, most.max(1)));
     let default = default.map_or_else(|| present.clone(), |batch| batch.to_string());
     ask_legal(draft, knob, &present, &default)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
+use crate::core::adopt::MARK;
 use crate::core::config::parse_preset;
 use crate::core::recipe::{Knob, PresetFile};
 use crate::core::request::Request;
@@ -16,8 +17,6 @@ use oomctl_scripts::yaml::written;
 
 /// Name of the run of a request that is never submitted.
 const RUN: &str = "init";
-/// What stands where only the user knows the value.
-pub const MARK: &str = "FILL_IN";
 /// The first line of the file.
 const HEAD: &str = "# Written by `oomctl init`. `oomctl explain KNOB` shows where a value comes from, `oomctl plan` the ladder.\n";
 

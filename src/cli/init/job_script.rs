@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::cluster::usual;
-use super::draft::MARK;
+use super::settings_file;
 use super::surroundings::Surroundings;
+use crate::core::adopt::MARK;
 use crate::core::render::shell_word;
 use crate::view::CommandFailure;
 use oomctl_scripts::required_options;
@@ -29,14 +30,22 @@ pub fn text(folder: &Path, program: &str, found: &Surroundings) -> Result<String
     });
     let gpus = found.slurm.as_ref().ok().and_then(usual);
     let gpus = gpus.map_or(0, |usual| usual.gpus);
-    let start = match gpus {
-        0 | 1 => "python".to_owned(),
-        several => format!("torchrun --standalone --nproc_per_node {several}"),
+    let start = match (settings_file::of_accelerate(folder, found), gpus) {
+        (Some(file), _) => format!("accelerate launch --config_file {}", word(file)?),
+        (None, 0 | 1) => "python".to_owned(),
+        (None, several) => format!("torchrun --standalone --nproc_per_node {several}"),
     };
     let options: String = options.collect();
     let head = head(program, found, gpus, None)?;
     let program = word(program)?;
     Ok(format!("{head}{start} {program}{options} \"$@\"\n"))
+}
+
+/// Its text for a framework's program that is started with a file of settings, and starts its processes itself.
+pub fn of_file(start: &str, file: &str, found: &Surroundings) -> Result<String, CommandFailure> {
+    let gpus = found.slurm.as_ref().ok().and_then(usual);
+    let head = head(file, found, gpus.map_or(0, |usual| usual.gpus), None)?;
+    Ok(format!("{head}{start} {} \"$@\"\n", word(file)?))
 }
 
 /// The text for [`FIRST`]: one GPU, for a short time.

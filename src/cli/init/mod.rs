@@ -6,5 +6,6 @@ pub mod cluster;
 pub mod draft;
 pub mod job_script;
 pub mod next;
+pub mod settings_file;
 pub mod starter;
 pub mod surroundings;

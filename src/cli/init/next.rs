@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::draft::MARK;
 use super::starter::Starter;
+use crate::core::adopt::MARK;
 use crate::core::render::shell_word;
 
 /// What to do next.

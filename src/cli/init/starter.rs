@@ -6,6 +6,7 @@ use std::path::Path;
 use super::cluster::usual;
 use super::draft::Draft;
 use super::job_script;
+use super::settings_file;
 use super::surroundings::Surroundings;
 use crate::core::config::parse_preset;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
@@ -33,6 +34,16 @@ pub struct Starter {
     pub script: Option<String>,
     /// Other files to write, by name: that job script, and a program for it.
     pub files: Vec<(&'static str, String)>,
+}
+
+impl Starter {
+    /// A project file of this text.
+    pub fn file(text: String) -> Self {
+        Self {
+            text: Some(text),
+            ..Self::default()
+        }
+    }
 }
 
 /// The files for `folder`. A job script says how its program starts, which the program alone does not.
@@ -65,6 +76,16 @@ pub fn starter(
                     (name, program.to_owned()),
                     (job_script::NAME, job),
                 ]))
+            }
+            _ if !folder.join(job_script::NAME).exists() => {
+                let started = settings_file::started(folder, found, &presets(library)?);
+                match started {
+                    Some((start, file)) => {
+                        let job = job_script::of_file(&start, file, found)?;
+                        Ok(new(vec![(job_script::NAME, job)]))
+                    }
+                    None => Err(nothing_to_start_from(found, library)),
+                }
             }
             _ => Err(nothing_to_start_from(found, library)),
         };
@@ -280,6 +301,7 @@ pub fn tell(found: &Surroundings, library: &Library) -> Result<(), CommandFailur
     for (what, paths) in [
         ("scripts", &found.scripts),
         ("programs", &found.programs),
+        ("settings", &found.settings),
         ("data", &found.data),
         ("models", &found.models),
     ] {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::cli::session::PROJECT_FILE;
 use crate::core::adopt::version::active;
 use crate::io::installed::{active_here, variable};
 use crate::io::job_scripts::is_job_script;
@@ -23,9 +24,10 @@ pub struct Surroundings {
     pub environment: Option<String>,
     /// What is installed in it.
     pub versions: Versions,
-    /// Job scripts, programs in Python, Parquet files and model folders, by their paths from the project.
+    /// Job scripts, programs in Python, YAML files, Parquet files and model folders, by their paths from the project.
     pub scripts: Vec<String>,
     pub programs: Vec<String>,
+    pub settings: Vec<String>,
     pub data: Vec<String>,
     pub models: Vec<String>,
     /// The folder has no files of yours, or does not exist yet.
@@ -51,6 +53,7 @@ impl Surroundings {
             versions: active_here(),
             scripts: Vec::new(),
             programs: Vec::new(),
+            settings: Vec::new(),
             data: Vec::new(),
             models: Vec::new(),
             is_empty_folder: is_empty(folder),
@@ -73,6 +76,7 @@ impl Surroundings {
             let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
             let list = match ending {
                 "py" if before.is_empty() => &mut self.programs,
+                "yaml" | "yml" if before.is_empty() && name != PROJECT_FILE => &mut self.settings,
                 "parquet" => &mut self.data,
                 _ if is_job_script(&path) => &mut self.scripts,
                 _ if path.join("config.json").is_file() => &mut self.models,

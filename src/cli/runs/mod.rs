@@ -24,7 +24,7 @@ use crate::io::disk::make_dir;
 use crate::io::files::{io_error, make_private_dir};
 use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
-use crate::io::scheduler::slurm::Slurm;
+use crate::io::scheduler::slurm::{self, Slurm};
 use crate::view::CommandFailure;
 use oomctl_base::meant;
 
@@ -138,6 +138,9 @@ impl Runs {
         let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
             Some(question) => failure.hint(question),
+            None if is_number(wanted) && !slurm::available() => failure.hint(
+                "Slurm's commands are not on PATH here, so oomctl cannot ask Slurm for a job; `oomctl diagnose LOG` reads a log",
+            ),
             None if known.is_empty() => {
                 failure.hint("`oomctl submit` starts a run; a log file needs its path")
             }
@@ -231,4 +234,9 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
         .ok_or_else(|| {
             CommandFailure::configuration("too many runs with this name; choose one with --run")
         })
+}
+
+/// Whether it can only be the id of a job.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }

@@ -10,6 +10,7 @@ mod request;
 mod submit;
 mod submitted;
 mod unread;
+mod unused;
 mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};

@@ -142,7 +142,7 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
     if !text.starts_with("#!") && ends(&["py"]) {
         return refused(
             format!("{shown} does not start with `#!`, and is not a shell script"),
-            "start it with `#!/usr/bin/env python3`, or run it from a shell script",
+            "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`",
         );
     }
     if text.contains("\r\n") {

@@ -9,6 +9,7 @@ use crate::cli::request::{learned, preview};
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
+use crate::cli::script::unused;
 use crate::cli::session::Session;
 use crate::core::adopt::version::LogExcerpt;
 use crate::core::adopt::{self, Scripts};
@@ -82,6 +83,9 @@ pub fn submit(
         logs: asked.logs.to_vec(),
         ..at_its_folder(submission, text, here, &shelves)
     };
+    if let Some(note) = unused::told(&read) {
+        print::talk(&note);
+    }
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
@@ -209,6 +213,10 @@ pub fn agreed(
 ) -> Result<(), CommandFailure> {
     let view = shown(session, request, job);
     print::talk(view.text(width(std::io::stderr())).trim_end());
+    let scripts = request.inputs().scripts.as_ref().filter(|_| job.is_none());
+    if let Some(open) = scripts.and_then(Scripts::unfilled) {
+        return Err(CommandFailure::configuration(open).hint("put the value in its place"));
+    }
     if yes {
         return Ok(());
     }
@@ -268,6 +276,9 @@ pub fn plan(
 ) -> Result<(), CommandFailure> {
     let scripts = request.inputs().scripts.as_ref();
     let script = scripts.map_or("SCRIPT".to_owned(), Scripts::command);
+    if let Some(open) = scripts.and_then(Scripts::unfilled) {
+        print::talk(&format!("note: {open}"));
+    }
     let mut view = shown(session, request, None);
     view.queue = queue;
     session.show(&view, |view| match all {

@@ -35,7 +35,7 @@ pub use job::{
     job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
-pub use scripts::{Scripts, UNKNOWN, command};
+pub use scripts::{MARK, Scripts, UNKNOWN, command};
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";

@@ -46,6 +46,9 @@ pub struct Scripts {
     pub array: Option<String>,
 }
 
+/// What stands in a file of `oomctl init` where only the user knows the value.
+pub const MARK: &str = "FILL_IN";
+
 /// Words for a shell.
 pub fn command<'w>(words: impl IntoIterator<Item = &'w String>) -> String {
     let quoted = |word: &String| shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into);
@@ -54,6 +57,17 @@ pub fn command<'w>(words: impl IntoIterator<Item = &'w String>) -> String {
 }
 
 impl Scripts {
+    /// The place in the script that still waits for a value, as a sentence.
+    pub fn unfilled(&self) -> Option<String> {
+        let marked =
+            |line: &str| !line.starts_with('#') && line.split_whitespace().any(|word| word == MARK);
+        let line = self.files.get(&self.script)?.lines().position(marked)? + 1;
+        let script = &self.script;
+        Some(format!(
+            "{script}:{line} still has {MARK}, for a value that only you know"
+        ))
+    }
+
     /// The script with its arguments, for a shell.
     pub fn command(&self) -> String {
         let words = std::iter::once(&self.script).chain(&self.args);

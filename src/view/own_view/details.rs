@@ -90,7 +90,7 @@ impl ScriptView {
             out.push_str(&rung.text(before(*last, &attempt.rungs, i), said));
         }
         *last = attempt.rungs.last().map_or(*last, |r| r.memory.as_ref());
-        for knob in &attempt.appended {
+        for knob in attempt.appended.iter().filter(|knob| said.insert(knob)) {
             let note = format!("{knob} is appended to the command line");
             let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
         }

@@ -49,9 +49,18 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
         Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
         Outcome::Pruned { reason, .. } => Some(reason.clone()),
         Outcome::Cancelled { by } => Some(match by {
-            Some(by) => format!("by {by}"),
+            Some(by) => format!("by {}", somebody(by)),
             None => "not by oomctl".to_owned(),
         }),
+    }
+}
+
+/// Slurm tells a user by number.
+fn somebody(by: &str) -> String {
+    match by.parse::<u32>() {
+        Ok(0) => "root".to_owned(),
+        Ok(_) => format!("the user with id {by}"),
+        Err(_) => by.to_owned(),
     }
 }
 
@@ -111,10 +120,10 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             };
             by_hand(history).map(named)
         }
-        Outcome::Exhausted { .. } => Some(format!(
-            "`oomctl fix {}` shows why each rung was skipped; try more GPUs, a smaller model or shorter sequences",
-            history.run
-        )),
+        Outcome::Exhausted { .. } => Some(
+            "try larger GPUs, more of them if the job is sharded, a smaller model or smaller inputs"
+                .to_owned(),
+        ),
         Outcome::BudgetSpent { budget } => Some(match budget {
             Budget::Attempts { .. } => {
                 "raise it with `--attempts` or `limits: attempts`".to_owned()
@@ -218,6 +227,13 @@ pub fn expectation(expects: &Expectation) -> String {
 mod tests {
     use super::*;
     use oomctl_base::units::Bytes;
+
+    #[test]
+    fn a_user_is_told_by_name_or_said_to_be_a_number() {
+        assert_eq!(somebody("0"), "root");
+        assert_eq!(somebody("1000"), "the user with id 1000");
+        assert_eq!(somebody("oomctl cancel"), "oomctl cancel");
+    }
 
     #[test]
     fn what_is_less_than_a_gpu_has_is_not_said_to_exceed_it() {
