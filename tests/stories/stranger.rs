@@ -87,8 +87,8 @@ fn a_program_with_options_of_its_own_is_changed_by_them_and_by_no_others() {
     all.says(&["+    train.py --bs 4 --max_len 4096 --data", "train.py:15"]);
     assert!(!all.out.contains("--per_device"), "{}", all.out);
     // What the plan asks for can be given, and a rough answer says so.
-    let known = word_list::<7>(
-        "--set precision=pure_bf16 --set sharding=ddp --set gpu_memory=79.15GiB sft.slurm",
+    let known = word_list::<9>(
+        "--set precision=pure_bf16 --set sharding=ddp --set gradient_checkpointing=true --set gpu_memory=79.15GiB sft.slurm",
     );
     let words = [&["plan"], &known[..]].concat();
     insta::assert_snapshot!("sft_known", told(&place, &words));
