@@ -104,7 +104,9 @@ fn an_engine_without_its_share_is_said_to_lack_it_and_no_more() {
 
 #[test]
 fn a_job_of_slurm_is_not_looked_for_where_there_is_no_slurm() {
-    let place = Place::bare();
+    let mut place = Place::bare();
+    // The machine of the tests may have Slurm.
+    place.set("PATH", "/nonexistent");
     let why = "Slurm's commands are not on PATH here";
     place.says("watch 4711", 2, &[why]);
     let named = place.run("status foo").ends(2);
