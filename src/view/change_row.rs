@@ -27,7 +27,8 @@ pub(super) struct ChangeRow<'a> {
     pub slower: Option<f64>,
     /// Whether the memory model sees what it does.
     pub seen: bool,
-    /// Whether it frees memory where that is fullest, as far as the memory model sees it.
+    /// Whether it frees a GiB where memory is fullest, as far as the memory model sees it, or changes training: of that
+    /// everybody should know.
     pub helps: bool,
 }
 
@@ -63,15 +64,19 @@ impl<'a> ChangeRow<'a> {
             }
         }
         let places = changes.iter().map(|(knob, _)| place(knob, attempt));
+        let memory = before.zip(rungs.last().and_then(|r| r.memory.as_ref()));
+        let seen = rungs.iter().any(|r| r.frees.is_some());
+        let frees = !seen || memory.is_none_or(|(before, after)| before.shown() != after.shown());
         Self {
             attempts: (attempt, attempt),
             rungs: rungs.iter().map(|r| r.step.rung.as_str()).collect(),
             place: together(places.collect()),
             effect,
-            memory: before.zip(rungs.last().and_then(|r| r.memory.as_ref())),
+            memory,
             slower: rungs.iter().filter_map(|r| r.slower).fold(None, more_slow),
-            seen: rungs.iter().any(|r| r.frees.is_some()),
-            helps: rungs.iter().any(RungForecast::helps),
+            seen,
+            helps: effect == Effect::ChangesTraining
+                || frees && rungs.iter().any(RungForecast::helps),
             changes,
         }
     }

@@ -141,9 +141,7 @@ impl PlanAfterView {
             let _ = writeln!(out, "\n{}", expectation(expects));
             out.push_str(&self.phases(expects));
         }
-        // Where no memory ran out every rung has the same reason.
-        let of_memory = self.incident.class != Class::NotOom;
-        for reason in reasons(&self.skipped).into_iter().filter(|_| of_memory) {
+        for reason in self.passed_over() {
             let line = format!("skipped: {reason}");
             let _ = writeln!(out, "  {}", Paint(DIM, &line));
         }
@@ -164,6 +162,16 @@ impl PlanAfterView {
         nothing && self.incident.course.is_none() || self.incident.data_parallel
     }
 
+    /// The rungs that this failure could have had, each with why not. Where no memory ran out, all have the same reason.
+    fn passed_over(&self) -> Vec<String> {
+        let of_memory = self.incident.class != Class::NotOom;
+        let skipped = self
+            .skipped
+            .iter()
+            .filter(|s| of_memory && !s.is_for_another_failure());
+        reasons(&skipped.cloned().collect::<Vec<_>>())
+    }
+
     /// The steps, those of one rung together.
     fn laps(&self) -> impl Iterator<Item = &[RungForecast]> {
         self.steps.chunk_by(|a, b| a.step.rung == b.step.rung)
@@ -171,10 +179,16 @@ impl PlanAfterView {
 
     /// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
     fn phases(&self, expects: &Expectation) -> String {
-        let mut rows = vec![PhaseRow::new("  as it was".to_owned(), self.now.as_ref())];
-        let rungs = self.laps().filter_map(<[RungForecast]>::last);
-        rows.extend(rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref())));
-        rows.push(PhaseRow::expected("  after this log".to_owned(), expects));
+        let now = PhaseRow::new("  as it was, estimated".to_owned(), self.now.as_ref());
+        let rungs: Vec<&RungForecast> = self.laps().filter_map(<[RungForecast]>::last).collect();
+        let estimated = rungs
+            .iter()
+            .map(|r| PhaseRow::new(format!("  {}, estimated", r.step.rung), r.memory.as_ref()));
+        let mut rows: Vec<PhaseRow> = std::iter::once(now).chain(estimated).collect();
+        if let Some(last) = rungs.last() {
+            let name = format!("  {}, after this log", last.step.rung);
+            rows.push(PhaseRow::expected(name, expects));
+        }
         match table(&rows) {
             table if table.is_empty() => table,
             table => format!(

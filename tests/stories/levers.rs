@@ -303,7 +303,8 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
          model.path: Qwen/Qwen2.5-7B-Instruct, rollout.n: 8, max_response_length: 4096, use_remove_padding: false, \
          enable_gradient_checkpointing: false }\n",
     );
-    let folded = "frees nothing where memory is fullest: 8 smaller-rollout-share-again";
+    let folded =
+        "frees less than 1 GiB where memory is fullest (--all): smaller-rollout-share-again";
     place.says("plan", 0, &[folded]);
     let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[

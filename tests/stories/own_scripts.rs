@@ -563,7 +563,7 @@ fn a_rule_of_a_version_that_is_assumed_ends_no_run_that_trained() {
     done.says(&[
         "version not found; assuming 0.9.1",
         "64 sequences per data parallel rank (ppo_mini_batch_size × rollout.n / 8) cannot be split into micro batches of 6",
-        "your scripts break the rule mini-batch-in-micro-batches-exactly, so it is not checked",
+        "verl may refuse this job: ",
         "ppo_micro_batch_size_per_gpu  6 -> ",
         "succeeded (2 attempts",
     ]);

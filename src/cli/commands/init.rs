@@ -121,7 +121,7 @@ fn looked_around(folder: &Path) -> Result<Starter, CommandFailure> {
     starter::tell(&found, &library)?;
     if let Some(script) = found.scripts.first() {
         print::talk(&format!(
-            "{script} is a job script: `oomctl submit -w {script}` needs no project file"
+            "{script} is a job script: `oomctl submit -w {script}` runs it as it is; what oomctl.yaml adds is optional"
         ));
     }
     starter::starter(folder, &found, &library)

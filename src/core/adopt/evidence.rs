@@ -34,11 +34,13 @@ pub fn loosen(preset: &mut Preset, layers: &[Layer], cluster: &ClusterFacts) -> 
         .into_iter()
         .filter(|(rule, _)| rule.stage != RuleStage::Job);
     let broken: Vec<(String, String)> = broken.map(|(r, p)| (r.name.clone(), p.what)).collect();
+    let framework = preset.framework.as_ref();
+    let framework = framework.map_or_else(|| preset.name.clone(), |f| f.name.clone());
     preset
         .rules
         .retain(|rule| broken.iter().all(|(name, _)| *name != rule.name));
-    let left = broken.iter().map(|(name, what)| {
-        format!("{what}; your scripts break the rule {name}, so it is not checked")
+    let left = broken.iter().map(|(_, what)| {
+        format!("{framework} may refuse this job: {what}. oomctl submits it as it is")
     });
     told.extend(left);
     told

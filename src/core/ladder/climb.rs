@@ -131,7 +131,7 @@ impl RungView<'_, '_> {
     fn refusal(&self) -> Option<String> {
         let (rung, failure) = (self.rung, self.failure);
         if !remedies::answers(rung, failure.class) {
-            return Some("for another kind of failure".to_owned());
+            return Some(Skipped::OTHER_CLASS.to_owned());
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         packages::objection(self.context.environment, rung)

@@ -49,6 +49,18 @@ pub struct Skipped {
     pub reason: String,
 }
 
+impl Skipped {
+    /// The reason of a rung that answers another class of failure.
+    pub(super) const OTHER_CLASS: &str = "for another kind of failure";
+
+    /// Whether the rung could not have been meant for this failure. A preset says that with "only for …"; behind
+    /// ", if …" stands what the job may lack.
+    pub fn is_for_another_failure(&self) -> bool {
+        let narrowed = self.reason.starts_with("only for ") && !self.reason.contains(", if ");
+        self.reason == Self::OTHER_CLASS || narrowed
+    }
+}
+
 /// A rung that is taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {

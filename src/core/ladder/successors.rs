@@ -167,7 +167,7 @@ impl<'a> Successors<'a> {
     /// Why a rung is not for this failure.
     fn objection(&self, shape: &Shape, rung: &RungSpec) -> Option<String> {
         if !remedies::answers(rung, self.failure.class) {
-            return Some("for another kind of failure".to_owned());
+            return Some(Skipped::OTHER_CLASS.to_owned());
         }
         incident::objection(
             &self.view.evaluations.shaper,
