@@ -222,17 +222,22 @@ impl Lexer<'_> {
         if self.byte(0) != b'[' {
             return Subscript::First;
         }
-        let rest = &self.text[self.at + 1..];
-        let Some(length) = rest
-            .find([']', '}', '\n'])
-            .filter(|l| rest[*l..].starts_with(']'))
-        else {
+        let start = self.at + 1;
+        let rest = &self.text[start..];
+        let whole = |text: &str| {
+            let is_closed = text.matches('{').count() == text.matches('}').count();
+            is_closed && !text.contains(['\n', '[', '`', '"', '\''])
+        };
+        let Some(length) = rest.find(']').filter(|l| whole(&rest[..*l])) else {
             return Subscript::Other;
         };
+        let end = start + length;
         let index = match &rest[..length] {
             "@" => Subscript::Each,
             "*" => Subscript::Joined,
-            number => number.parse().map_or(Subscript::Other, Subscript::At),
+            number => number
+                .parse()
+                .map_or(Subscript::Computed { start, end }, Subscript::At),
         };
         self.at += length + 2;
         index

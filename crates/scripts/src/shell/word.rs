@@ -79,7 +79,14 @@ pub enum Subscript {
     Joined,
     /// One.
     At(usize),
-    /// One that is computed.
+    /// The one whose number is calculated from the text between these bytes.
+    Computed {
+        /// First byte.
+        start: usize,
+        /// The byte behind the last.
+        end: usize,
+    },
+    /// One for which a command has to be run.
     Other,
 }
 

@@ -187,8 +187,10 @@ impl Walker<'_> {
             WordPiece::Code { start, end, quoted } => {
                 let code = doc.code(*start, *end, Why::Code);
                 self.note_code(&code, doc);
-                match self.calculated(&code) {
-                    Some(result) => doc.escape(*start, *end, &result, quotes(*quoted)),
+                let sum = code.text();
+                let result = arithmetic::inside(&sum).and_then(|sum| self.calculated(sum, &code));
+                match result {
+                    Some(result) => doc.escape(*start, *end, &result.to_string(), quotes(*quoted)),
                     None => code,
                 }
             }
@@ -311,17 +313,9 @@ impl Walker<'_> {
             "@" => Some(VariableValue::List(self.scope.args.clone())),
             _ => self.value(name),
         };
-        match (list?, variable.index) {
-            (
-                VariableValue::Text(text),
-                Subscript::First | Subscript::Each | Subscript::Joined | Subscript::At(0),
-            ) => Some(text),
-            (VariableValue::Text(_), Subscript::At(_)) => None,
-            (_, Subscript::Other) => code(Why::Code),
-            (VariableValue::List(items), Subscript::First) => items.first().map(|i| i.text.clone()),
-            (VariableValue::List(items), Subscript::At(at)) => {
-                items.get(at).map(|i| i.text.clone())
-            }
+        let list = list?;
+        match (list, variable.index) {
+            (VariableValue::Text(text), Subscript::Each | Subscript::Joined) => Some(text),
             (VariableValue::List(items), Subscript::Each | Subscript::Joined) => {
                 let mut all = Traced::default();
                 for (at, item) in items.iter().enumerate() {
@@ -332,6 +326,10 @@ impl Walker<'_> {
                 }
                 Some(all)
             }
+            (list, index) => match self.element(index, doc) {
+                None => code(Why::Code),
+                Some(at) => list.element(at).unwrap_or_else(|| code(Why::Code)),
+            },
         }
     }
 
@@ -347,11 +345,9 @@ impl Walker<'_> {
         Some(VariableValue::Text(text))
     }
 
-    /// What a calculation comes to, where all that it takes is known.
-    fn calculated(&mut self, code: &Traced) -> Option<String> {
-        let text = code.text();
-        let inside = arithmetic::inside(&text)?;
-        let assigned = arithmetic::assigned(inside);
+    /// What a calculation in `code` comes to, where all that it takes is known.
+    fn calculated(&mut self, sum: &str, code: &Traced) -> Option<i64> {
+        let assigned = arithmetic::assigned(sum);
         if !assigned.is_empty() {
             self.forget_names(&assigned, code.place()?);
             return None;
@@ -366,7 +362,22 @@ impl Walker<'_> {
             };
             text.trim().parse().ok()
         };
-        Some(arithmetic::result(inside, &mut number)?.to_string())
+        arithmetic::result(sum, &mut number)
+    }
+
+    /// Which element of a list is taken; None where its number is unknown.
+    fn element(&mut self, index: Subscript, doc: &Doc) -> Option<usize> {
+        match index {
+            Subscript::First => Some(0),
+            Subscript::At(at) => Some(at),
+            Subscript::Computed { start, end } => {
+                let code = doc.code(start, end, Why::Code);
+                let text = code.text();
+                let sum = arithmetic::inside(&text).unwrap_or(&text);
+                self.calculated(sum, &code)?.try_into().ok()
+            }
+            Subscript::Each | Subscript::Joined | Subscript::Other => None,
+        }
     }
 
     /// What Slurm sets a variable to, because the job asks for it. A script may set it to something else, and a step may have

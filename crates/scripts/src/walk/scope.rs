@@ -18,6 +18,21 @@ pub(super) enum VariableValue {
     List(Vec<Arg>),
 }
 
+impl VariableValue {
+    /// The element of this number, none where the list is shorter; None outside where the place of elements is unknown.
+    pub fn element(self, at: usize) -> Option<Option<Traced>> {
+        match self {
+            Self::Text(text) => Some(Some(text).filter(|_| at == 0)),
+            // `([3]=a)` names the places of its elements, and words that may be there move those behind them.
+            Self::List(items) => {
+                let named = items.iter().any(|item| item.text.text().starts_with('['));
+                let moved = items.iter().take(at + 1).any(|item| item.maybe);
+                (!named && !moved).then(|| items.into_iter().nth(at).map(|item| item.text))
+            }
+        }
+    }
+}
+
 /// A function of a script.
 #[derive(Debug, Clone)]
 pub(super) struct Function {

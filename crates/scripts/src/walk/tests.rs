@@ -99,6 +99,27 @@ fn values_are_followed_through_variables() {
 }
 
 #[test]
+fn an_element_is_taken_by_a_calculated_number() {
+    let lists = "#SBATCH --array=2\nS=(4 8 16)\nM=(a b)\n";
+    let check = |code: &str, wanted: &str| check(&format!("{lists}{code}"), &[wanted]);
+    check("python t.py ${S[$SLURM_ARRAY_TASK_ID]}", "t.py: 16");
+    check("python t.py ${M[$((SLURM_ARRAY_TASK_ID % 2))]}", "t.py: a");
+    check(
+        "I=$((SLURM_ARRAY_TASK_ID - 1))\npython t.py \"${S[I]}\" ${S[${I}]}",
+        "t.py: 8 8",
+    );
+    check("python t.py ${S[3]} ${S[$N]}", "t.py: ${S[3]}? ${S[$N]}?");
+    check("python t.py ${S[i++]}", "t.py: ${S[i++]}?");
+    // Elements that are named, that come later, or that may not be there.
+    check("D=([1]=a [0]=b)\npython t.py ${D[0]}", "t.py: ${D[0]}?");
+    check("S[2]=1\npython t.py ${S[2]}", "t.py: ${S[2]}?");
+    check(
+        "S=()\n[ -n \"$X\" ] && S+=(1)\npython t.py ${S[0]}",
+        "t.py: ${S[0]}?",
+    );
+}
+
+#[test]
 fn where_ways_part_only_what_is_the_same_is_known() {
     check(
         "B=8\nif [ $X = 1 ]; then B=16; C=2; else C=3; fi\npython t.py $B $C",
