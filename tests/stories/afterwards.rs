@@ -33,12 +33,16 @@ fn a_command_that_names_no_run_means_the_newest_and_says_so() {
     }
     let status = place.run(&["status"]).ends(0).out;
     insta::assert_snapshot!(place.steady(&status));
+    place.says(
+        "cancel",
+        0,
+        &["every run here has ended: nothing to cancel"],
+    );
     // Nobody is asked in a script, and nothing is cancelled unasked.
-    place
-        .run(&["cancel"])
-        .ends(2)
-        .says(&["newest run: weaver-2", "Cancel weaver-2?", "--yes"]);
-    place.says("cancel --yes", 0, &["weaver-2 has already ended"]);
+    place.set("WEAVER", "sleep");
+    place.run("submit --fresh --backend local --yes").ends(0);
+    place.says("cancel", 2, &["Cancel weaver-3?", "--yes"]);
+    place.says("cancel --yes", 0, &["weaver-3 is cancelled"]);
     let nowhere = weaver::project("");
     for command in ["watch", "cancel", "diagnose", "report", "logs", "retry"] {
         let done = nowhere.run(&[command]).ends(2);

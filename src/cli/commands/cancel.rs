@@ -19,7 +19,7 @@ use crate::view::{CommandFailure, print};
 /// Arguments of `cancel`.
 #[derive(Debug, clap::Args)]
 pub struct CancelArgs {
-    /// Runs, by name or job id, or the runs of a sweep [default: asks for the newest run]
+    /// Runs, by name or job id, or the runs of a sweep [default: asks for the newest that has not ended]
     #[arg(value_name = "JOBID|RUN|SWEEP")]
     runs: Vec<String>,
     /// Ask no question
@@ -33,7 +33,7 @@ pub struct CancelArgs {
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
 pub fn run(args: &CancelArgs) -> Result<Exit, CommandFailure> {
     let runs = &Session::open(args.config.as_deref())?.runs;
-    let Some(wanted) = runs.or_newest_if("Cancel", args.yes, &args.runs)? else {
+    let Some(wanted) = runs.or_newest_open_if("Cancel", args.yes, &args.runs)? else {
         return Ok(Exit::Success);
     };
     let (names, _) = runs.expand(&wanted)?;

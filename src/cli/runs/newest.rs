@@ -19,8 +19,9 @@ impl Runs {
         }
     }
 
-    /// The same, where the newest is agreed to: `verb` says to what.
-    pub fn or_newest_if(
+    /// The same for the newest run that has not ended, where that is agreed to: `verb` says to what. None where there is nothing
+    /// to do.
+    pub fn or_newest_open_if(
         &self,
         verb: &str,
         yes: bool,
@@ -29,13 +30,18 @@ impl Runs {
         if !wanted.is_empty() {
             return Ok(Some(wanted.to_vec()));
         }
-        let newest = self.newest()?;
-        let question = format!("{verb} {newest}?");
-        let agreed = yes || agree(&question, "name the run, or add --yes")?;
+        let found = self.overview(&self.names()?, Timestamp::now());
+        let Some(open) = found.newest_open() else {
+            self.newest()?;
+            let verb = verb.to_lowercase();
+            print::talk(&format!("every run here has ended: nothing to {verb}"));
+            return Ok(None);
+        };
+        let agreed = yes || agree(&format!("{verb} {open}?"), "name the run, or add --yes")?;
         if !agreed {
             print::talk("nothing was done");
         }
-        Ok(agreed.then(|| vec![newest]))
+        Ok(agreed.then(|| vec![open]))
     }
 
     /// The run that began last, which it names in a line.

@@ -66,9 +66,19 @@ impl Overview {
     /// The run that was made last.
     pub fn newest(&self) -> Option<String> {
         let over = self.over.iter().map(|row| (row.created, &row.run));
+        over.chain(self.created_open())
+            .max()
+            .map(|(_, name)| name.clone())
+    }
+
+    /// The run that was made last of those that are not over.
+    pub fn newest_open(&self) -> Option<String> {
+        self.created_open().max().map(|(_, name)| name.clone())
+    }
+
+    fn created_open(&self) -> impl Iterator<Item = (Option<Timestamp>, &String)> {
         let open = self.open.iter();
-        let open = open.map(|run| (run.history.created, &run.history.run));
-        over.chain(open).max().map(|(_, name)| name.clone())
+        open.map(|run| (run.history.created, &run.history.run))
     }
 
     /// All of them as rows, in the order of these names.
