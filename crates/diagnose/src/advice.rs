@@ -21,6 +21,12 @@ const FRAGMENTATION: &str = "fragmentation";
 /// The name of the row for logits that ran out, by the frames.
 const LOGITS: &str = "logits";
 
+/// The kind whose rows say what helps in each phase.
+const ORDINARY: &str = "cuda_oom";
+
+/// Kinds whose message says no more than that the GPU had no memory left.
+const PLAIN: [&str; 3] = ["cuda_driver_oom", "hip_oom", "device_oom"];
+
 /// The names of the rows for whom a snapshot of the GPU shows to hold it.
 const HELD: [(MemoryOwner, &str); 2] = [
     (MemoryOwner::Logits, "held_by_logits"),
@@ -69,14 +75,20 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
     let signature = match root {
         Some(_) if incident.data_parallel && incident.class == Class::GpuOom => replicas::ADVICE,
-        Some(root) => root.signature.as_str(),
-        None => "",
+        Some(root) if root.signature != incident.kind => root.signature.as_str(),
+        _ => "",
     };
     let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
     let own = row(signature, phase)
         .or_else(|| confirmed(incident))
+        .or_else(|| row_of_phase(&incident.kind, phase))
+        .or_else(|| {
+            PLAIN
+                .contains(&incident.kind.as_str())
+                .then(|| row_of_phase(ORDINARY, phase))?
+        })
         .or_else(|| row(&incident.kind, phase));
     // Token budgets are about a GPU.
     let answers = |c: &&MemoryCourse| c.pattern == CoursePattern::Leak || c.memory == Pool::Gpu;
@@ -126,6 +138,11 @@ fn row(name: &str, phase: &str) -> Option<&'static Advice> {
         a.failure == name && (a.phases.is_empty() || a.phases.iter().any(|p| p == phase))
     };
     ROWS.iter().find(holds)
+}
+
+/// The row for a failure in just this phase.
+fn row_of_phase(name: &str, phase: &str) -> Option<&'static Advice> {
+    row(name, phase).filter(|advice| !advice.phases.is_empty())
 }
 
 #[cfg(test)]
@@ -194,5 +211,19 @@ mod tests {
         // A failure of another kind behind it is another one.
         incident.evidence[1] = line("vllm_kv_cache", EvidenceRole::Confirmation);
         assert_eq!(rows(&incident), ["cuda_oom"]);
+    }
+
+    #[test]
+    fn an_out_of_memory_without_figures_is_answered_by_its_phase() {
+        let rows = |phase: &str| {
+            let mut incident = Incident::bare("cuda_driver_oom", Class::GpuOom);
+            incident.phase = phase.to_owned();
+            let rows = remedies(&incident).into_iter();
+            rows.map(|row| row.failure.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(rows("eval"), ["cuda_oom"]);
+        assert_eq!(rows("forward"), ["cuda_oom"]);
+        assert_eq!(rows("load"), ["cuda_driver_oom"]);
+        assert_eq!(rows("unknown"), ["cuda_driver_oom"]);
     }
 }

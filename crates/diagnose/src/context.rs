@@ -54,6 +54,9 @@ pub(crate) struct TracebackStream {
     chained: bool,
     /// Who printed the latest frame, and how many of the next lines may be its source.
     source: Option<(FrameShape, u8)>,
+    /// The first part of a frame that a narrow box breaks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    broken: String,
     /// The latest source line shown.
     pub code: String,
     /// The innermost frame, and the innermost of the user's own code.
@@ -100,9 +103,17 @@ impl TracebackStream {
             self.chained = true;
             return TracebackPart::Plain;
         }
-        if let Some((frame, shape)) = Frame::read(body) {
-            self.frame(line, body, frame, shape);
+        let whole = self.unbroken(body);
+        let shown = whole.as_deref().unwrap_or(body);
+        if let Some((frame, shape)) = Frame::read(shown) {
+            self.frame(line, shown, frame, shape);
             return TracebackPart::Frame;
+        }
+        if let Some(part) = Frame::broken(shown).filter(|_| self.open) {
+            part.clone_into(&mut self.broken);
+            self.latest = line.number;
+            self.source = Some((FrameShape::Boxed, SOURCE_LINES));
+            return TracebackPart::Code;
         }
         if let Some(code) = self.source_line(line, body) {
             self.code_line(code, body);
@@ -121,6 +132,14 @@ impl TracebackStream {
             }
             part => part,
         }
+    }
+
+    /// The line with what stands on the lines before it of a frame that a box breaks, where it goes on in the box.
+    fn unbroken(&mut self, body: &str) -> Option<String> {
+        let first = std::mem::take(&mut self.broken);
+        let rest = body.trim_start().strip_prefix('│')?.trim_start();
+        let gap = if first.contains(".py:") { " " } else { "" };
+        (!first.is_empty()).then(|| format!("│ {first}{gap}{rest}"))
     }
 
     fn frame(&mut self, line: &CleanLine, body: &str, frame: Frame, shape: FrameShape) {

@@ -88,6 +88,9 @@ fn may_be_frame(body: &str) -> bool {
         || FILE.find(body.as_bytes()).is_some()
 }
 
+/// The edge of a box.
+const EDGE: &str = "│";
+
 /// Longest text that is looked at for a frame, in bytes.
 const LONGEST: usize = 1_000;
 
@@ -102,6 +105,9 @@ impl Frame {
             let found = regex.is_match(body).then(|| regex.captures(body))??;
             let part = |name| found.name(name).map_or("", |m| m.as_str());
             let function = part("function");
+            if function == EDGE {
+                return None;
+            }
             let frame = Self {
                 file: part("file").trim().to_owned(),
                 line: part("line").parse().ok(),
@@ -110,6 +116,15 @@ impl Frame {
             };
             Some((frame, *shape))
         })
+    }
+
+    /// The first part of a frame that a box breaks: its path does not end, or only its function is missing.
+    pub(crate) fn broken(body: &str) -> Option<&str> {
+        let inside = body.trim_start().strip_prefix(EDGE)?;
+        let inside = inside.trim_matches([' ', '│']);
+        let path = inside.strip_suffix(" in").unwrap_or(inside);
+        let is_path = path.starts_with(['/', '~']) && !path.contains(' ');
+        (is_path && inside.len() <= LONGEST).then_some(inside)
     }
 
     /// The frame as CPython would print it.

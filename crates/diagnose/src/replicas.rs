@@ -16,7 +16,7 @@ const FUNCTIONS: [(&str, &str); 4] = [
     ("comm.py", "reduce_add_coalesced"),
 ];
 /// Where they lie.
-const FOLDER: &str = "nn/parallel/";
+const FOLDER: &str = "torch/nn/parallel/";
 
 /// The row of [`super::advice`] for a lack of memory in such a process.
 pub(super) const ADVICE: &str = "torch_replica";
@@ -67,8 +67,10 @@ mod tests {
         ] {
             assert!(!tells(&file(line)), "{line}");
         }
-        assert!(!tells(
-            "  File \"/home/me/data_parallel.py\", line 3, in main"
-        ));
+        for other in ["/home/me/", "/opt/colossalai/nn/parallel/"] {
+            assert!(!tells(&format!(
+                "  File \"{other}data_parallel.py\", line 3, in forward"
+            )));
+        }
     }
 }

@@ -160,6 +160,34 @@ fn a_box_whose_head_was_cut_off_is_a_traceback_that_does_not_end() {
 }
 
 #[test]
+fn frames_that_a_narrow_box_breaks_are_joined() {
+    let frames = "\
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /home/me/work/finetune.py:273 in train                                       │
+│                                                                              │
+│ ❱ 273 │   trainer.train()                                                    │
+│                                                                              │
+│ /opt/conda/lib/python3.11/site-packages/transformers/trainer.py:2019 in      │
+│ _maybe_log_save_evaluate                                                     │
+│                                                                              │
+│ ❱ 2019 │   │   │   self._save_checkpoint(model, trial)                       │
+│                                                                              │
+│ /opt/conda/lib/python3.11/site-packages/some_package_of_a_long_name/and_a_fo │
+│ lder/of_a_long_name/state.py:88 in gather                                    │
+│                                                                              │
+│ ❱ 88 │   return torch.cat(parts)                                             │
+╰──────────────────────────────────────────────────────────────────────────────╯
+";
+    let incident = verdict(&format!("{frames}{OOM}\n"));
+    assert_eq!(incident.phase, "checkpoint");
+    let own = incident.frame.map(|frame| frame.to_string());
+    assert_eq!(
+        own.as_deref(),
+        Some("/home/me/work/finetune.py:273 in train")
+    );
+}
+
+#[test]
 fn a_worker_of_datasets_that_is_gone_was_mostly_killed_for_host_memory() {
     let log = "\
 │ ❱ 713 │   │   │   │   │   raise RuntimeError(                                                    │
