@@ -175,7 +175,8 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
 }
 
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
-/// code (a pipe into `tee`). Only a failure after which processes ended, or the log, counts.
+/// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,
+/// or any where a step of the job failed.
 fn join_success(
     incident: &mut Incident,
     root: Option<&LogEvent>,
@@ -183,17 +184,19 @@ fn join_success(
     job: &JobStatus,
 ) {
     const LAST_LINES: u64 = 40;
+    let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
+    let step_failed = job.derived_exit.is_some_and(failed);
     let swallowed = root.filter(|e| {
         let at_end = findings.lines[e.source].saturating_sub(e.line) <= LAST_LINES;
         let serious = e.is_cause() && e.signature.weight >= weight::NAMED && !e.rerun;
-        serious && (e.dead || at_end)
+        serious && (e.dead || at_end && (e.in_traceback || step_failed))
     });
     if swallowed.is_some() {
         incident
             .evidence
             .push(fact(job, EvidenceRole::Confirmation));
         incident.notes.push(
-            "the job ended as COMPLETED although a program in it failed: its script did not pass the exit code on".to_owned(),
+            "the job ended as COMPLETED although a program in it failed: its script hides the exit code. `set -eo pipefail` at its head shows it".to_owned(),
         );
         return;
     }

@@ -13,8 +13,8 @@ use super::python::{PythonToken, TokenKind};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeRule {
-    /// Names (`SFTTrainer`), arguments with their value (`dtype=bfloat16`), and programs or modules of the framework
-    /// (`trl sft`). An empty list holds for a text that was read and has no name of the other rules.
+    /// Names (`SFTTrainer`), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
+    /// modules of the framework (`trl sft`). An empty list holds for a text that was read and has no name of the other rules.
     pub names: Vec<String>,
     /// The value of the knob.
     pub value: String,
@@ -43,14 +43,33 @@ pub(super) fn names_in(
         if token.kind != TokenKind::Name {
             continue;
         }
-        let given = argument(&tokens[at..]).map(|value| format!("{}={value}", token.text));
-        for name in [Some(token.text.to_owned()), given].into_iter().flatten() {
+        let rest = &tokens[at..];
+        let given = argument(rest).map(|value| format!("{}={value}", token.text));
+        let members = members(rest).map(|member| format!("{}.{member}", token.text));
+        let names = std::iter::once(token.text.to_owned()).chain(given);
+        for name in names.chain(members) {
             if wanted.contains(name.as_str()) && !found.contains_key(&name) {
                 found.insert(name, (token.from, token.to));
             }
         }
     }
     found
+}
+
+/// What is taken of a name: `b` of `a.b`, and of `from a import b, c` both.
+fn members<'t>(tokens: &'t [PythonToken<'t>]) -> impl Iterator<Item = &'t str> {
+    let behind = |mark: &str| tokens.get(1).is_some_and(|token| token.is(mark));
+    let most = if behind(".") {
+        1
+    } else if behind("import") {
+        tokens.len()
+    } else {
+        0
+    };
+    let rest = tokens.iter().skip(2);
+    let listed = rest.take_while(|token| token.kind == TokenKind::Name || token.is(","));
+    let names = listed.filter(|token| token.kind == TokenKind::Name);
+    names.take(most).map(|token| token.text)
 }
 
 /// The value of `name=value`: a string, or the last part of a dotted name.
@@ -79,9 +98,10 @@ mod tests {
     #[test]
     fn names_count_where_python_uses_them() {
         let text = "# DPOTrainer\nfrom trl import SFTTrainer\nx = 'GRPOTrainer'\n\
+                    import a.b as c\nfrom d import e, f\n\
                     m = load(p, torch_dtype=torch.bfloat16, dtype=\"float32\")\n";
-        let wanted = word_list::<6>(
-            "SFTTrainer DPOTrainer GRPOTrainer torch_dtype=bfloat16 dtype=float32 dtype=bfloat16",
+        let wanted = word_list::<10>(
+            "SFTTrainer DPOTrainer GRPOTrainer torch_dtype=bfloat16 dtype=float32 dtype=bfloat16 a.b b.c d.e d.f",
         );
         let found = names_in(&tokens(text), &wanted.into());
         let line = |from: usize| text[..from].matches('\n').count() + 1;
@@ -91,8 +111,11 @@ mod tests {
             names,
             [
                 ("SFTTrainer", 2),
-                ("dtype=float32", 4),
-                ("torch_dtype=bfloat16", 4)
+                ("a.b", 4),
+                ("d.e", 5),
+                ("d.f", 5),
+                ("dtype=float32", 6),
+                ("torch_dtype=bfloat16", 6)
             ]
         );
     }

@@ -125,7 +125,7 @@ impl ProgramCode {
     }
 
     /// The one option of this name that it declares.
-    fn declared(&self, flag: &str) -> Option<&CodeValue> {
+    pub(super) fn declared(&self, flag: &str) -> Option<&CodeValue> {
         let plain = |flag: &str| flag.trim_end_matches('=').replace('_', "-");
         let mut same = self
             .options

@@ -181,7 +181,9 @@ impl Stack {
             let named = setting_names(&Spelling::read(key));
             !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
         };
-        let keys = KEY * self.recognise.keys.iter().filter(given).count();
+        let own = |key: &&String| self.is_own_option(call, key);
+        let keys = self.recognise.keys.iter().filter(given);
+        let keys = KEY * keys.filter(|key| !own(key)).count();
         let mut all = keys;
         for (key, values) in &self.recognise.values {
             let word = call.words.iter().rev().find_map(|word| {
@@ -204,6 +206,20 @@ impl Stack {
             }
         }
         Some(all)
+    }
+
+    /// Whether the program declares an option of this name itself, and its text shows nothing of the stack, whose texts would.
+    fn is_own_option(&self, call: &Call, flag: &str) -> bool {
+        let r = &self.recognise;
+        let classes = [&r.uses, &r.configured_by, &r.parsed_by];
+        let mut shown = classes.into_iter().flatten().map(String::as_str);
+        let (Some(names), Some(code)) = (&call.names, &call.code) else {
+            return false;
+        };
+        let is_shown = shown.clone().next().is_none()
+            || shown.any(|name| names.contains_key(name))
+            || r.packages().any(|package| names.contains_key(package));
+        !is_shown && code.declared(flag).is_some()
     }
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.

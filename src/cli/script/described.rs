@@ -89,12 +89,12 @@ pub fn layers(
             return Err(CommandFailure::usage(what).hint(knob.takes()));
         }
     }
-    // A word about the script stands nowhere in it, so that no rung could change it.
-    let words = told
+    // What code computes stays, whatever somebody says that it comes to.
+    let computed = told
         .settings
         .iter()
-        .filter(|(name, _)| !counting.contains(&name.as_str()));
-    told.pins = words
+        .filter(|(name, _)| of_script.pins.contains_key(*name));
+    told.pins = computed
         .map(|(name, s)| (name.clone(), s.origin.clone()))
         .collect();
     layers.push(told);

@@ -6,19 +6,11 @@ use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
-/// COMPLETED is success, unless a step failed and the text or the scheduler says of what: a script
-/// that goes on after its `srun` died ends in exit code 0.
+/// COMPLETED is success, unless memory ran out and nothing shows that the program survived it: a script that goes on after
+/// its program died, or pipes it into `tee`, ends in exit code 0.
 pub(super) fn succeeded(status: Option<&JobStatus>, incident: Option<&Incident>) -> bool {
-    let Some(status) = status.filter(|s| s.state == JobState::Completed) else {
-        return false;
-    };
-    let step_failed = status.step_out_of_memory
-        || status
-            .derived_exit
-            .is_some_and(|exit| exit.code != 0 || exit.signal != 0);
-    let explained =
-        status.step_out_of_memory || incident.is_some_and(|i| i.fatal && i.class != Class::NotOom);
-    !(step_failed && explained)
+    let completed = status.is_some_and(|s| s.state == JobState::Completed);
+    completed && memory_incident(status, incident).is_none()
 }
 
 /// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or
