@@ -69,6 +69,40 @@ fn wrong_usage_is_2() {
     }
 }
 
+/// Each of these ends in exit code 0 behind a traceback: `tee` hides it, or a command that follows.
+#[test]
+fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
+    let program = "import sys\nbatch = int(sys.argv[2])\nif batch > 2:\n    class OutOfMemoryError(RuntimeError): pass\n    \
+                   raise OutOfMemoryError(f'CUDA out of memory. Tried to allocate {batch}.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\nprint('done')\n";
+    for end in ["2>&1 | tee log", "\necho finished"] {
+        let place = Place::bare();
+        place.write("train.py", program);
+        place.write(
+            "job.sh",
+            &format!("#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py --batch_size 4 {end}\n"),
+        );
+        let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+        let done = place.run(&words).ends(0);
+        done.says(&[
+            "the job ended as COMPLETED although a program in it failed: its script hides the exit code",
+            "`set -eo pipefail`",
+            "batch_size  4 -> 2",
+            "2 attempts",
+        ]);
+    }
+}
+
+#[test]
+fn a_program_that_reads_no_change_is_not_changed_for_ever() {
+    let mut place = weaver::project("");
+    place.set("WEAVER", "deaf");
+    let done = place.run(&WATCH).ends(1);
+    done.says(&[
+        "3 attempts with different settings died with the same figures (20.00 GiB requested, 77.00 GiB allocated)",
+        "does not seem to read what oomctl changes",
+    ]);
+}
+
 #[test]
 fn an_exhausted_ladder_is_3_and_says_what_was_not_taken() {
     let mut place = weaver::project("");

@@ -20,7 +20,7 @@ echo "step 1/2 with batch $batch"
 oom() {
   echo "Traceback (most recent call last):" >&2
   echo '  File "/home/me/train.py", line 12, in <module>' >&2
-  echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.18 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated." >&2
+  echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.18 GiB memory in use. Of the allocated memory $((78 - n)).00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated." >&2
   exit 1
 }
 set -- ${TRAINER:-oom 1000}

@@ -19,7 +19,7 @@ const TORCHRUN: &str = "#!/bin/bash
 all=\"$*\"; batch=${all#*--batch_size }; batch=${batch%% *}
 echo \"batch $batch\"
 [ \"$batch\" -le 8 ] || [ \"$SLURM_ARRAY_TASK_ID\" != 1 ] && exit 0
-echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.' >&2
+echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory '$((71 - OOMCTL_ATTEMPT))'.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.' >&2
 exit 1
 ";
 

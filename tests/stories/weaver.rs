@@ -104,7 +104,7 @@ exec {% for word in launcher %}{{ word }} {% endfor %}{% for word in flags %}{{ 
 
 "#;
 
-/// `WEAVER` says what happens: `fits N` (default 2), `fail`, `survive` an OOM and fail 150 rows on, `mute`, `host_oom`, `sleep`, `hang`.
+/// `WEAVER` says what happens: `fits N` (default 2), `deaf` to what is changed, `fail`, `survive` an OOM and fail 150 rows on, `mute`, `host_oom`, `sleep`, `hang`.
 const TRAINER: &str = r#"#!/bin/bash
 attempt=$OOMCTL_ATTEMPT
 printf '%s\0' "$@" >"argv.$attempt"
@@ -115,10 +115,11 @@ set -- ${WEAVER:-fits 2}
 oom() {
   echo "Traceback (most recent call last):" >&2
   echo '  File "/opt/weaver/loom.py", line 12, in weave' >&2
-  echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.18 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated." >&2
+  echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.18 GiB memory in use. Of the allocated memory $((78 - attempt)).00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated." >&2
 }
 case $1 in
   fits) if ((threads > $2)); then oom; exit 1; fi ;;
+  deaf) attempt=1; oom; exit 1 ;;
   fail) echo "Traceback (most recent call last):" >&2; echo "KeyError: 'shuttle'" >&2; exit 1 ;;
   survive) oom; for ((row = 60; row <= 200; row += 10)); do echo "row done, step: $row, loss: 0.3" >&2; done
     echo "Traceback (most recent call last):" >&2; echo '  File "/opt/weaver/loom.py", line 61, in shed' >&2; echo "KeyError: 'txt'" >&2; exit 1 ;;

@@ -73,6 +73,7 @@ pub use progress::{PatternError, ProgressPattern};
 pub use reached::Progress;
 pub use releases::Releases;
 pub use scanner::{Digest, Scanner, SourceId};
+pub use scheduler::HIDDEN_EXIT;
 pub use signatures::{
     SignatureError, UserSignature, examples as signature_examples, patterns as signature_patterns,
 };

@@ -174,6 +174,9 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
     *incident = new;
 }
 
+/// What is said of a job whose script hides that its program failed.
+pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED although a program in it failed: its script hides the exit code. `set -eo pipefail` at its head shows it";
+
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
 /// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,
 /// or any where a step of the job failed.
@@ -195,9 +198,7 @@ fn join_success(
         incident
             .evidence
             .push(fact(job, EvidenceRole::Confirmation));
-        incident.notes.push(
-            "the job ended as COMPLETED although a program in it failed: its script hides the exit code. `set -eo pipefail` at its head shows it".to_owned(),
-        );
+        incident.notes.push(HIDDEN_EXIT.to_owned());
         return;
     }
     let survived = incident.evidence.drain(..).map(|e| Evidence {

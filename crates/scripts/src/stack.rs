@@ -95,6 +95,18 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
+    /// Whether its users start a program of the stack, and seldom one of their own.
+    fn has_own_program(&self) -> bool {
+        !self.recognise.programs.is_empty()
+    }
+
+    /// Whether a call gives one of its keys as a flag. A flag of one word may be anybody's; a dotted key is not.
+    fn is_by_flag(&self, call: &Call) -> bool {
+        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let mut flags = self.recognise.keys.iter().filter(|k| k.starts_with('-'));
+        flags.any(|flag| words.iter().any(|w| is_key(w, flag)))
+    }
+
     /// Whether its programs are told their batches by files of settings only.
     pub fn is_told_by_files(&self) -> bool {
         let batch = [Role::TrainBatch, Role::MicroBatch].map(Some);
@@ -129,6 +141,7 @@ impl Stack {
         let strange = || {
             lacks(r.packages(), call)
                 || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
+                || self.has_own_program() && by_words == KEY && self.is_by_flag(call)
         };
         if named < NAME && classes == 0 && strange() {
             return Likeness::default();

@@ -73,6 +73,7 @@ mod steer;
 mod sweep_group;
 mod time;
 mod trial;
+mod unmoved;
 mod verdict;
 mod watch_chain;
 mod withdraw;

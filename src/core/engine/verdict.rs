@@ -5,6 +5,7 @@ use super::outcome::{Outcome, RetryCause, Verdict};
 use super::queue_choice::{chosen, with_past};
 use super::retry;
 use super::state::{Attempt, Run};
+use super::unmoved::unmoved;
 use super::withdraw::withdraw;
 use crate::core::ladder::Decision;
 use oomctl_base::Refusal;
@@ -107,6 +108,9 @@ fn answer(
     };
     if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
         return again(cause);
+    }
+    if let Some(outcome) = unmoved(run, attempt, incident).filter(|_| !asked) {
+        return end(outcome);
     }
     let decided = climb(run, attempt, incident);
     match decided.map(|decision| chosen(run, attempt, incident, decision)) {

@@ -21,7 +21,7 @@ use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::core::measure::Measured;
 use crate::drive::{Notice, Observer};
 use oomctl_base::job::{JobState, JobStatus, Stage};
-use oomctl_diagnose::{Class, Incident, Progress, sanitize};
+use oomctl_diagnose::{Class, HIDDEN_EXIT, Incident, Progress, sanitize};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.
 const EVIDENCE_SHOWN: usize = 1;
@@ -199,7 +199,10 @@ impl Story {
                 attempt, incident, ..
             } if is_news(incident) => {
                 self.say(run, &died(*attempt, incident));
-                if let Some(note) = self.figures.died(run, *attempt, incident) {
+                let hidden = incident.notes.iter().find(|note| *note == HIDDEN_EXIT);
+                let hidden = hidden.map(|note| format!("note: {note}"));
+                let same = self.figures.died(run, *attempt, incident);
+                for note in hidden.into_iter().chain(same) {
                     self.say(run, &format!("           {}", Paint(WARN, &note)));
                 }
             }
