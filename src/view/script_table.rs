@@ -1,6 +1,6 @@
 //! The attempts that may come in a table of few lines: what changes, where, what it does to training, memory and speed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::Style;
 use textwrap::core::display_width;
@@ -55,6 +55,7 @@ impl<'a> ScriptTable<'a> {
                 None => rows.push(row),
             }
         }
+        show_first_values(&mut rows);
         Self {
             first: None,
             rows,
@@ -200,6 +201,17 @@ impl<'a> ScriptTable<'a> {
             &line,
             columns,
         )
+    }
+}
+
+/// Gives a row to each rung behind which another with a row goes on: it begins with the value that the first one leaves.
+fn show_first_values(rows: &mut [ChangeRow<'_>]) {
+    let mut later = BTreeSet::new();
+    for row in rows.iter_mut().rev() {
+        row.helps |= row.changes.iter().any(|(knob, _)| later.contains(knob));
+        if row.helps {
+            later.extend(row.changes.iter().map(|(knob, _)| *knob));
+        }
     }
 }
 

@@ -16,6 +16,9 @@ use super::host_use::HostFilling;
 pub(crate) struct Ours {
     /// Process ids that the log names as ours, at most [`Ours::PIDS`].
     pids: Vec<u64>,
+    /// Process ids of ranks, by their launcher: each should have a GPU of its own.
+    #[serde(default)]
+    ranks: Vec<u64>,
     /// An inference engine or Ray runs beside the trainer, by what is printed or by whom: processes that the trainer's
     /// message counts as others, and memory that PyTorch does not count, can be ours.
     pub engine: bool,
@@ -36,13 +39,29 @@ impl Ours {
             Regex::new("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor")
                 .expect("a constant, compiled by the tests of this file")
         });
+        // PyTorch 1.13 to 2.9, torch/distributed/elastic/multiprocessing/api.py.
+        static RANK: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"(?:Sending process |local_rank: \d+ \(pid: )(\d+)")
+                .expect("a constant, compiled by the tests of this file")
+        });
         if let Some(pid) = pid {
             self.know(pid);
         }
+        let rank = RANK
+            .captures(text)
+            .and_then(|found| found[1].parse::<u64>().ok());
+        self.ranks
+            .extend(rank.filter(|_| self.ranks.len() < Self::PIDS));
         // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
         self.engine = self.engine || pid.is_some() || ENGINES.is_match(text);
         self.cache.see(text);
         self.host.see(text);
+    }
+
+    /// Whether a process is a rank of ours: its launcher starts them one after the other.
+    fn is_rank(&self, pid: u64) -> bool {
+        const NEAR: u64 = 16;
+        self.ranks.iter().any(|rank| rank.abs_diff(pid) <= NEAR)
     }
 
     /// Remembers a process id printed by a launcher.
@@ -59,7 +78,16 @@ const CONTEXT: u64 = 768 << 20;
 
 /// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
 pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
-    let strangers = strangers(figures, ours);
+    let (ranks, strangers): (Vec<_>, Vec<_>) = strangers(figures, ours)
+        .into_iter()
+        .partition(|(pid, _)| ours.is_rank(*pid));
+    if !ranks.is_empty() && strangers.is_empty() {
+        let count = ranks.len() + 1;
+        let note = format!(
+            "{count} ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), and devices by LOCAL_RANK, not cuda:0"
+        );
+        return (None, Some(note));
+    }
     let held = strangers.iter().map(|(_, held)| held.0);
     let bytes = held.fold(0, u64::saturating_add);
     if bytes == 0 {
@@ -132,6 +160,21 @@ mod tests {
         let (bytes, note) = co_tenant(&figures(NEW), &engine);
         assert_eq!(bytes, None);
         assert!(note.unwrap().contains("10 (60.00 GiB)"));
+    }
+
+    #[test]
+    fn ranks_of_the_job_on_one_gpu_are_no_strangers() {
+        let mut ours = Ours::default();
+        ours.see(
+            None,
+            "failed (exitcode: 1) local_rank: 3 (pid: 13) of binary: /usr/bin/python3",
+        );
+        let (bytes, note) = co_tenant(&figures(NEW), &ours);
+        assert_eq!(bytes, None);
+        assert!(note.unwrap().starts_with("2 ranks of this job hold memory"));
+        let mut far = Ours::default();
+        far.see(None, "Sending process 4711 closing signal SIGTERM");
+        assert!(co_tenant(&figures(NEW), &far).0.is_some());
     }
 
     #[test]

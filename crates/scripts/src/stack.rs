@@ -141,7 +141,7 @@ impl Stack {
         let strange = || {
             lacks(r.packages(), call)
                 || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
-                || self.has_own_program() && by_words == KEY && self.is_by_flag(call)
+                || named == 0 && self.has_own_program() && by_words == KEY && self.is_by_flag(call)
         };
         if named < NAME && classes == 0 && strange() {
             return Likeness::default();

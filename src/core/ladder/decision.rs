@@ -89,6 +89,9 @@ pub struct Expectation {
     pub peak_bytes: Bytes,
     /// The phase of the peak.
     pub phase: String,
+    /// What a GPU has in bytes; none in what older versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_bytes: Option<Bytes>,
     /// Expected need of each phase, in the order of time; none in what older versions wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseNeed>,

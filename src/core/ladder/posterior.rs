@@ -203,6 +203,7 @@ impl Posterior {
             fits_probability,
             peak_bytes: bytes(most.1),
             phase: most.0.word(),
+            gpu_bytes: spec.gpu_bytes.map(bytes),
             phases: needs.iter().map(need).collect(),
             slower,
         })

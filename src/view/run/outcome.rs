@@ -72,18 +72,24 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
             host.gib()
         );
     }
-    // Where the expectation alone would fit, doubt about it is what is in the way.
-    let verdict = match shortfall.least_bytes < shortfall.gpu_bytes {
-        true => "is too likely not to fit on this hardware: ",
-        false => "cannot fit on this hardware: ",
+    let gpus = match shortfall.gpus {
+        1 => "the GPU".to_owned(),
+        gpus => format!("each of {gpus} GPUs"),
     };
+    let odds = format!("probability to fit {:.2}", shortfall.fits_probability);
+    // Where the expectation alone would fit, the failures so far are what speaks against it.
+    if shortfall.least_bytes < shortfall.gpu_bytes {
+        return format!(
+            "will most likely not fit on this hardware ({odds}). The memory model alone expects {:.0} GiB of {:.0} on {gpus}, which the failures so far contradict",
+            shortfall.least_bytes.gib(),
+            shortfall.gpu_bytes.gib(),
+        );
+    }
     format!(
-        "{verdict}{:.0} GiB are expected on each of {} GPUs ({}), which have {:.0} GiB; probability to fit {:.2}",
+        "cannot fit on this hardware: {:.0} GiB are expected on {gpus} ({}), with {:.0} GiB; {odds}",
         shortfall.least_bytes.gib(),
-        shortfall.gpus,
         phase_name(&shortfall.phase),
         shortfall.gpu_bytes.gib(),
-        shortfall.fits_probability
     )
 }
 
@@ -210,17 +216,26 @@ fn evidence(history: &History) -> String {
     format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")
 }
 
+/// Below this chance to fit, and above this part of a GPU that is left free, expectation and odds contradict each other.
+const REFUTED: f64 = 0.3;
+const ROOM: f64 = 0.2;
+
 /// What the memory model expects of the next attempt.
 pub fn expectation(expects: &Expectation) -> String {
     let speed = expects.slower.map_or_else(String::new, |slower| {
         format!(", about {} slower", percent(slower))
     });
-    format!(
-        "then {:.0} GiB are expected ({}), probability to fit {:.2}{speed}",
-        expects.peak_bytes.gib(),
-        phase_name(&expects.phase),
-        expects.fits_probability
-    )
+    let (peak, phase) = (expects.peak_bytes.gib(), phase_name(&expects.phase));
+    let odds = format!("probability to fit {:.2}{speed}", expects.fits_probability);
+    let has_room = expects
+        .gpu_bytes
+        .is_some_and(|gpu| peak < gpu.gib() * (1.0 - ROOM));
+    match has_room && expects.fits_probability < REFUTED {
+        true => format!(
+            "the memory model does not explain this failure, so the ladder's order decides ({odds})"
+        ),
+        false => format!("then {peak:.0} GiB are expected ({phase}), {odds}"),
+    }
 }
 
 #[cfg(test)]
@@ -247,8 +262,9 @@ mod tests {
             enough_gpu_bytes: None,
             enough_host_bytes: None,
         };
-        assert!(
-            cannot_fit(&least(1.0)).starts_with("is too likely not to fit on this hardware: 1 GiB")
+        assert_eq!(
+            cannot_fit(&least(1.0)),
+            "will most likely not fit on this hardware (probability to fit 0.03). The memory model alone expects 1 GiB of 24 on each of 16 GPUs, which the failures so far contradict"
         );
         assert!(cannot_fit(&least(30.0)).starts_with("cannot fit on this hardware: 30 GiB"));
     }
