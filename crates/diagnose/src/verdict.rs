@@ -89,6 +89,27 @@ impl Findings<'_> {
     }
 }
 
+/// What a death after many steps says, where no figures of the steps before are there to say more.
+fn late(incident: &Incident) -> Option<String> {
+    const MANY: u64 = 50;
+    const TRAINING: [&str; 5] = [
+        "unknown",
+        "forward",
+        "backward",
+        "optimizer_step",
+        "actor_update",
+    ];
+    let step = incident.step.filter(|step| *step >= MANY)?;
+    let of_memory = matches!(incident.class, Class::GpuOom | Class::HostOom) && incident.fatal;
+    let unclear = incident.course.is_none() && incident.co_tenant_bytes.is_none();
+    let training = TRAINING.contains(&incident.phase.as_str());
+    (of_memory && unclear && training).then(|| {
+        format!(
+            "{step} steps went well before: this one had a larger batch or longer sequences, or memory grows from step to step (does the code keep tensors without .item() or .detach()?)"
+        )
+    })
+}
+
 /// Joins text and scheduler.
 pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident {
     let findings = &findings.without_earlier_part(job);
@@ -118,6 +139,8 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     }
     let none = Records::default();
     incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
+    let late = late(&incident);
+    incident.notes.extend(late);
     if incident.kind != "no_failure" {
         advise(&mut incident);
     }
