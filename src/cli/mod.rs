@@ -11,6 +11,7 @@
 mod args;
 mod ask;
 mod commands;
+mod config_files;
 mod gpus;
 mod help;
 mod init;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
+use crate::cli::config_files::SlurmAccess;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
 use crate::core::config::{
     ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
@@ -87,6 +88,8 @@ struct ProjectFile {
     supervision: Option<Json>,
     /// Whom to tell of what happens, besides those who watch.
     notices: Option<Notices>,
+    /// How Slurm is reached, where that is not by its commands.
+    slurm: Option<SlurmAccess>,
     /// Messages that only this project's program prints.
     signatures: Option<Vec<UserSignature>>,
 }
@@ -126,6 +129,8 @@ struct ProfileFile {
 struct SiteFile {
     /// The cluster profile of those who name none.
     cluster: Option<String>,
+    /// How Slurm is reached, where that is not by its commands.
+    slurm: Option<SlurmAccess>,
     /// Values of knobs.
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.

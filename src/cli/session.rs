@@ -6,15 +6,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::args::Configuration;
+use super::config_files::{document, rest_place};
 use super::runs::Runs;
 use crate::core::config::ConfigDocument;
-use crate::io::files::read_text;
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 
 /// Name of the project file.
 pub const PROJECT_FILE: &str = "oomctl.yaml";
-const MAX_FILE: u64 = 1 << 20;
 
 /// One call of the program, in a project.
 pub struct Session {
@@ -48,9 +47,11 @@ impl Session {
             None => ConfigDocument::parse(PROJECT_FILE, "")?,
         };
         let folder = path.as_deref().and_then(Path::parent).unwrap_or(&here);
+        let rest = rest_place(&document, folder)?;
         let session = Self::new(folder.to_owned(), document);
         Ok(Self {
             has_file: path.is_some(),
+            runs: session.runs.through(rest),
             ..session
         })
     }
@@ -103,13 +104,6 @@ impl Session {
     ) -> Result<(), CommandFailure> {
         print::show(self.json, view, text)
     }
-}
-
-/// Reads a configuration file; it is shown relative to `here` where it lies below.
-pub fn document(path: &Path, here: &Path) -> Result<ConfigDocument, CommandFailure> {
-    let text = read_text(path, MAX_FILE)?;
-    let shown = path.strip_prefix(here).unwrap_or(path);
-    Ok(ConfigDocument::parse(&shown.display().to_string(), &text)?)
 }
 
 /// The working directory.

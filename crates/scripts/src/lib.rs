@@ -68,7 +68,9 @@ pub use preface::is_shell;
 pub use program::JobProgram;
 pub use recognise::{Recognise, is_key_of};
 pub use resources::{asked, asked_in_all, gpu_type};
-pub use sbatch::{Directive, VARIABLES, directives, split_line, wins};
+pub use sbatch::{
+    Directive, VARIABLES, directives, option_words, script_directives, split_line, wins,
+};
 pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
 pub use stack::{Stack, StackKnob, recognise};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};

@@ -86,21 +86,8 @@ pub struct Directive {
 /// All options in the order in which they count, the last one most: directives, then variables of the environment,
 /// then the command line.
 pub fn directives(reading: &Reading) -> Vec<Directive> {
-    let mut all = Vec::new();
-    if let Some(script) = reading.sources.get(SCRIPT) {
-        let mut start = 0;
-        for line in script.text.split_inclusive('\n') {
-            let trimmed = line.trim_start();
-            if !trimmed.trim_end().is_empty() && !trimmed.starts_with('#') {
-                break;
-            }
-            if let Some(rest) = line.strip_prefix("#SBATCH") {
-                let words = line_words(SCRIPT, start + 7, rest);
-                read_options(&words, &mut all);
-            }
-            start += line.len();
-        }
-    }
+    let script = reading.sources.get(SCRIPT);
+    let mut all = script.map_or_else(Vec::new, |script| script_directives(&script.text));
     read_environment(reading, &mut all);
     let line = &reading.sources.first().map_or("", |s| s.text.as_str());
     let words = reading.words.iter().filter_map(|span| {
@@ -111,6 +98,38 @@ pub fn directives(reading: &Reading) -> Vec<Directive> {
         ))
     });
     read_options(&words.collect::<Vec<_>>(), &mut all);
+    all
+}
+
+/// The options in the `#SBATCH` lines of a script, in their order.
+pub fn script_directives(text: &str) -> Vec<Directive> {
+    let (mut all, mut start) = (Vec::new(), 0);
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        if !trimmed.trim_end().is_empty() && !trimmed.starts_with('#') {
+            break;
+        }
+        if let Some(rest) = line.strip_prefix("#SBATCH") {
+            let words = line_words(SCRIPT, start + 7, rest);
+            read_options(&words, &mut all);
+        }
+        start += line.len();
+    }
+    all
+}
+
+/// The options among words behind `sbatch`, each with its value in its word.
+pub fn option_words(words: &[String]) -> Vec<Directive> {
+    let mut all = Vec::new();
+    for word in words {
+        let span = Span {
+            file: COMMAND_LINE,
+            start: 0,
+            end: word.len(),
+        };
+        let word = Traced::literal(COMMAND_LINE, 0, word, Quote::Raw);
+        read_options(&[(word, span)], &mut all);
+    }
     all
 }
 

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::request::{load, sections};
+use crate::cli::config_files::outer_files;
+use crate::cli::request::sections;
 use crate::cli::runs::Runs;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::exit::Exit;
 use crate::io::checkup::{driver, folder_within, programs};
 use crate::io::finding::{CheckFinding, CheckHealth};
 use crate::io::hook;
-use crate::io::scheduler::slurm::{Deadlines, Slurm};
+use crate::io::scheduler::slurm::{Deadlines, RestClient, RestPlace, Slurm};
 use crate::view::doctor_view::DoctorView;
 use crate::view::{CommandFailure, columns, print};
 use oomctl_base::units::parse_duration_s;
@@ -40,6 +41,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
         Ok(session) => {
             findings.push(project_file(&session));
             findings.extend(channels(&session));
+            findings.extend(session.runs.rest().map(|rest| slurmrestd(rest, deadline)));
             session.folder
         }
         Err(failure) => {
@@ -53,13 +55,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
             PathBuf::from(".")
         }
     };
-    let slurm = Slurm::new().deadlines(Deadlines {
-        submit: deadline,
-        test: deadline,
-        controller: deadline,
-        accounting: deadline,
-    });
-    findings.extend(slurm.checkup());
+    findings.extend(Slurm::new().deadlines(Deadlines::all(deadline)).checkup());
     findings.extend(folder_within(deadline, Runs::of(&folder).dir()));
     findings.push(driver());
     findings.push(terminal());
@@ -84,11 +80,22 @@ fn project_file(session: &Session) -> CheckFinding {
     }
 }
 
+/// What a run's jobs go through, where that is not Slurm's commands.
+fn slurmrestd(rest: &RestPlace, deadline: Duration) -> CheckFinding {
+    let version = RestClient::at(rest.clone()).greet(Deadlines::all(deadline));
+    match version {
+        Ok(what) => CheckFinding::good("slurmrestd", what),
+        Err(error) => {
+            let advice = "see `slurm:` in the configuration, and docs/slurmrestd.md";
+            CheckFinding::with(CheckHealth::Bad, "slurmrestd", error.to_string(), advice)
+        }
+    }
+}
+
 /// Those who are told of runs and do not watch. Nothing is sent to them.
 fn channels(session: &Session) -> Vec<CheckFinding> {
     let bad = |what| CheckFinding::with(CheckHealth::Bad, "notices", what, NOTICES_ADVICE);
-    let notices =
-        load::outer_files().and_then(|outer| sections::notices(&session.document, &outer));
+    let notices = outer_files().and_then(|outer| sections::notices(&session.document, &outer));
     match notices {
         Err(failure) => vec![bad(failure.sentence())],
         Ok(None) => Vec::new(),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::session::{Session, document};
+use crate::cli::config_files::outer_files;
+use crate::cli::session::Session;
 use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
     parse_preset,
@@ -16,17 +17,15 @@ use crate::io::installed::{lacking, versions};
 use crate::io::job_scripts::job_scripts;
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
-use crate::io::scheduler::slurm_is_here;
 use crate::view::CommandFailure;
 use oomctl_base::{Problem, word_list};
 use oomctl_memory::Profiles;
 
-const PROJECT_KEYS: [&str; 16] = word_list(
-    "preset dataset cluster backend policy one_rung whole_rungs risk knobs pin overrides ladder
+const PROJECT_KEYS: [&str; 17] = word_list(
+    "preset dataset cluster backend slurm policy one_rung whole_rungs risk knobs pin overrides ladder
      limits supervision notices signatures",
 );
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
-const SITE_KEYS: [&str; 5] = ["cluster", "knobs", "pin", "overrides", "notices"];
 
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
 pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
@@ -103,7 +102,7 @@ pub fn request(
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let mut layers = layers(preset, flags, outer.chain(inner))?;
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
-    let backend = backend(flags, doc)?;
+    let backend = backend(session, flags)?;
     let cluster_facts = sections::facts(cluster_doc.as_ref())?;
     let originals = copied::read(&session.folder, preset, &mut layers)?;
     let places = (&session.library, session.folder.as_path());
@@ -133,7 +132,7 @@ pub fn inputs(
     stack: PresetStack,
 ) -> Result<Inputs, CommandFailure> {
     let doc = &session.document;
-    let backend = backend(flags, doc)?;
+    let backend = backend(session, flags)?;
     let (policy, one_rung) = climbing::how(flags, doc)?;
     let folder = session.folder.display().to_string();
     let memory = stack.preset.memory.as_ref();
@@ -257,25 +256,6 @@ fn layer(doc: &ConfigDocument, kind: LayerKind, preset: &Preset) -> Result<Layer
     Ok(doc.layer(kind, preset)?)
 }
 
-/// Site and user files, where they exist.
-pub fn outer_files() -> Result<Vec<(LayerKind, ConfigDocument)>, CommandFailure> {
-    let mut files = Vec::new();
-    if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
-        files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
-    }
-    use etcetera::BaseStrategy;
-    if let Ok(dirs) = etcetera::choose_base_strategy() {
-        let path = dirs.config_dir().join("oomctl/config.yaml");
-        if path.is_file() {
-            files.push((LayerKind::User, document(&path, Path::new("/"))?));
-        }
-    }
-    for (_, file) in &files {
-        file.check_keys(&SITE_KEYS)?;
-    }
-    Ok(files)
-}
-
 pub fn profile(
     session: &Session,
     shelf: LibraryFolder,
@@ -293,11 +273,17 @@ pub fn profile(
     Ok(Some(doc))
 }
 
-/// The backend: flag, project file, or Slurm where sbatch is found.
-pub fn backend(
-    flags: &Configuration,
-    doc: &ConfigDocument,
-) -> Result<&'static str, CommandFailure> {
+/// The backend: flag, project file, or Slurm where there is a way to it. What goes through slurmrestd needs a token.
+pub fn backend(session: &Session, flags: &Configuration) -> Result<&'static str, CommandFailure> {
+    let backend = chosen(session, flags)?;
+    if let ("slurm", Some(rest)) = (backend, session.runs.rest()) {
+        rest.check_token().map_err(CommandFailure::configuration)?;
+    }
+    Ok(backend)
+}
+
+fn chosen(session: &Session, flags: &Configuration) -> Result<&'static str, CommandFailure> {
+    let doc = &session.document;
     let given = match flags.backend {
         Some(backend) => backend,
         None => match doc.text("backend")? {
@@ -312,7 +298,7 @@ pub fn backend(
     Ok(match given {
         Backend::Slurm => "slurm",
         Backend::Local => "local",
-        Backend::Auto if slurm_is_here() => "slurm",
+        Backend::Auto if session.runs.reach_slurm() => "slurm",
         Backend::Auto => "local",
     })
 }

@@ -7,14 +7,14 @@ use crate::core::ladder::Policy;
 use crate::core::request::{QueueStart, Request};
 use crate::drive::QueueQuestion;
 use crate::io::environment::variables;
-use crate::io::scheduler::{Scheduler, slurm_is_here};
+use crate::io::scheduler::Scheduler;
 use crate::io::scratch::ScratchFolder;
 use crate::view::starts_view::{InTheWay, StartsView};
 
 /// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory, and whether a maintenance is in
 /// the way; `None` where neither says anything. Nothing is submitted.
 pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
-    if request.inputs().backend != "slurm" || !slurm_is_here() {
+    if request.inputs().backend != "slurm" || !session.runs.reach_slurm() {
         return None;
     }
     let mut scheduler = session.runs.scheduler("slurm");

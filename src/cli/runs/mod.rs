@@ -22,9 +22,9 @@ use crate::drive::launch::Foreground;
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::disk::make_dir;
 use crate::io::files::{io_error, make_private_dir};
-use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::local::Local;
-use crate::io::scheduler::slurm::{self, Slurm};
+use crate::io::scheduler::slurm::{self, RestPlace, Slurm};
+use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::CommandFailure;
 use oomctl_base::meant;
 
@@ -40,6 +40,8 @@ pub const PROGRAM: &str = "program";
 #[derive(Debug, Clone)]
 pub struct Runs {
     project: PathBuf,
+    /// Where slurmrestd is, where it is to be asked in place of Slurm's commands.
+    rest: Option<RestPlace>,
 }
 
 /// A run on disk.
@@ -56,7 +58,27 @@ impl Runs {
     pub fn of(project: &Path) -> Self {
         Self {
             project: project.to_owned(),
+            rest: None,
         }
+    }
+
+    /// The same, whose jobs go through slurmrestd where there is one.
+    pub fn through(self, rest: Option<RestPlace>) -> Self {
+        Self { rest, ..self }
+    }
+
+    /// Is there a way to Slurm: its commands, or slurmrestd?
+    pub fn reach_slurm(&self) -> bool {
+        self.rest.is_some() || slurm_is_here()
+    }
+
+    /// Where slurmrestd is, where it is asked.
+    pub fn rest(&self) -> Option<&RestPlace> {
+        self.rest.as_ref()
+    }
+
+    fn slurm(&self) -> Slurm {
+        Slurm::new().through(self.rest.clone())
     }
 
     /// The project's folder.
@@ -159,7 +181,7 @@ impl Runs {
     /// The same to ask about jobs of other users.
     pub fn scheduler_of_others(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
-            "slurm" => Box::new(Slurm::new().of_others()),
+            "slurm" => Box::new(self.slurm().of_others()),
             other => self.scheduler(other),
         }
     }
@@ -169,7 +191,7 @@ impl Runs {
         match backend {
             "local" => Box::new(Local::new(&self.project)),
             PROGRAM => Box::new(Foreground::absent()),
-            _ => Box::new(Slurm::new().sharing_answers()),
+            _ => Box::new(self.slurm().sharing_answers()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Rule: what is said and does not count is named.
 
 use crate::cli::args::Configuration;
-use crate::cli::request::load;
+use crate::cli::config_files::outer_files;
 use crate::cli::session::Session;
 use crate::core::config::{ConfigDocument, from_environment, from_flags};
 use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
@@ -30,7 +30,7 @@ pub fn layers(
     cluster: Option<&ConfigDocument>,
     of_script: &Layer,
 ) -> Result<Vec<Layer>, CommandFailure> {
-    let outer = load::outer_files()?;
+    let outer = outer_files()?;
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let inner = [
         (LayerKind::Cluster, cluster),

@@ -64,7 +64,7 @@ pub fn over(
         cluster.as_deref(),
     )?;
     let cluster_facts = sections::facts(profile.as_ref())?;
-    let backend = load::backend(&flags, doc)?;
+    let backend = load::backend(session, &flags)?;
     let of_script = adopt::layer(&preset, &adoption);
     let beside = described::layers((session, &flags), &preset, profile.as_ref(), &of_script)?;
     let mut layers: Vec<Layer> = below(&preset, &adoption).into_iter().collect();

@@ -17,6 +17,9 @@ pub(super) enum Accounts {
 impl Slurm {
     /// Records of these jobs.
     pub(super) fn accounts(&mut self, cluster: Option<&str>, jobs: &[&JobRef]) -> Accounts {
+        if let Some(rest) = &self.rest {
+            return rest.accounts(jobs, self.clients.deadlines);
+        }
         let mut records = Vec::new();
         for batch in jobs.chunks(IDS_PER_CALL) {
             let mut arguments = on_cluster(cluster);

@@ -28,6 +28,9 @@ impl Slurm {
                 detail,
             });
         }
+        if let Some(rest) = &self.rest {
+            return rest.cancel(job, self.clients.deadlines);
+        }
         let token = job.token.as_ref();
         let name = token.map(|token| format!("--name={}", record::job_name(&job.id, token)));
         let words = name.into_iter().chain([job.id.0.clone()]);
@@ -36,6 +39,9 @@ impl Slurm {
 
     /// The answers stand in the order of the jobs.
     pub(super) fn cancel_several(&mut self, jobs: &[JobRef]) -> Vec<Result<(), NoAnswer>> {
+        if self.rest.is_some() {
+            return jobs.iter().map(|job| self.cancel_one(job)).collect();
+        }
         let mut answers = BTreeMap::new();
         let clusters: BTreeSet<&Option<String>> = jobs.iter().map(|job| &job.cluster).collect();
         for cluster in clusters {

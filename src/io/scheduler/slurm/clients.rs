@@ -27,6 +27,18 @@ pub struct Deadlines {
     pub accounting: Duration,
 }
 
+impl Deadlines {
+    /// The same for all.
+    pub fn all(deadline: Duration) -> Self {
+        Self {
+            submit: deadline,
+            test: deadline,
+            controller: deadline,
+            accounting: deadline,
+        }
+    }
+}
+
 impl Default for Deadlines {
     fn default() -> Self {
         Self {

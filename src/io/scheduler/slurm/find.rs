@@ -56,19 +56,35 @@ impl Slurm {
             .filter_map(Token::array)
             .map(|(array, _)| array);
         let names: BTreeSet<String> = tokens.iter().cloned().chain(arrays).map(|t| t.0).collect();
-        let names = names.into_iter().collect::<Vec<_>>().join(",");
-        let arguments = question(cluster, &["--me", "-n", &names].map(str::to_owned));
+        let names: Vec<String> = names.into_iter().collect();
+        let start = since.checked_sub(CLOCK_SKEW).unwrap_or(since);
+        let start = start.as_second().max(1);
+        let (mut records, accounts) = match &self.rest {
+            Some(rest) => rest.named(&names, start, self.clients.deadlines)?,
+            None => self.named(cluster, &names.join(","), start)?,
+        };
+        match accounts {
+            Accounts::Answer(more) => records.extend(more),
+            Accounts::Off => {}
+            Accounts::NoAnswer(error) => return Err(error),
+        }
+        Ok(records)
+    }
+
+    /// What squeue and sacct say of these names.
+    fn named(
+        &mut self,
+        cluster: Option<&str>,
+        names: &str,
+        start: i64,
+    ) -> Result<(Vec<JobRecord>, Accounts), NoAnswer> {
+        let arguments = question(cluster, &["--me", "-n", names].map(str::to_owned));
         let answer = self.clients.query("squeue", &arguments);
         if !answer.is_clean() {
             return Err(no_answer("squeue", &answer));
         }
-        let mut records = read_squeue(&answer.stdout);
+        let records = read_squeue(&answer.stdout);
         let mut arguments = on_cluster(cluster);
-        let start = since
-            .checked_sub(CLOCK_SKEW)
-            .unwrap_or(since)
-            .as_second()
-            .max(1);
         // `uts` is Slurm's prefix for seconds since 1970: free of time zones.
         // Without states sacct leaves out a job that was cancelled while it was held (22.05.8): it
         // never became eligible. With states it wants an end.
@@ -78,12 +94,7 @@ impl Slurm {
             format!("--state={EVERY_STATE}"),
             format!("--name={names}"),
         ]);
-        match self.ask_sacct(arguments) {
-            Accounts::Answer(more) => records.extend(more),
-            Accounts::Off => {}
-            Accounts::NoAnswer(error) => return Err(error),
-        }
-        Ok(records)
+        Ok((records, self.ask_sacct(arguments)))
     }
 }
 

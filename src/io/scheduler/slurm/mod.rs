@@ -1,4 +1,5 @@
-//! Slurm through its commands: sbatch, squeue, sacct, scontrol, scancel, as argv and in batches.
+//! Slurm through its commands: sbatch, squeue, sacct, scontrol, scancel, as argv and in batches. Where slurmrestd is named, it takes
+//! their place in what a run needs (`rest`).
 //!
 //! Rule: an answer that failed, came late or is empty is never a verdict about a job. Exit codes,
 //! texts and latencies behind the decisions here were observed on Slurm 22.05 and 26.05
@@ -19,6 +20,7 @@ mod queue;
 mod record;
 pub mod refusal;
 mod reservations;
+mod rest;
 mod shared;
 pub mod states;
 mod step;
@@ -45,7 +47,9 @@ use clients::{Clients, no_answer, on_cluster, says_unknown_id};
 pub use cluster::{ClusterPartition, SlurmCluster};
 pub use foreign::Foreign;
 pub(super) use ids::NamedJob;
+use parse::Control;
 use queue::PollState;
+pub use rest::{RestAddress, RestClient, RestPlace};
 use shared::SharedAnswers;
 pub use step::OnNodes;
 pub use submit::bad_option;
@@ -78,6 +82,8 @@ enum Accounting {
 #[derive(Debug, Clone)]
 pub struct Slurm {
     clients: Clients,
+    /// Asked in place of the commands.
+    rest: Option<RestClient>,
     clusters: Vec<Option<String>>,
     accounting: Accounting,
     /// Extra detail from sacct is not asked for before this moment, after it did not answer.
@@ -111,6 +117,7 @@ impl Slurm {
                 inherited,
                 deadlines: Deadlines::default(),
             },
+            rest: None,
             clusters: vec![None],
             accounting: Accounting::Asked,
             accounting_rests_until: None,
@@ -132,6 +139,12 @@ impl Slurm {
             true => self,
             false => self.sharing_answers_in(&runtime_dir()),
         }
+    }
+
+    /// The same, through slurmrestd where there is one.
+    pub fn through(mut self, rest: Option<RestPlace>) -> Self {
+        self.rest = rest.map(RestClient::at);
+        self
     }
 
     /// The same for who looks at the jobs of other users.
@@ -187,7 +200,10 @@ impl Scheduler for Slurm {
     }
 
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
-        submit::submit(&self.clients, submission)
+        match &self.rest {
+            Some(rest) => submit::through_rest(rest, submission, self.clients.deadlines),
+            None => submit::submit(&self.clients, submission),
+        }
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
@@ -208,6 +224,9 @@ impl Scheduler for Slurm {
 
     /// `MaxArraySize` of slurm.conf: the largest index is one less. 0 switches arrays off.
     fn array_limit(&mut self) -> Option<usize> {
+        if self.rest.is_some() {
+            return None;
+        }
         let arguments = ["show", "config"].map(str::to_owned);
         let answer = self.clients.query("scontrol", &arguments);
         let most = answer
@@ -221,7 +240,10 @@ impl Scheduler for Slurm {
     }
 
     fn dependents(&mut self, job: &JobRef) -> Vec<Dependent> {
-        dependents::waiting(&self.clients, job)
+        match &self.rest {
+            Some(_) => Vec::new(),
+            None => dependents::waiting(&self.clients, job),
+        }
     }
 
     fn redirect(
@@ -234,19 +256,29 @@ impl Scheduler for Slurm {
     }
 
     fn forecast(&mut self, submission: &JobSubmission) -> Result<Option<StartForecast>, NoAnswer> {
-        submit::forecast(&self.clients, submission)
+        match &self.rest {
+            Some(rest) => Err(rest.cannot("say when a job would start (sbatch --test-only)")),
+            None => submit::forecast(&self.clients, submission),
+        }
     }
 
     fn maintenances(&mut self) -> Vec<Maintenance> {
-        reservations::maintenances(&self.clients)
+        match &self.rest {
+            Some(_) => Vec::new(),
+            None => reservations::maintenances(&self.clients),
+        }
     }
 }
 
 impl Slurm {
     /// What `scontrol show job` says; `None` when the controller does not know the job.
-    fn control(&self, job: &JobRef) -> Result<Option<parse::Control>, NoAnswer> {
+    fn control(&self, job: &JobRef) -> Result<Option<Control>, NoAnswer> {
         if !parse::is_job_id(&job.id.0) {
             return Ok(None);
+        }
+        if let Some(rest) = &self.rest {
+            let control = rest.control(job, self.clients.deadlines)?;
+            return Ok(control.map(Control::numbered));
         }
         let mut arguments = on_cluster(job.cluster.as_deref());
         arguments.extend(["-d", "show", "job", &job.id.0].map(str::to_owned));
@@ -258,10 +290,7 @@ impl Slurm {
             return Err(no_answer("scontrol", &answer));
         }
         match parse::read_scontrol(&answer.stdout) {
-            Some(mut control) => {
-                control.record = control.record.numbered();
-                Ok(Some(control))
-            }
+            Some(control) => Ok(Some(control.numbered())),
             // Nothing, with exit code 0: no answer, whatever else it may be.
             None => Err(no_answer("scontrol", &answer)),
         }

@@ -12,6 +12,8 @@ use oomctl_base::units::{Bytes, parse_duration_s};
 /// Columns of our squeue lines (`-O`, whose `field:|` means "as wide as needed, then a bar", in
 /// every version since 18). Free text stands last, for names and comments may hold bars.
 pub const SQUEUE_FIELDS: &str = "JobArrayID:|,JobID:|,State:|,exit_code:|,DerivedEC:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,NodeList:|,Reason:|,Comment:|,Name:";
+/// How many these are.
+const SQUEUE_COLUMNS: usize = 13;
 
 /// Columns of our sacct lines (`-P`), free text last.
 pub const SACCT_FIELDS: &str = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Submit,Start,End,NodeList,Reason,AllocTRES,TRESUsageInTot,Comment,JobName";
@@ -67,7 +69,12 @@ pub fn read_squeue(text: &str) -> Vec<JobRecord> {
 }
 
 fn squeue_line(line: &str, room: &mut usize) -> Option<JobRecord> {
-    let fields: Vec<&str> = line.splitn(13, '|').collect();
+    let fields: Vec<&str> = line.splitn(SQUEUE_COLUMNS, '|').collect();
+    squeue_record(<[&str; SQUEUE_COLUMNS]>::try_from(fields).ok()?, room)
+}
+
+/// One job in the columns of [`SQUEUE_FIELDS`].
+pub(super) fn squeue_record(fields: [&str; SQUEUE_COLUMNS], room: &mut usize) -> Option<JobRecord> {
     let [
         id,
         raw_id,
@@ -82,10 +89,7 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<JobRecord> {
         reason,
         comment,
         name,
-    ] = fields[..]
-    else {
-        return None;
-    };
+    ] = fields;
     if !is_job_id(id) || !is_job_id(raw_id) {
         return None;
     }
@@ -109,16 +113,20 @@ fn squeue_line(line: &str, room: &mut usize) -> Option<JobRecord> {
 /// Lines of `sacct -D` in the columns of [`SACCT_FIELDS`]. Each job comes once, as its last run
 /// shows it: earlier runs of the same id and name count as restarts, steps add what they know.
 pub fn read_sacct(text: &str) -> Vec<JobRecord> {
+    let rows = text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.splitn(SACCT_COLUMNS, '|').collect();
+        <[&str; SACCT_COLUMNS]>::try_from(fields).ok()
+    });
+    sacct_records(rows)
+}
+
+/// The same of rows in these columns.
+pub(super) fn sacct_records<'a>(
+    rows: impl Iterator<Item = [&'a str; SACCT_COLUMNS]>,
+) -> Vec<JobRecord> {
     let mut jobs: Vec<JobRecord> = Vec::new();
     let mut room = MAX_ANSWER_NODES;
-    for line in text.lines() {
-        let fields: Vec<&str> = line.splitn(SACCT_COLUMNS, '|').collect();
-        let Ok(fields) = <[&str; SACCT_COLUMNS]>::try_from(fields) else {
-            continue;
-        };
-        if !is_job_id(fields[0]) {
-            continue;
-        }
+    for fields in rows.filter(|fields| is_job_id(fields[0])) {
         match fields[0].split_once('.') {
             Some((job, _)) => add_step(&mut jobs, job, &fields),
             None => add_run(&mut jobs, sacct_job(&fields, &mut room)),
@@ -255,6 +263,14 @@ pub struct Control {
     pub array_job: Option<String>,
     /// Index in the array.
     pub array_task: Option<String>,
+}
+
+impl Control {
+    /// The same with the number in its status.
+    pub fn numbered(mut self) -> Self {
+        self.record = self.record.numbered();
+        self
+    }
 }
 
 /// Output of `scontrol -d show job ID`: the first of the jobs in it.

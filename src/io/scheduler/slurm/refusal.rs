@@ -141,9 +141,9 @@ pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
     let submitted = read_submission(&answer.stdout);
     match (&answer.end, submitted) {
         (CommandEnd::Exited(0), Some((id, cluster))) => SubmitAnswer::Accepted { id, cluster },
-        (CommandEnd::Exited(USAGE), None) => refused(answer),
+        (CommandEnd::Exited(USAGE), None) => refused(reason(&answer.stderr)),
         (CommandEnd::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
-            refused(answer)
+            refused(reason(&answer.stderr))
         }
         (CommandEnd::NotStarted(error), _) => SubmitAnswer::Refused {
             reason: error.clone(),
@@ -164,23 +164,38 @@ pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
     }
 }
 
+/// What Slurm's words mean that came in place of a job id, without a command around them.
+pub(super) fn read_words(words: &str) -> SubmitAnswer {
+    match may_be_lost(words) {
+        true => SubmitAnswer::Unclear {
+            detail: words.to_owned(),
+        },
+        false => refused(words.to_owned()),
+    }
+}
+
 /// sbatch itself names an error, and it is none of the ways to lose an answer.
 fn surely_refused(stderr: &str) -> bool {
     let text = stderr.to_lowercase();
-    let lost = LOST_ANSWER.iter().any(|sign| text.contains(sign));
-    let full = QUEUE_FULL.iter().any(|end| text.contains(end));
     let named = text.contains("submission failed:")
         || text.contains("sbatch: error:")
         || text.contains("sbatch: fatal:");
-    named && (full || !lost)
+    named && !may_be_lost(stderr)
 }
 
-fn refused(answer: &CommandOutput) -> SubmitAnswer {
-    let reason = reason(&answer.stderr);
+/// May the job exist all the same?
+fn may_be_lost(words: &str) -> bool {
+    let text = words.to_lowercase();
+    let lost = LOST_ANSWER.iter().any(|sign| text.contains(sign));
+    let full = QUEUE_FULL.iter().any(|end| text.contains(end));
+    lost && !full
+}
+
+fn refused(reason: String) -> SubmitAnswer {
     let hint = hint(&reason).map(str::to_owned);
     let passing = passes(&reason);
     SubmitAnswer::Refused {
-        reason,
+        reason: reason.chars().take(MAX_REASON).collect(),
         hint,
         passing,
     }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::super::command::CommandEnd;
 use super::super::{JobSubmission, NoAnswer, SubmitAnswer};
-use super::clients::{Clients, no_answer};
+use super::clients::{Clients, Deadlines, no_answer};
 use super::refusal::read_answer;
+use super::rest::RestClient;
 use super::states::parse_time;
 use crate::core::request::StartForecast;
 
@@ -29,6 +30,18 @@ pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAns
     }
     let arguments = arguments(submission, false);
     read_answer(&clients.submit(&arguments, &submission.environment, &submission.workdir))
+}
+
+/// The same through slurmrestd.
+pub(super) fn through_rest(
+    rest: &RestClient,
+    submission: &JobSubmission,
+    deadlines: Deadlines,
+) -> SubmitAnswer {
+    match check(submission) {
+        Err(refused) => refused,
+        Ok(()) => rest.submit(submission, deadlines),
+    }
 }
 
 /// `sbatch --test-only`: what it says stands on standard error.

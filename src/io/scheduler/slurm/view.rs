@@ -114,6 +114,10 @@ impl Slurm {
         cluster: Option<&str>,
         jobs: &[&JobRef],
     ) -> Result<(RecordIndex, Duration), NoAnswer> {
+        if let Some(rest) = &self.rest {
+            let records = rest.queue(jobs, self.clients.deadlines)?;
+            return Ok((RecordIndex::new(records), Duration::ZERO));
+        }
         let (ours, foreign): (Vec<&JobRef>, Vec<&JobRef>) = jobs
             .iter()
             .partition(|job| job.token.is_some() && !self.of_others);

@@ -1,0 +1,88 @@
+//! Reading configuration files: the project's, and those of site and user around it.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::core::config::ConfigDocument;
+use crate::core::recipe::LayerKind;
+use crate::io::files::read_text;
+use crate::io::scheduler::slurm::{RestAddress, RestPlace};
+use crate::view::CommandFailure;
+
+const MAX_FILE: u64 = 1 << 20;
+const SITE_KEYS: [&str; 6] = ["cluster", "knobs", "pin", "overrides", "notices", "slurm"];
+
+/// How Slurm is reached, where that is not by its commands.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlurmAccess {
+    /// Where slurmrestd listens: http://HOST:6820 or unix:/PATH. It is asked in place of Slurm's commands.
+    rest: Option<String>,
+    /// A file with the token for slurmrestd, read again for each question. Without it the token is in SLURM_JWT.
+    token_file: Option<String>,
+}
+
+/// Reads a configuration file; it is shown relative to `here` where it lies below.
+pub fn document(path: &Path, here: &Path) -> Result<ConfigDocument, CommandFailure> {
+    let text = read_text(path, MAX_FILE)?;
+    let shown = path.strip_prefix(here).unwrap_or(path);
+    Ok(ConfigDocument::parse(&shown.display().to_string(), &text)?)
+}
+
+/// Site and user files, where they exist.
+pub fn outer_files() -> Result<Vec<(LayerKind, ConfigDocument)>, CommandFailure> {
+    let mut files = Vec::new();
+    if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
+        files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
+    }
+    use etcetera::BaseStrategy;
+    if let Ok(dirs) = etcetera::choose_base_strategy() {
+        let path = dirs.config_dir().join("oomctl/config.yaml");
+        if path.is_file() {
+            files.push((LayerKind::User, document(&path, Path::new("/"))?));
+        }
+    }
+    for (_, file) in &files {
+        file.check_keys(&SITE_KEYS)?;
+    }
+    Ok(files)
+}
+
+/// Where slurmrestd is, as the project says, or else the user's file, or else the site's; none where Slurm's commands are used. A
+/// relative `token_file` is below `folder`.
+pub fn rest_place(
+    project: &ConfigDocument,
+    folder: &Path,
+) -> Result<Option<RestPlace>, CommandFailure> {
+    if project.get("slurm").is_some() {
+        return rest_place_of(project, folder);
+    }
+    let outer = outer_files()?;
+    let doc = outer
+        .iter()
+        .rev()
+        .find(|(_, doc)| doc.get("slurm").is_some());
+    match doc {
+        Some((_, doc)) => rest_place_of(doc, Path::new("/")),
+        None => Ok(None),
+    }
+}
+
+fn rest_place_of(doc: &ConfigDocument, folder: &Path) -> Result<Option<RestPlace>, CommandFailure> {
+    let access: SlurmAccess = doc.section("slurm", &["rest", "token_file"], &[])?;
+    let (Some(rest), Some(node)) = (access.rest, doc.get("slurm")) else {
+        return Ok(None);
+    };
+    match RestAddress::read(&rest) {
+        Ok(address) => Ok(Some(RestPlace {
+            address,
+            token_file: access.token_file.map(|file| folder.join(file)),
+        })),
+        Err(hint) => {
+            let what = format!("slurm: rest: {rest:?} is no address of slurmrestd");
+            Err(doc.fault(node, what).hint(hint).into())
+        }
+    }
+}
