@@ -37,11 +37,12 @@ pub struct DoctorArgs {
 pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     let deadline = Duration::from_secs(args.deadline.max(1));
     let mut findings = programs(deadline);
+    let mut rest = None;
     let folder = match Session::open(args.config.as_deref()) {
         Ok(session) => {
             findings.push(project_file(&session));
             findings.extend(channels(&session));
-            findings.extend(session.runs.rest().map(|rest| slurmrestd(rest, deadline)));
+            rest = session.runs.rest().map(|rest| slurmrestd(rest, deadline));
             session.folder
         }
         Err(failure) => {
@@ -55,7 +56,10 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
             PathBuf::from(".")
         }
     };
-    findings.extend(Slurm::new().deadlines(Deadlines::all(deadline)).checkup());
+    match rest {
+        Some(rest) => findings.push(rest),
+        None => findings.extend(Slurm::new().deadlines(Deadlines::all(deadline)).checkup()),
+    }
     findings.extend(folder_within(deadline, Runs::of(&folder).dir()));
     findings.push(driver());
     findings.push(terminal());

@@ -18,10 +18,9 @@ use super::unix_socket::{NoNames, UnixConnector};
 pub(super) const KNOWN: [u32; 7] = [38, 40, 41, 42, 43, 44, 45];
 /// Longest answer, in bytes. 22.05 writes 4 kB a job; 20,000 jobs are 80 MB.
 const MAX_ANSWER: u64 = 256 << 20;
-/// Slurm's number for "there is no such job" (`ESLURM_INVALID_JOB_ID`).
-const UNKNOWN_JOB: i64 = 2017;
-/// slurmrestd's number for an accounting that found nothing (`ESLURM_REST_EMPTY_RESULT`).
-const NOTHING_FOUND: i64 = 9003;
+/// Numbers of complaints that only say that something is not there any more: `ESLURM_INVALID_JOB_ID`, `ESLURM_ALREADY_DONE`, and slurmrestd's
+/// `ESLURM_REST_EMPTY_RESULT`.
+const GONE: [i64; 3] = [2017, 2021, 9003];
 
 /// A slurmrestd.
 #[derive(Debug, Clone)]
@@ -53,8 +52,8 @@ pub(super) struct RestFault {
 impl RestAnswer {
     /// Does it only say that there is no such job?
     pub fn knows_nothing(&self) -> bool {
-        let nothing = |fault: &RestFault| [UNKNOWN_JOB, NOTHING_FOUND].contains(&fault.number);
-        !self.faults.is_empty() && self.faults.iter().all(nothing)
+        let gone = |fault: &RestFault| GONE.contains(&fault.number);
+        !self.faults.is_empty() && self.faults.iter().all(gone)
     }
 
     /// All complaints.
@@ -227,21 +226,22 @@ fn names(versions: &[u32]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The number stands under two names in 22.05; words may be missing.
+/// The number stands under two names in 22.05, and words may be missing. A cancellation since v0.0.41 says of each job what came of it.
 fn faults(body: &Value) -> Vec<RestFault> {
-    let errors = body["errors"].as_array();
-    let fault = |error: &Value| {
-        let number = ["error_number", "error_code"]
-            .iter()
-            .find_map(|n| error[n].as_i64());
-        let words = ["error", "description"]
-            .iter()
-            .filter_map(|n| error[n].as_str());
-        let words: Vec<&str> = words.filter(|w| !w.is_empty()).collect();
-        RestFault {
-            number: number.unwrap_or(-1),
-            words: words.join(": "),
-        }
-    };
-    errors.into_iter().flatten().map(fault).collect()
+    let list = |name: &str| body[name].as_array().into_iter().flatten();
+    let of_jobs = list("status").map(|status| &status["error"]);
+    let failed = of_jobs.filter(|error| error["code"].as_i64().is_some_and(|code| code != 0));
+    list("errors").chain(failed).map(fault).collect()
+}
+
+fn fault(error: &Value) -> RestFault {
+    let numbers = ["error_number", "error_code", "code"];
+    let number = numbers.iter().find_map(|name| error[name].as_i64());
+    let words = ["error", "string", "description"];
+    let words = words.iter().filter_map(|name| error[name].as_str());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    RestFault {
+        number: number.unwrap_or(-1),
+        words: words.join(": "),
+    }
 }

@@ -7,6 +7,8 @@ mod client;
 mod description;
 mod place;
 mod reading;
+#[cfg(test)]
+mod tests;
 mod unix_socket;
 
 use super::super::{JobSubmission, NoAnswer, SubmitAnswer};
