@@ -27,5 +27,6 @@ mod place;
 mod queue;
 mod refusals;
 mod relay;
+mod rest;
 mod sampler;
 mod sweeps;

@@ -273,16 +273,8 @@ pub fn profile(
     Ok(Some(doc))
 }
 
-/// The backend: flag, project file, or Slurm where there is a way to it. What goes through slurmrestd needs a token.
+/// The backend: flag, project file, or Slurm where there is a way to it.
 pub fn backend(session: &Session, flags: &Configuration) -> Result<&'static str, CommandFailure> {
-    let backend = chosen(session, flags)?;
-    if let ("slurm", Some(rest)) = (backend, session.runs.rest()) {
-        rest.check_token().map_err(CommandFailure::configuration)?;
-    }
-    Ok(backend)
-}
-
-fn chosen(session: &Session, flags: &Configuration) -> Result<&'static str, CommandFailure> {
     let doc = &session.document;
     let given = match flags.backend {
         Some(backend) => backend,

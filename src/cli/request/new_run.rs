@@ -12,6 +12,9 @@ impl Runs {
     /// Makes the run on disk: inputs, environment, first fact.
     pub fn create(&self, name: &str, request: Request) -> Result<Handle, CommandFailure> {
         checkpoint::is_its_own(&request)?;
+        if let ("slurm", Some(rest)) = (request.inputs().backend.as_str(), self.rest()) {
+            rest.check_token().map_err(CommandFailure::configuration)?;
+        }
         let folder = self.folder(name)?;
         let inputs = serde_json::to_string_pretty(request.inputs())
             .map_err(|e| CommandFailure::configuration(format!("cannot store the request: {e}")))?;

@@ -99,7 +99,11 @@ impl RestPlace {
         let text = text.strip_prefix(&name).unwrap_or(text);
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             let origin = self.token_origin();
-            return Err(format!("no token in {origin}: `export $(scontrol token)`"));
+            let how = match &self.token_file {
+                Some(file) => format!("scontrol token >{}", file.display()),
+                None => "export $(scontrol token)".to_owned(),
+            };
+            return Err(format!("no token in {origin}: `{how}`"));
         }
         Ok(RestToken::read(text))
     }
