@@ -150,10 +150,9 @@ fn without_a_token_nothing_is_submitted() {
         return;
     };
     fs::write(place.file(TOKEN), "\n").unwrap();
-    place
-        .submit(&[])
-        .expect_code(2)
-        .says("`export $(scontrol token)`");
+    let told = place.submit(&[]).expect_code(5);
+    told.says("no token in");
+    told.says("`scontrol token >");
     assert!(!place.file(".oomctl/runs").exists());
 }
 

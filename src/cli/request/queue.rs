@@ -9,6 +9,7 @@ use crate::drive::QueueQuestion;
 use crate::io::environment::variables;
 use crate::io::scheduler::Scheduler;
 use crate::io::scratch::ScratchFolder;
+use crate::view::print;
 use crate::view::starts_view::{InTheWay, StartsView};
 
 /// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory, and whether a maintenance is in
@@ -19,6 +20,9 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
     }
     let mut scheduler = session.runs.scheduler("slurm");
     let starts = answers(request, scheduler.as_mut());
+    if starts.is_some() && session.runs.rest().is_some() {
+        print::warn("slurmrestd cannot say when a job would start; sbatch --test-only can");
+    }
     let asked_at = Timestamp::now();
     let maintenance = maintenance(request, scheduler.as_mut(), asked_at);
     (starts.is_some() || maintenance.is_some()).then(|| StartsView {

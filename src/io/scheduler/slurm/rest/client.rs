@@ -1,7 +1,6 @@
 //! One question to slurmrestd and its answer, whatever it is about.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,7 +15,7 @@ use super::unix_socket::{NoNames, UnixConnector};
 /// Versions of the API whose answers are understood, as the last number of `v0.0.44`: 38 is that of Slurm 22.05 and 23.02, 45 that
 /// of 26.05. The one between, 39, no release has alone.
 pub(super) const KNOWN: [u32; 7] = [38, 40, 41, 42, 43, 44, 45];
-/// Longest answer, in bytes. 22.05 writes 4 kB a job; 20,000 jobs are 80 MB.
+/// Longest answer, in bytes. 22.05 writes 4 kB a job, 26.05 11 kB: 20,000 jobs are 220 MB.
 const MAX_ANSWER: u64 = 256 << 20;
 /// Numbers of complaints that only say that something is not there any more: `ESLURM_INVALID_JOB_ID`, `ESLURM_ALREADY_DONE`, and slurmrestd's
 /// `ESLURM_REST_EMPTY_RESULT`.
@@ -27,8 +26,17 @@ const GONE: [i64; 3] = [2017, 2021, 9003];
 pub struct RestClient {
     pub(super) place: RestPlace,
     agent: Agent,
-    /// What was agreed on; 0 before the first question, and after the daemon forgot it.
-    version: Arc<AtomicU32>,
+    /// None before the first question, and after the daemon forgot it.
+    agreed: Arc<Mutex<Option<RestVersion>>>,
+}
+
+/// What was agreed on with a slurmrestd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RestVersion {
+    /// The last number of `v0.0.44`.
+    pub number: u32,
+    /// Does it answer for the accounting? Without slurmdbd it has no such paths.
+    pub accounting: bool,
 }
 
 /// What slurmrestd answered.
@@ -81,29 +89,32 @@ impl RestClient {
         Self {
             place,
             agent,
-            version: Arc::default(),
+            agreed: Arc::default(),
         }
     }
 
     /// The version of the API that both sides know.
-    pub(super) fn version(&self, deadline: Duration) -> Result<u32, NoAnswer> {
-        match self.version.load(Ordering::Relaxed) {
-            0 => {}
-            version => return Ok(version),
+    pub(super) fn version(&self, deadline: Duration) -> Result<RestVersion, NoAnswer> {
+        if let Some(agreed) = *self.agreed() {
+            return Ok(agreed);
         }
         let answer = self.exchange("GET", "/openapi", None, deadline)?;
-        let offered = offered(&answer.body);
-        let known = offered.iter().rev().find(|v| KNOWN.contains(v)).copied();
-        let agreed = known.unwrap_or(0);
-        self.version.store(agreed, Ordering::Relaxed);
-        known.ok_or_else(|| match offered[..] {
-            [] => self.no_answer("its answer names no version of the API"),
-            _ => self.no_answer(format!(
-                "it offers {}; oomctl knows {}",
-                names(&offered),
-                names(&KNOWN)
-            )),
-        })
+        let versions = offered(&answer.body, "slurm");
+        let Some(number) = versions.iter().rev().find(|v| KNOWN.contains(v)).copied() else {
+            return Err(match versions[..] {
+                [] => self.no_answer("its answer names no version of the API"),
+                _ => {
+                    let (theirs, ours) = (names(&versions), names(&KNOWN));
+                    self.no_answer(format!("it offers {theirs}; oomctl knows {ours}"))
+                }
+            });
+        };
+        let accounting = offered(&answer.body, "slurmdb").contains(&number);
+        Ok(*self.agreed().insert(RestVersion { number, accounting }))
+    }
+
+    fn agreed(&self) -> MutexGuard<'_, Option<RestVersion>> {
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks under a path of the controller (`slurm`) or the accounting (`slurmdb`).
@@ -114,7 +125,7 @@ impl RestClient {
         body: Option<&Value>,
         deadline: Duration,
     ) -> Result<RestAnswer, NoAnswer> {
-        let version = self.version(deadline)?;
+        let version = self.version(deadline)?.number;
         let path = format!("/{part}/v0.0.{version}/{path}");
         self.exchange(method, &path, body, deadline)
     }
@@ -186,7 +197,7 @@ impl RestClient {
         let body: Value = match serde_json::from_str(text) {
             Ok(body) => body,
             Err(_) if status == 404 => {
-                self.version.store(0, Ordering::Relaxed);
+                *self.agreed() = None;
                 return Err(format!("it knows no {path} (HTTP 404)"));
             }
             Err(error) => return Err(format!("HTTP {status} without whole JSON: {error}")),
@@ -207,12 +218,13 @@ impl RestClient {
     }
 }
 
-/// The versions that the description of the API has paths of, lowest first.
-fn offered(description: &Value) -> Vec<u32> {
+/// The versions of which the description of the API has paths of this part, lowest first.
+fn offered(description: &Value, part: &str) -> Vec<u32> {
+    let begin = format!("/{part}/v0.0.");
     let paths = description["paths"].as_object();
     let paths = paths.into_iter().flat_map(|paths| paths.keys());
     let version = |path: &String| {
-        let rest = path.strip_prefix("/slurm/v0.0.")?;
+        let rest = path.strip_prefix(&begin)?;
         rest.split('/').next()?.parse().ok()
     };
     let mut versions: Vec<u32> = paths.filter_map(version).collect();

@@ -27,11 +27,6 @@ pub use place::{RestAddress, RestPlace};
 const ONE_BY_ONE: usize = 8;
 /// Largest entry script, in bytes: Slurm's own limit (`max_script_size` in slurm.conf(5)).
 const SCRIPT_MAX: u64 = 4 << 20;
-/// Slurm's words where there is no accounting (`src/plugins/accounting_storage/none`, `slurmdb` of slurmrestd).
-const NO_ACCOUNTING: [&str; 2] = [
-    "accounting storage is disabled",
-    "Slurm accounting storage is disabled",
-];
 
 impl RestClient {
     /// Submits a job.
@@ -45,24 +40,21 @@ impl RestClient {
             Ok(script) => script,
             Err(error) => return refused(error.to_string(), "slurmrestd takes text"),
         };
-        let answer = self.version(deadlines.controller).and_then(|version| {
-            let request = description::request(submission, &script, version);
-            let request = match request {
-                Ok(request) => request,
-                Err(why) => return Ok(Err(refused(why.reason, why.hint))),
-            };
-            let path = ("slurm", "job/submit");
-            self.ask("POST", path, Some(&request), deadlines.submit)
-                .map(Ok)
-        });
-        let answer = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(refused)) => return refused,
-            Err(error) => {
-                return SubmitAnswer::Unclear {
-                    detail: error.to_string(),
-                };
-            }
+        let unclear = |error: NoAnswer| SubmitAnswer::Unclear {
+            detail: error.to_string(),
+        };
+        let version = match self.version(deadlines.controller) {
+            Ok(version) => version.number,
+            Err(error) => return unclear(error),
+        };
+        let request = match description::request(submission, &script, version) {
+            Ok(request) => request,
+            Err(why) => return refused(why.reason, why.hint),
+        };
+        let path = ("slurm", "job/submit");
+        let answer = match self.ask("POST", path, Some(&request), deadlines.submit) {
+            Ok(answer) => answer,
+            Err(error) => return unclear(error),
         };
         // A complaint beside an id is a remark: "Job is in held state".
         match answer.body["job_id"].as_u64().filter(|id| *id > 0) {
@@ -82,7 +74,7 @@ impl RestClient {
     /// # Errors
     /// Why jobs cannot go through this slurmrestd.
     pub fn greet(&self, deadlines: Deadlines) -> Result<String, NoAnswer> {
-        let version = self.version(deadlines.controller)?;
+        let version = self.version(deadlines.controller)?.number;
         let answer = self.ask("GET", ("slurm", "ping"), None, deadlines.controller)?;
         match answer.faults.is_empty() {
             true => Ok(format!("v0.0.{version} at {}", self.place.address)),
@@ -183,23 +175,19 @@ impl RestClient {
     }
 
     fn accounting(&self, path: &str, deadlines: Deadlines) -> Accounts {
-        let answer = self.ask("GET", ("slurmdb", path), None, deadlines.accounting);
-        let answer = match answer {
-            Ok(answer) => answer,
+        let version = match self.version(deadlines.accounting) {
+            Ok(version) if !version.accounting => return Accounts::Off,
+            Ok(version) => version.number,
             Err(error) => return Accounts::NoAnswer(error),
         };
-        let words = answer.words();
-        if answer.knows_nothing() {
-            return Accounts::Answer(Vec::new());
-        }
-        if NO_ACCOUNTING.iter().any(|off| words.contains(off)) {
-            return Accounts::Off;
-        }
-        if !answer.faults.is_empty() {
-            return Accounts::NoAnswer(self.no_answer(words));
-        }
-        let records = self.version(deadlines.accounting);
-        let records = records.and_then(|version| {
+        let answer = self.ask("GET", ("slurmdb", path), None, deadlines.accounting);
+        let records = answer.and_then(|answer| {
+            if answer.knows_nothing() {
+                return Ok(Vec::new());
+            }
+            if !answer.faults.is_empty() {
+                return Err(self.no_answer(answer.words()));
+            }
             reading::accounts(&answer.body, version).map_err(|why| self.no_answer(why))
         });
         records.map_or_else(Accounts::NoAnswer, Accounts::Answer)

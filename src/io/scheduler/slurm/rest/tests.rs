@@ -124,6 +124,14 @@ fn the_newest_version_that_both_know_is_asked_and_the_token_is_sent() {
 }
 
 #[test]
+fn a_slurmrestd_without_paths_for_the_accounting_has_none() {
+    let (place, asked) = serving(vec![ok(r#"{"paths":{"/slurm/v0.0.45/jobs/":{}}}"#)]);
+    let accounts = RestClient::at(place).accounts(&[&job("4")], Deadlines::default());
+    assert!(matches!(accounts, Accounts::Off));
+    assert_eq!(asked.join().unwrap().len(), 1);
+}
+
+#[test]
 fn an_answer_that_is_cut_or_of_another_shape_is_no_verdict() {
     let whole = r#"{"errors":[],"jobs":[{"job_id":4,"job_state":"FAILED","exit_code":256}]}"#;
     let jobs = poll(vec![ok(OLD), ok(whole)]).unwrap();
