@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::thread::{JoinHandle, spawn};
 
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use super::super::Slurm;
 use super::description::request;
@@ -20,9 +21,12 @@ const OLD: &str = r#"{"paths":{"/slurm/v0.0.37/ping/":{},"/slurm/v0.0.38/jobs/":
 fn serving(answers: Vec<String>) -> (RestPlace, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = RestAddress::Port(format!("http://{}", listener.local_addr().unwrap()));
-    let file = std::env::temp_dir().join(format!("oomctl-token-{}", std::process::id()));
-    std::fs::write(&file, "SLURM_JWT=a.b.c\n").unwrap();
+    let mut token = NamedTempFile::new().unwrap();
+    token.write_all(b"SLURM_JWT=a.b.c\n").unwrap();
+    let token_file = Some(token.path().to_owned());
     let asked = spawn(move || {
+        // There for as long as it answers.
+        let _token = token;
         answers
             .iter()
             .map(|answer| exchange(&listener, answer))
@@ -30,7 +34,7 @@ fn serving(answers: Vec<String>) -> (RestPlace, JoinHandle<Vec<String>>) {
     });
     let place = RestPlace {
         address,
-        token_file: Some(file),
+        token_file,
     };
     (place, asked)
 }
