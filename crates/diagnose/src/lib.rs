@@ -49,6 +49,7 @@ mod snapshot;
 mod tables;
 mod tail;
 mod tenants;
+mod traceback_part;
 mod verdict;
 
 #[cfg(test)]

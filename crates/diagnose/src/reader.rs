@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::Versions;
 use super::clean::sanitize;
-use super::context::{Context, TracebackPart};
+use super::context::Context;
 use super::events::{Events, LogEvent};
 use super::exceptions;
 use super::frame::{Frame, FrameShape};
@@ -17,6 +17,7 @@ use super::prefix::{CleanLine, PrintedTime, Severity, level_of, rank_in, summary
 use super::progress::{LineProgress, ProgressPattern, ProgressTrack, shown};
 use super::signatures::{COMPILED, CompiledSignature, LineRole, Signature, UserTable};
 use super::tenants::Ours;
+use super::traceback_part::TracebackPart;
 
 /// What is known of one file besides its bytes.
 #[derive(Debug, Default, Serialize, Deserialize)]

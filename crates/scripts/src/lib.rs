@@ -24,6 +24,7 @@ pub mod hydra;
 mod imports;
 mod knobs;
 mod launchers;
+mod likely;
 mod loaded;
 mod moved_program;
 mod own_options;
@@ -62,6 +63,7 @@ pub use devices::{DataParallel, DeviceScript, Literal};
 pub use host_memory::host_memory;
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, MeasuredLauncher, Starts};
+pub use likely::recognise;
 pub use patched::Patch;
 pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use preface::is_shell;
@@ -72,7 +74,7 @@ pub use sbatch::{
     Directive, VARIABLES, directives, option_words, script_directives, split_line, wins,
 };
 pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
-pub use stack::{Stack, StackKnob, recognise};
+pub use stack::{Stack, StackKnob};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,

@@ -1,15 +1,14 @@
 //! Training stacks, as presets describe them: by what they are recognised, and how they spell their knobs.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::code::CodeRule;
 use super::configs::stem;
 use super::hydra;
-use super::recognise::{ends_a_key, package};
+use super::recognise::package;
 use super::spelling::setting_names;
 use super::traced::Span;
-use super::walk::{Call, CallTarget, Reached, Reading, SettingsFile};
+use super::walk::{Call, CallTarget, Reached, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
 use oomctl_base::{Effect, Role, ValueKind};
 
@@ -24,7 +23,7 @@ const NAME: usize = 1_000;
 /// not name decides between equals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Likeness {
-    words: usize,
+    pub(super) words: usize,
     composed: usize,
 }
 
@@ -367,56 +366,4 @@ fn any(names: &[String], name: &str) -> bool {
         Some(start) => name.starts_with(start),
         None => known == name,
     })
-}
-
-/// The stack that a submission most probably starts, and the calls that start it: numbers in the two lists. Where
-/// several calls are as likely, all of them. One stack alone was named by somebody, and is believed.
-pub fn recognise(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
-    let named = || (stacks.len() == 1).then(|| Some((0, main_program(reading)?)));
-    likely(reading, stacks).or_else(|| named().flatten())
-}
-
-/// The calls of the program that a launcher starts, or of the last one.
-fn main_program(reading: &Reading) -> Option<Vec<usize>> {
-    let calls = || reading.calls.iter().enumerate();
-    let launched = calls().rfind(|(_, call)| !call.launchers.is_empty());
-    let (_, main) = launched.or_else(|| calls().next_back())?;
-    let same = calls().filter(|(_, call)| call.target == main.target);
-    Some(same.map(|(at, _)| at).collect())
-}
-
-fn likely(reading: &Reading, stacks: &[Stack]) -> Option<(usize, Vec<usize>)> {
-    let likeness = |stack: &Stack, call: &Call| stack.likeness(&seen_by(stack, stacks, call));
-    let best = stacks.iter().enumerate().flat_map(|(at, stack)| {
-        let calls = reading.calls.iter();
-        calls.map(move |call| (likeness(stack, call), at))
-    });
-    // Of stacks that are as likely the first one counts.
-    let (most, stack) = best
-        .filter(|(likeness, _)| likeness.weight() > 0)
-        .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))?;
-    let calls = reading.calls.iter().enumerate();
-    let sure = |likeness: Likeness| likeness.weight() * 2 >= most.weight();
-    let calls = calls.filter(|(_, call)| sure(likeness(&stacks[stack], call)));
-    Some((stack, calls.map(|(at, _)| at).collect()))
-}
-
-/// A call without the files that speak for other stacks alone: what the Trainer hands to DeepSpeed (`--deepspeed FILE`)
-/// makes no script of DeepSpeed's own of it.
-fn seen_by<'c>(stack: &Stack, stacks: &[Stack], call: &'c Call) -> Cow<'c, Call> {
-    let names = |s: &Stack, file: &SettingsFile| ends_a_key(&s.recognise.file_keys, &file.option);
-    let without = |files: &[&SettingsFile]| {
-        let mut rest = call.clone();
-        rest.settings.retain(|file| !files.contains(&file));
-        rest
-    };
-    let foreign = |file: &&SettingsFile| {
-        let mut others = stacks.iter().filter(|s| names(s, file));
-        !names(stack, file) && others.any(|s| s.likeness(&without(&[*file])).words > 0)
-    };
-    let foreign: Vec<&SettingsFile> = call.settings.iter().filter(foreign).collect();
-    match foreign[..] {
-        [] => Cow::Borrowed(call),
-        _ => Cow::Owned(without(&foreign)),
-    }
 }

@@ -199,10 +199,9 @@ impl Story {
                 attempt, incident, ..
             } if is_news(incident) => {
                 self.say(run, &died(*attempt, incident));
-                let hidden = incident.notes.iter().find(|note| *note == HIDDEN_EXIT);
+                let hidden = incident.notes.iter().filter(|note| *note == HIDDEN_EXIT);
                 let hidden = hidden.map(|note| format!("note: {note}"));
-                let same = self.figures.died(run, *attempt, incident);
-                for note in hidden.into_iter().chain(same) {
+                for note in hidden.chain(self.figures.died(run, *attempt, incident)) {
                     self.say(run, &format!("           {}", Paint(WARN, &note)));
                 }
             }

@@ -172,8 +172,11 @@ impl Job {
             words.push((from + long * i64::from(part) / 5, true, bar(part + first)));
         }
         let place = PLACES[self.phase % PLACES.len()];
+        // Another job dies with other figures.
+        let allocated = format!("{:.2} GiB is", 60.0 + (from % 1_700) as f64 / 100.0);
+        let message = OOM.replace("77.00 GiB is", &allocated);
         let oom = format!(
-            "Traceback (most recent call last):\n  File \"/w/train.py\", line 12, in <module>\n    {place}\n{OOM}"
+            "Traceback (most recent call last):\n  File \"/w/train.py\", line 12, in <module>\n    {place}\n{message}"
         );
         match self.fate {
             Fate::Works => {}
