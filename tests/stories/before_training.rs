@@ -1,0 +1,82 @@
+//! Failures before the first step: while the data is prepared, while an engine starts. Log excerpts are written by hand in the formats
+//! of datasets (`utils/py_utils.py`), vLLM (`v1/worker/gpu_model_runner.py`) and NeMo-RL.
+
+use super::fixing::{fixed, job};
+use super::place::{Place, install};
+
+/// What datasets 2.12 to 4.x print where a process of `map` is gone.
+const MAP: &str = "Running tokenizer on dataset (num_proc=64):  31%|███       | 9300/30000 [12:02<26:48, 12.87 examples/s]\n\
+    Traceback (most recent call last):\n  \
+    File \"/opt/venv/lib/python3.11/site-packages/datasets/arrow_dataset.py\", line 3253, in map\n    \
+    for rank, done, content in iflatmap_unordered(\n  \
+    File \"/opt/venv/lib/python3.11/site-packages/datasets/utils/py_utils.py\", line 710, in iflatmap_unordered\n    \
+    raise RuntimeError(\n\
+    RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.\n";
+
+const FACTORY: &str = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ndataset: pairs\ncutoff_len: 2048\n\
+    preprocessing_num_workers: 64\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
+
+/// Each stack has its own word for it.
+#[test]
+fn a_process_of_map_that_is_gone_leads_to_fewer_of_them() {
+    let axolotl = "base_model: m\ndatasets: [{path: d, type: alpaca}]\nsequence_len: 2048\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\n";
+    let trl =
+        "trl sft --model_name_or_path m --dataset_name d --output_dir o --dataset_num_proc 32";
+    let swift = "swift sft --model m --train_type lora --dataset d.json --dataset_num_proc 16";
+    let clm = "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path m --do_train --preprocessing_num_workers 48";
+    let verl = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 actor_rollout_ref.model.path=own/model \
+        actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.ppo_mini_batch_size=128 data.filter_overlong_prompts_workers=40";
+    let new = &format!("{axolotl}dataset_num_proc: 24\n");
+    let old = &format!("{axolotl}dataset_processes: 24\n");
+    for (script, file, change) in [
+        ("llamafactory-cli train own.yaml", FACTORY, "64 -> 32"),
+        ("axolotl train own.yaml", new, "24 -> 12"),
+        ("axolotl train own.yaml", old, "24 -> 12"),
+        (trl, "", "32 -> 16"),
+        (swift, "", "16 -> 8"),
+        (clm, "", "48 -> 24"),
+        (verl, "", "40 -> 20"),
+    ] {
+        let script = format!("#SBATCH --mem=64G\n{script}");
+        let said = fixed(&script, MAP, &[("own.yaml", file)]);
+        said.says(&[
+            "perhaps host memory ran out",
+            &format!("workers  {change}  (same math)"),
+        ]);
+        assert!(!said.out.contains("would end the run"), "{}", said.told());
+    }
+}
+
+/// What nobody proved is no reason to ask for more memory, nor to change how training loads its data.
+#[test]
+fn nothing_but_the_named_remedy_is_tried_on_a_suspicion() {
+    let script = "#SBATCH --mem=64G\nllamafactory-cli train own.yaml";
+    let own = FACTORY.replace("preprocessing_num_workers: 64", "dataloader_num_workers: 8");
+    let said = fixed(script, MAP, &[("own.yaml", &own)]);
+    said.says(&["no rung of the ladder helps", "tokenized_path"]);
+    // The kernel's word is one.
+    let killed = format!(
+        "{MAP}slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n"
+    );
+    fixed(script, &killed, &[("own.yaml", &own)]).says(&["mem  64G -> 128G"]);
+    fixed(script, &killed, &[("own.yaml", FACTORY)]).says(&["preprocessing_num_workers  64 -> 32"]);
+}
+
+/// The watch tries it, too.
+#[test]
+fn a_run_goes_on_with_fewer_processes_that_prepare_its_data() {
+    let place = Place::bare();
+    place.write("said", MAP);
+    place.write("own.yaml", FACTORY);
+    let program = "#!/bin/sh\ncase $OOMCTL_ATTEMPT in 1) cat said >&2; exit 1;; esac\n";
+    place.write("bin/README", "Programs of this story.\n");
+    install(&place.path("bin/llamafactory-cli"), program);
+    place.write(
+        "job.sh",
+        "#!/bin/bash\nPATH=$PWD/bin:$PATH llamafactory-cli train own.yaml\n",
+    );
+    place
+        .run("submit --backend local --yes --watch --plain job.sh")
+        .ends(0)
+        .says(&["preprocessing_num_workers  64 -> 32"]);
+}
