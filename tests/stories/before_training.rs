@@ -80,3 +80,66 @@ fn a_run_goes_on_with_fewer_processes_that_prepare_its_data() {
         .ends(0)
         .says(&["preprocessing_num_workers  64 -> 32"]);
 }
+
+/// vLLM's profiling forward and its sampler take memory by its tokens and sequences, wherever they are set.
+#[test]
+fn an_engine_of_any_trainer_gets_fewer_sequences_and_tokens() {
+    let warmup = "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering \
+        `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.\n";
+    let nemo = "uv run examples/run_grpo.py --config own.yaml policy.train_micro_batch_size=2 policy.generation.vllm_kwargs.max_num_seqs=1024 \
+        policy.generation.vllm_kwargs.max_num_batched_tokens=16384";
+    fixed(
+        nemo,
+        warmup,
+        &[("own.yaml", "policy:\n  train_global_batch_size: 64\n")],
+    )
+    .says(&[
+        "max_num_seqs            1024 -> 512",
+        "max_num_batched_tokens  16384 -> 8192",
+    ]);
+    // What is set inside another trainer's file is named, to be changed by hand.
+    let place = job("#!/bin/bash\n", warmup, &[]);
+    place.run("fix job.log --preset roll").ends(0).says(&[
+        "fewer-rollout-sequences",
+        "lower actor_infer.strategy_args.strategy_config.max_num_seqs",
+    ]);
+    // In the midst of training as well.
+    let sampler = "Traceback (most recent call last):\n  File \"/opt/verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py\", line 309, in generate_sequences\n    \
+        outputs = self.inference_engine.generate(\n  File \"/opt/vllm/v1/sample/sampler.py\", line 55, in forward\n    \
+        logits = logits.to(torch.float32)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU 0 has a total \
+        capacity of 79.15 GiB of which 0.90 GiB is free.\n";
+    let verl = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 actor_rollout_ref.model.path=own/model \
+        actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.2 actor_rollout_ref.rollout.max_num_seqs=1024 \
+        actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8";
+    fixed(verl, sampler, &[]).says(&["max_num_seqs  1024 -> 512"]);
+}
+
+/// An example of NeMo-RL names its file itself; what its update computes whole no length of pieces makes smaller.
+#[test]
+fn the_update_of_nemo_rl_needs_smaller_micro_batches() {
+    let program = "import argparse, os\nfrom nemo_rl.algorithms.grpo import grpo_train\nparser = argparse.ArgumentParser()\n\
+        parser.add_argument(\"--config\", type=str, default=None)\nargs, overrides = parser.parse_known_args()\nif not args.config:\n    \
+        args.config = os.path.join(os.path.dirname(__file__), \"configs\", \"own.yaml\")\ngrpo_train()\n";
+    let base = "grpo:\n  num_prompts_per_step: 32\n  num_generations_per_prompt: 16\npolicy:\n  train_global_batch_size: 512\n  \
+        train_micro_batch_size: 4\n  logprob_batch_size: 4\n  dtensor_cfg:\n    enabled: true\n    activation_checkpointing: true\n";
+    let log = "ray.exceptions.RayTaskError(OutOfMemoryError): ray::lm_policy-0-3:DTensorPolicyWorker.train() (pid=3911, ip=10.0.0.1)\n  \
+        File \"/opt/nemo_rl/models/policy/dtensor_policy_worker.py\", line 641, in train\n    loss, loss_metrics = loss_fn(\n\
+        torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.95 GiB. GPU 3 has a total capacity of 79.10 GiB of which 5.31 GiB is free.\n";
+    let files = [
+        ("examples/run_grpo_sliding_puzzle.py", program),
+        (
+            "examples/configs/own.yaml",
+            "defaults: base.yaml\npolicy:\n  max_total_sequence_length: 3072\n",
+        ),
+        ("examples/configs/base.yaml", base),
+    ];
+    let script = "uv run python examples/run_grpo_sliding_puzzle.py cluster.gpus_per_node=8";
+    let place = job(script, log, &files);
+    let said = place.run("fix job.log job.sh").ends(0);
+    said.says(&["train_micro_batch_size  4 -> 2"]);
+    assert!(
+        !said.out.contains("logprob_chunk_size  unset"),
+        "{}",
+        said.told()
+    );
+}
