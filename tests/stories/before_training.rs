@@ -143,3 +143,44 @@ fn the_update_of_nemo_rl_needs_smaller_micro_batches() {
         said.told()
     );
 }
+
+/// What is offloaded has its price, however the script says that it is: by a word of DeepSpeed as by a switch.
+#[test]
+fn a_word_that_turns_offload_on_is_no_gain() {
+    let zero = r#"{"bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+        "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}"#;
+    let own = "model_name_or_path: models/Meta-Llama-3-8B-Instruct\nstage: sft\nfinetuning_type: full\ndeepspeed: zero3.json\n\
+        dataset: pairs\ncutoff_len: 1024\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 2\nbf16: true\n";
+    let log = "Traceback (most recent call last):\n  \
+        File \"/opt/deepspeed/runtime/zero/stage3.py\", line 2274, in backward\n    self.loss_scaler.backward(loss.float(), retain_graph=retain_graph)\n\
+        torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has a total capacity of 23.69 GiB of which 1.24 GiB is free. \
+        Including non-PyTorch memory, this process has 22.44 GiB memory in use. Of the allocated memory 20.80 GiB is allocated by PyTorch, and 1.19 GiB \
+        is reserved by PyTorch but unallocated.\n";
+    let script = "#SBATCH --nodes=1\n#SBATCH --gres=gpu:8\nllamafactory-cli train own.yaml";
+    let place = job(script, log, &[("own.yaml", own), ("zero3.json", zero)]);
+    let said = place
+        .run("fix --policy predict --set gpu_memory=23.69GiB job.log job.sh")
+        .ends(0);
+    said.says(&["offload_optimizer  unset -> cpu  (same math)"]);
+    assert!(!said.out.contains("cutoff_len  1024"), "{}", said.told());
+}
+
+/// What the Trainer's FSDP recomputes by its own file it does not recompute once more.
+#[test]
+fn activations_that_the_file_of_fsdp_recomputes_are_left_alone() {
+    let log = "Traceback (most recent call last):\n  \
+        File \"/opt/venv/lib/python3.11/site-packages/transformers/trainer.py\", line 3782, in training_step\n    \
+        self.accelerator.backward(loss, **kwargs)\n\
+        torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.24 GiB is free.\n";
+    let script = "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path own/model --do_train --bf16 --per_device_train_batch_size 1 \
+        --fsdp full_shard --fsdp_config fsdp.json";
+    let on = &[("fsdp.json", r#"{"activation_checkpointing": true}"#)];
+    fixed(script, log, on).says(&["activations are recomputed already"]);
+    let off = &[("fsdp.json", r#"{"activation_checkpointing": false}"#)];
+    let said = fixed(script, log, off);
+    assert!(
+        !said.out.contains("activations are recomputed already"),
+        "{}",
+        said.told()
+    );
+}
