@@ -184,3 +184,19 @@ fn activations_that_the_file_of_fsdp_recomputes_are_left_alone() {
         said.told()
     );
 }
+
+/// Smaller batches do not help where the checkpoint's states come to the GPU beside their copies.
+#[test]
+fn a_resumed_run_that_cannot_load_its_states_needs_another_version() {
+    let log = "transformers==4.26.1\nTraceback (most recent call last):\n  \
+        File \"/opt/venv/lib/python3.10/site-packages/transformers/trainer.py\", line 1634, in _inner_training_loop\n    \
+        self._load_optimizer_and_scheduler(resume_from_checkpoint)\n  \
+        File \"/opt/venv/lib/python3.10/site-packages/transformers/trainer.py\", line 2334, in _load_optimizer_and_scheduler\n    \
+        torch.load(os.path.join(checkpoint, OPTIMIZER_NAME), map_location=map_location)\n  \
+        File \"/opt/venv/lib/python3.10/site-packages/torch/serialization.py\", line 1101, in restore_location\n    \
+        return default_restore_location(storage, map_location)\n\
+        torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 128.00 MiB (GPU 0; 23.69 GiB total capacity; 22.02 GiB already allocated; \
+        99.00 MiB free; 22.10 GiB reserved in total by PyTorch)\n";
+    let script = "python run_clm.py --model_name_or_path own/model --do_train --per_device_train_batch_size 4 --resume_from_checkpoint out/checkpoint-9";
+    fixed(script, log, &[]).says(&["use transformers 4.28.0 or later"]);
+}
