@@ -112,7 +112,7 @@ impl PlanAfterView {
                 "\nOther processes held the memory. `oomctl watch` first submits the same configuration on other nodes (up to {times}x); if that fails too:"
             );
         }
-        if self.incident.is_bare_kill() {
+        if self.incident.is_bare_kill() && !self.incident.says_what_helps() {
             out.push_str(
                 "\nNothing shows that host memory ran out: `oomctl watch` would end the run here. If it did run out:\n",
             );

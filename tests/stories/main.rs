@@ -10,6 +10,7 @@ mod adopting;
 mod after_log;
 mod afterwards;
 mod bad_configuration;
+mod before_training;
 mod browser;
 mod cancelling;
 mod crash;

@@ -101,6 +101,8 @@ pub enum Role {
     EvalBatch,
     /// Data loader workers.
     NumWorkers,
+    /// Processes that prepare the data before the first step, such as tokenize it.
+    PreprocessingWorkers,
     /// Which model, or which size of it.
     ModelVariant,
     /// Rank of a low-rank adapter.
@@ -147,6 +149,7 @@ impl Role {
                 | Self::Nodes
                 | Self::Cpus
                 | Self::EvalBatch
+                | Self::PreprocessingWorkers
                 | Self::LoraRank
         )
     }

@@ -71,17 +71,10 @@ pub struct Remedy {
 /// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation, for who
 /// holds the GPU and for logits, where that is known.
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
-    let root = incident.evidence.first();
-    let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived));
-    let signature = match root {
-        Some(_) if incident.data_parallel && incident.class == Class::GpuOom => replicas::ADVICE,
-        Some(root) if root.signature != incident.kind => root.signature.as_str(),
-        _ => "",
-    };
     let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
     let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
     let phase = &incident.phase;
-    let own = row(signature, phase)
+    let own = of_the_message(incident)
         .or_else(|| confirmed(incident))
         .or_else(|| row_of_phase(&incident.kind, phase))
         .or_else(|| {
@@ -102,6 +95,24 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let logits = logits.then(|| row(LOGITS, phase)).flatten();
     let known = course.into_iter().chain(pieces).chain(held).chain(logits);
     known.chain(own).collect()
+}
+
+/// The row for the very message, where there is one.
+fn of_the_message(incident: &Incident) -> Option<&'static Advice> {
+    let root = incident.evidence.first();
+    let root = root.filter(|e| matches!(e.role, EvidenceRole::Root | EvidenceRole::Survived))?;
+    if incident.data_parallel && incident.class == Class::GpuOom {
+        return row(replicas::ADVICE, &incident.phase);
+    }
+    let own = root.signature != incident.kind;
+    row(&root.signature, &incident.phase).filter(|_| own)
+}
+
+impl Incident {
+    /// Its own message, not only its kind, has remedies that are known.
+    pub fn says_what_helps(&self) -> bool {
+        of_the_message(self).is_some()
+    }
 }
 
 /// The rows for other failures of memory that the same log shows, of another kind than the root.

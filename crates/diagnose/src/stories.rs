@@ -199,6 +199,8 @@ RuntimeError: One of the subprocesses has abruptly died during map operation.To 
     assert_eq!(incident.kind, "host_oom");
     assert_eq!(incident.is_host_oom, Tri::Ambiguous);
     assert_eq!(incident.phase, "dataloader");
+    assert!(incident.says_what_helps());
+    assert!(!verdict("train.sh: line 3: 77 Killed  python3 t.py\n").says_what_helps());
 }
 
 #[test]

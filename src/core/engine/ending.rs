@@ -31,9 +31,10 @@ pub(super) fn memory_incident(
     status: Option<&JobStatus>,
     incident: Option<&Incident>,
 ) -> Option<Incident> {
-    // A bare `Killed` may be anybody's kill; without a witness it is no reason to ask for more memory.
-    if let Some(incident) =
-        incident.filter(|i| i.fatal && i.class != Class::NotOom && !i.is_bare_kill())
+    // A bare `Killed` may be anybody's kill; without a witness it is no reason to ask for more memory. Where its own message
+    // has a remedy, the ladder tries that alone.
+    let answered = |i: &&Incident| !i.is_bare_kill() || i.says_what_helps();
+    if let Some(incident) = incident.filter(|i| i.fatal && i.class != Class::NotOom && answered(i))
     {
         return Some(incident.clone());
     }

@@ -133,6 +133,9 @@ impl RungView<'_, '_> {
         if !remedies::answers(rung, failure.class) {
             return Some(Skipped::OTHER_CLASS.to_owned());
         }
+        if failure.guessed && !failure.remedies.lead_to(self.context.preset, rung) {
+            return Some("nothing shows that host memory ran out".to_owned());
+        }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         packages::objection(self.context.environment, rung)
             .or_else(|| incident::objection_anyway(shaper, recipe, self.scope, rung, failure))

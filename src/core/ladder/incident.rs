@@ -38,6 +38,8 @@ pub(super) struct FailureContext {
     pub sampler: Option<f64>,
     /// It died in a layer of the model.
     pub in_layer: bool,
+    /// A process was killed, and only what its own message names is tried.
+    pub guessed: bool,
     /// Memory rose step by step until it was full.
     pub leaks: bool,
     /// The GPU's memory, where the message has it, in bytes.
@@ -88,6 +90,7 @@ impl FailureContext {
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
             in_layer: incident.is_some_and(|i| i.in_layer),
+            guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
             leaks: incident.is_some_and(|i| {
                 let course = i.course.as_ref();
                 course.is_some_and(|c| c.pattern == CoursePattern::Leak)

@@ -75,6 +75,11 @@ impl Remedies {
         all
     }
 
+    /// Whether the failure names what a rung does.
+    pub fn lead_to(&self, preset: &Preset, rung: &RungSpec) -> bool {
+        self.first().any(|remedy| leads_to(preset, rung, remedy))
+    }
+
     /// Whether the failure names what these changes do.
     pub fn name(&self, preset: &Preset, changes: &[Change]) -> bool {
         let named = |change: &Change| self.first().any(|r| does(preset, change, r));
@@ -201,12 +206,19 @@ fn does(preset: &Preset, change: &Change, remedy: &Remedy) -> bool {
     knob.is_some_and(|knob| goes(knob, way(knob, change), remedy))
 }
 
+/// Whether a value says that something is off.
+pub(super) fn is_off(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Text(text) => OFF.contains(&text.as_str()),
+        _ => false,
+    }
+}
+
 /// Whether a change raises a value, or turns something on.
 fn way(knob: &Knob, change: &Change) -> Ordering {
     let size = |value: &Value| match value {
-        Value::Null => Some(0.0),
-        Value::Bool(on) => Some(f64::from(u8::from(*on))),
-        Value::Text(text) if OFF.contains(&text.as_str()) => Some(0.0),
+        off if is_off(off) => Some(0.0),
         other => other.number(knob.kind).or(Some(1.0)),
     };
     size(&change.to)

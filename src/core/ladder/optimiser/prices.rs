@@ -3,6 +3,7 @@
 use super::super::bounds::SearchBounds;
 use super::super::engine_room;
 use super::super::numbers::{Batch, SpeedKnob};
+use super::super::remedies::is_off;
 use super::Optimiser;
 use crate::core::recipe::Values;
 use oomctl_base::{Role, Value, ValueKind};
@@ -55,10 +56,7 @@ impl Optimiser<'_> {
                 _ => continue,
             };
             let loss = offload_loss(&spec, bytes);
-            switch.loss = match switch.to == Value::Bool(true) {
-                true => loss,
-                false => -loss,
-            };
+            switch.loss = if is_off(&switch.to) { -loss } else { loss };
         }
     }
 
