@@ -75,6 +75,7 @@ mod sampler;
 mod scheduler_fake;
 mod schema;
 mod script_table;
+mod second_stranger;
 mod shell;
 mod slurm;
 mod snapshot;

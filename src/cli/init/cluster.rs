@@ -44,36 +44,61 @@ pub fn usual(facts: &SlurmCluster) -> Option<&ClusterPartition> {
         .or(facts.partitions.first())
 }
 
+type PartitionFact = (&'static str, fn(&ClusterPartition) -> Option<String>);
+const FACTS: [PartitionFact; 5] = [
+    ("gpus_per_node", |p| counted(p.gpus)),
+    ("nodes", |p| counted(p.nodes)),
+    ("cpus_per_node", |p| counted(p.cpus)),
+    ("node_memory", |p| {
+        counted(p.memory_mib).map(|mib| format!("{mib}M"))
+    }),
+    ("time_limit", |p| p.time_limit.as_deref().map(quoted)),
+];
+const GPU_TYPE: PartitionFact = ("gpu_type", |p| p.gpu_type.as_deref().map(quoted));
+
+fn counted(n: u64) -> Option<String> {
+    (n > 0).then(|| n.to_string())
+}
+
+fn quoted(text: &str) -> String {
+    written(&Value::Text(text.to_owned())).unwrap_or_default()
+}
+
+/// The line of a fact that is the same on all these nodes. One that differs would refuse jobs of another partition: a
+/// comment says what each has.
+fn fact_of((name, of): &PartitionFact, alike: &[&ClusterPartition]) -> String {
+    let values: Vec<Option<String>> = alike.iter().map(|p| of(p)).collect();
+    let Some(first) = values.first().filter(|v| values.iter().all(|o| o == *v)) else {
+        let each = alike.iter().zip(&values);
+        let each = each.map(|(p, v)| format!("{} {}", p.name, v.as_deref().unwrap_or("none")));
+        let each: Vec<String> = each.collect();
+        return format!("  # {name} differs: {}\n", each.join(", "));
+    };
+    let line = first.as_ref().map(|value| format!("  {name}: {value}\n"));
+    line.unwrap_or_default()
+}
+
 fn text(name: &str, facts: &SlurmCluster) -> String {
-    let quoted = |text: &str| written(&Value::Text(text.to_owned())).unwrap_or_default();
     let mut names: Vec<&str> = facts.partitions.iter().map(|p| p.name.as_str()).collect();
     names.dedup();
     let summary = quoted(&format!("Partitions {}", names.join(", ")));
     let mut out = format!(
         "# Written by `oomctl init --cluster` from sinfo, scontrol and sacctmgr. Look it over, then share it: here, or for\n\
          # everybody through OOMCTL_SITE_CONFIG. A fact that is left out is unknown, and a rung that needs it is skipped.\n\
+         # node_memory is all that Slurm gives to jobs on a node; less where the site keeps some (MemSpecLimit).\n\
          cluster: {}\nsummary: {summary}\n",
         quoted(name)
     );
     let Some(usual) = usual(facts) else {
         return out;
     };
-    let known = [
-        ("gpus_per_node", usual.gpus),
-        ("nodes", usual.nodes),
-        ("cpus_per_node", usual.cpus),
-    ];
+    let with_gpus: Vec<_> = facts.partitions.iter().filter(|p| p.gpus > 0).collect();
+    let alike = match with_gpus.is_empty() {
+        true => vec![usual],
+        false => with_gpus,
+    };
     out.push_str("\nfacts:\n");
-    for (fact, value) in known.iter().filter(|(_, value)| *value > 0) {
-        out.push_str(&format!("  {fact}: {value}\n"));
-    }
-    if usual.memory_mib > 0 {
-        out.push_str("  # All that Slurm gives to jobs on a node; less where the site keeps some (MemSpecLimit).\n");
-        out.push_str(&format!("  node_memory: {}M\n", usual.memory_mib));
-    }
-    if let Some(limit) = &usual.time_limit {
-        out.push_str(&format!("  time_limit: {}\n", quoted(limit)));
-    }
+    out.extend(FACTS.iter().map(|fact| fact_of(fact, &alike)));
     let types = facts.partitions.iter().filter(|p| p.gpu_type.is_some());
     if types.clone().count() > 1 {
         out.push_str("  # For the rung `larger-gpu`, once you fill in the memory that PyTorch reports (`oomctl gpus` on a node):\n  # gpu_types:\n");
@@ -86,9 +111,7 @@ fn text(name: &str, facts: &SlurmCluster) -> String {
         }
     }
     out.push_str(&format!("\nknobs:\n  partition: {}\n", quoted(&usual.name)));
-    if let Some(kind) = &usual.gpu_type {
-        out.push_str(&format!("  gpu_type: {}\n", quoted(kind)));
-    }
+    out.push_str(&fact_of(&GPU_TYPE, &alike));
     match facts.accounts.as_slice() {
         [] => {}
         [one] => out.push_str(&format!("  account: {}\n", quoted(one))),
