@@ -36,11 +36,13 @@ mod watch_chain;
 
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::core::exit::Exit;
 use crate::io::scheduler::local;
 use crate::view::{CommandFailure, print};
+use oomctl_base::nearest;
 
 /// Submits training jobs to Slurm, recognises GPU out-of-memory failures, and resubmits with a
 /// configuration that fits.
@@ -163,8 +165,35 @@ fn command() -> clap::Command {
 
 fn parsed() -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.map_err(with_nearest)?;
     Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+}
+
+/// Of what clap takes for similar only what is nearest, and that only where it is near.
+fn with_nearest(mut error: clap::Error) -> clap::Error {
+    for (typed, alike) in [
+        (
+            ContextKind::InvalidSubcommand,
+            ContextKind::SuggestedSubcommand,
+        ),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        let names = match error.remove(alike) {
+            Some(ContextValue::Strings(names)) => names,
+            Some(ContextValue::String(name)) => vec![name],
+            _ => continue,
+        };
+        let Some(ContextValue::String(typed)) = error.get(typed) else {
+            continue;
+        };
+        if let Some(near) = nearest(typed, names.iter().map(String::as_str)) {
+            let near = ContextValue::String(near.to_owned());
+            error.insert(alike, near);
+        }
+    }
+    error
 }
 
 /// What shells and scripts ask for when they start needs none of the tree of commands, which takes longer to build than

@@ -20,15 +20,17 @@ struct Row {
 }
 
 /// Mistakes in a command line: what, the command, its exit code, what is said, what next.
-const COMMANDS: [[&str; 5]; 44] = table(
+const COMMANDS: [[&str; 5]; 47] = table(
     r#"
     no command | frobnicate | 2 | unrecognized subcommand 'frobnicate' | --help
     a command misspelled | sbmit | 2 | unrecognized subcommand 'sbmit' | a similar subcommand exists: 'submit'
+    a command with letters that change places | paln | 2 | unrecognized subcommand 'paln' | a similar subcommand exists: 'plan'
     a flag misspelled | submit --datset x | 2 | unexpected argument '--datset' | a similar argument exists: '--dataset'
     a value of a flag misspelled | plan --policy prdict | 2 | invalid value 'prdict' | a similar value exists: 'predict'
     a backend misspelled | submit --backend slrm | 2 | invalid value 'slrm' | a similar value exists: 'slurm'
     a flag without its value | plan --dataset | 2 | a value is required | --help
     a preset misspelled | plan --preset waever | 5 | no preset named "waever" | did you mean weaver?
+    the beginning of a preset's name | plan --preset verl | 5 | no preset named "verl" | did you mean one of verl-grpo, verl-megatron
     a dataset misspelled | plan --dataset diamonds-sed0 | 5 | no dataset profile named | did you mean diamonds-seed0?
     a cluster misspelled | plan --cluster example-h10 | 5 | no cluster profile named | did you mean example-h100?
     a cluster that is like none | plan --cluster nowhere | 5 | no cluster profile named | there are: example-a100, example-h100
@@ -49,6 +51,7 @@ const COMMANDS: [[&str; 5]; 44] = table(
     a project file that is a folder | plan --config . | 5 | cannot read | name a file in it
     a run that there is not | status nothing-1 | 2 | nothing-1 | `oomctl submit` starts a run
     a run to be watched | watch nothing-1 | 2 | nothing-1 | `oomctl submit` starts a run
+    an age that may be minutes or days | prune --older-than 5 | 2 | is not a time | 7d, 12h
     a run to be cancelled | cancel nothing-1 | 2 | nothing-1 | `oomctl submit` starts a run
     a run to be reported | report nothing-1 | 2 | nothing-1 | `oomctl submit` starts a run
     a run to be explained | explain threads --run nothing-1 | 2 | nothing-1 | `oomctl submit` starts a run

@@ -254,8 +254,13 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     let words = ["init", "--interactive"];
     let mut asking = Asking::start(&place, &words);
     asking.answer("preset [", "torchrum");
-    let seen = asking.answer("preset [", "torchrun");
+    let seen = asking.answer("preset [", "trl");
     assert!(seen.contains("did you mean torchrun?"), "{seen}");
+    let seen = asking.answer("preset [", "torchrun");
+    assert!(
+        seen.contains("oomctl writes no job script for trl"),
+        "{seen}"
+    );
     asking.answer("gpu_memory [81559MiB]: ", "24 parsecs");
     asking.answer("gpu_memory [81559MiB]: ", "24GiB");
     asking.answer("script (Enter: fill it in later): ", "");

@@ -245,7 +245,7 @@ fn the_question_has_the_table_and_d_opens_diffs_to_the_attempt_before() {
         seen.extend_from_slice(&bytes[..n]);
     }
     let seen = String::from_utf8(seen).unwrap().replace("\r\n", "\n");
-    assert_eq!(child.wait().unwrap().code(), Some(2), "{seen}");
+    assert_eq!(child.wait().unwrap().code(), Some(9), "{seen}");
     for words in [
         "batch_size 8 -> 4 -> 2 -> 1",
         "these changes if memory runs out? [y/N/d] (d: diffs): ",

@@ -38,3 +38,36 @@ fn the_profile_of_a_cluster_refuses_no_job_of_another_partition() {
     let plan = place.run(&["plan", "--cluster", "mine", "job.sh"]).ends(0);
     plan.says(&["batch_size 32 -> 1 "]);
 }
+
+#[test]
+fn a_project_file_without_a_preset_is_for_a_script() {
+    let place = Place::bare();
+    place.write("job.sh", PRETRAIN);
+    place.write("oomctl.yaml", "limits: { attempts: 3 }\n");
+    for command in ["plan", "submit"] {
+        let done = place.run(&[command]).ends(5);
+        done.says(&["oomctl.yaml names no preset", "`oomctl submit job.sh`"]);
+        assert!(!done.told().contains("train_files"), "{}", done.told());
+    }
+    place.run(&["plan", "job.sh"]).ends(0);
+}
+
+#[test]
+fn a_script_with_a_misspelled_name_is_found_and_of_several_none_is_named() {
+    let place = Place::bare();
+    place.write("pretrain.slurm", PRETRAIN);
+    place.says("plan pretrain.slrum", 5, &["did you mean pretrain.slurm?"]);
+    place.says("plan", 5, &["`oomctl plan pretrain.slurm`"]);
+    place.write("other.slurm", PRETRAIN);
+    place.says("plan", 5, &["`oomctl plan SCRIPT`"]);
+}
+
+#[test]
+fn memory_in_gb_is_said_in_gib() {
+    let place = Place::bare();
+    place.write("job.sh", PRETRAIN);
+    let done = place
+        .run(&["plan", "--set", "gpu_memory=80GB", "job.sh"])
+        .ends(0);
+    done.says(&["gpu_memory=80GB is 74.51 GiB", "--set gpu_type=h100"]);
+}

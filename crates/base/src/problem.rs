@@ -92,16 +92,22 @@ const SHORTEST_PART: usize = 3;
 /// Names that are proposed at most.
 const MOST_NAMED: usize = 8;
 
-/// What was meant by `typed`, as a question: the nearest of `names`, or those of which it is a part.
+/// What was meant by `typed`, as a question: those of `names` that begin with it, else the nearest, else those of which
+/// it is a part.
 pub fn meant<'a>(typed: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-    if let Some(near) = nearest(typed, names.clone()) {
-        return Some(format!("did you mean {near}?"));
-    }
-    let holds = |name: &&str| typed.len() >= SHORTEST_PART && name.contains(typed);
-    let holding: Vec<&str> = names.filter(holds).take(MOST_NAMED).collect();
-    match holding[..] {
+    let part = typed.len() >= SHORTEST_PART;
+    let beginning = names.clone().filter(|name| part && name.starts_with(typed));
+    let holding = names.clone().filter(|name| part && name.contains(typed));
+    one_of(beginning)
+        .or_else(|| one_of(nearest(typed, names).into_iter()))
+        .or_else(|| one_of(holding))
+}
+
+fn one_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<&str> = names.take(MOST_NAMED).collect();
+    match names[..] {
         [] => None,
         [one] => Some(format!("did you mean {one}?")),
-        _ => Some(format!("did you mean one of {}?", holding.join(", "))),
+        _ => Some(format!("did you mean one of {}?", names.join(", "))),
     }
 }

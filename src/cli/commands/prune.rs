@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::cli::ask::agree;
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
+use crate::cli::since::{Since, since};
 use crate::core::engine::History;
 use crate::core::exit::Exit;
 use crate::io::files::{folder_bytes, remove_whole};
 use crate::io::ledger::{LedgerClaim, Takeover};
 use crate::view::prune_view::{PruneView, PrunedRun};
 use crate::view::{CommandFailure, print};
-use oomctl_base::units::parse_duration_s;
 
 /// Arguments of `prune`.
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,9 @@ pub struct PruneArgs {
     /// Runs, by name, or the runs of a sweep [default: every run that is over and old enough]
     #[arg(value_name = "RUN|SWEEP")]
     runs: Vec<String>,
-    /// Only runs that ended longer ago than this, such as 12h
-    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_duration_s)]
-    older_than: u64,
+    /// Only runs that ended longer ago than this (12h, 30d), or before this day
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
+    older_than: Since,
     /// Only runs in this state: succeeded, failed, exhausted, cancelled (repeatable)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<String>,
@@ -74,10 +74,7 @@ fn chosen(runs: &Runs, args: &PruneArgs, now: Timestamp) -> Result<PruneView, Co
         true => runs.expand(&args.runs)?.0,
         false => runs.names()?,
     };
-    let age = i64::try_from(args.older_than).unwrap_or(i64::MAX);
-    let before = now
-        .checked_sub(SignedDuration::from_secs(age))
-        .unwrap_or(Timestamp::MIN);
+    let before = args.older_than.before(now);
     let mut view = PruneView::default();
     for name in names {
         let stored = match runs.open(&name) {

@@ -10,7 +10,7 @@ use super::surroundings::Surroundings;
 use crate::cli::session::Session;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
 use crate::core::request::Request;
-use crate::io::library::Library;
+use crate::io::library::{Library, LibraryFolder};
 use crate::view::{CommandFailure, print};
 use oomctl_base::{Role, Value, meant};
 use oomctl_memory::{GPU_MEMORY, Unknown};
@@ -200,6 +200,7 @@ fn ask_preset(
         print::say(&format!("  {:<14}  {}{here}", file.preset, file.summary));
     }
     let names = files.iter().map(|file| file.preset.as_str());
+    let shipped = library.names(LibraryFolder::Presets);
     until_taken("preset", &default, |name| {
         let mut begin = names.clone().filter(|known| known.starts_with(name));
         match (
@@ -208,6 +209,11 @@ fn ask_preset(
             begin.next(),
         ) {
             (Some(known), ..) | (None, Some(known), None) => Ok(known.to_owned()),
+            _ if shipped.iter().any(|known| known == name) => {
+                let failure =
+                    CommandFailure::usage(format!("oomctl writes no job script for {name}"));
+                Err(failure.hint("write your own, then `oomctl submit SCRIPT`"))
+            }
             _ => {
                 let failure = CommandFailure::usage(format!("no preset named {name:?}"));
                 let all = || format!("one of {}", names.clone().collect::<Vec<_>>().join(", "));

@@ -17,7 +17,8 @@ use crate::io::installed::{lacking, versions};
 use crate::io::job_scripts::job_scripts;
 use crate::io::library::{Library, LibraryFolder};
 use crate::io::scheduler::slurm::bad_option;
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
+use oomctl_base::units::Bytes;
 use oomctl_base::{Problem, word_list};
 use oomctl_memory::Profiles;
 
@@ -41,13 +42,49 @@ pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
     ))
 }
 
+/// The job script of a folder, where it has one only.
+fn script_of(folder: &Path) -> String {
+    let mut scripts = job_scripts(folder);
+    match scripts.len() {
+        1 => scripts.remove(0),
+        _ => "SCRIPT".to_owned(),
+    }
+}
+
+/// A project file with neither a preset nor a value is there for a script of the user's own.
+fn is_for_a_job(
+    session: &Session,
+    preset: Option<&str>,
+    layers: &[Layer],
+) -> Result<(), CommandFailure> {
+    let gives = |layer: &Layer| layer.kind >= LayerKind::Dataset && !layer.settings.is_empty();
+    if preset.is_some() || layers.iter().any(gives) {
+        return Ok(());
+    }
+    let script = script_of(&session.folder);
+    let failure = CommandFailure::configuration("oomctl.yaml names no preset");
+    Err(failure.hint(format!(
+        "submit your script with `oomctl submit {script}`, or name one: `preset: NAME` (`oomctl presets` lists them)"
+    )))
+}
+
 /// Neither a project file nor a flag says what to run.
 fn nothing_to_run(folder: &Path) -> CommandFailure {
-    let scripts = job_scripts(folder);
-    let script = scripts.first().map_or("SCRIPT", String::as_str);
+    let script = script_of(folder);
     CommandFailure::configuration("there is no oomctl.yaml here or above").hint(format!(
-        "add your job script: `oomctl plan {script}`, `oomctl submit {script}`; `oomctl init` writes one"
+        "name your job script: `oomctl plan {script}`, `oomctl submit {script}`; `oomctl init` writes a project file"
     ))
+}
+
+/// The preset that a flag, the project or its dataset names.
+fn preset_named(
+    session: &Session,
+    flags: &Configuration,
+    dataset: Option<&ConfigDocument>,
+) -> Result<Option<String>, CommandFailure> {
+    let of_dataset = dataset.map(|d| d.text("preset")).transpose()?.flatten();
+    let named = named(session, "preset", flags.preset.as_deref())?;
+    Ok(named.or_else(|| of_dataset.map(|given| given.text)))
 }
 
 /// Everything that is known before a run has a name: the request, named `run`.
@@ -85,11 +122,9 @@ pub fn request(
         "cluster",
         cluster.as_deref(),
     )?;
-    let of_dataset = dataset_doc.as_ref().map(|d| d.text("preset")).transpose()?;
-    let preset_name = named("preset", &flags.preset)?
-        .or_else(|| of_dataset.flatten().map(|g| g.text))
-        .unwrap_or_else(|| session.library.default_preset().to_owned());
-    let stack = stack(session, &preset_name)?;
+    let named_preset = preset_named(session, flags, dataset_doc.as_ref())?;
+    let default = || session.library.default_preset().to_owned();
+    let stack = stack(session, &named_preset.clone().unwrap_or_else(default))?;
     let preset = &stack.preset;
     let profiles = [
         (LayerKind::Cluster, cluster_doc.as_ref()),
@@ -101,6 +136,7 @@ pub fn request(
         .filter_map(|(kind, doc)| Some((*kind, (*doc)?)));
     let outer = outer.iter().map(|(kind, file)| (*kind, file));
     let mut layers = layers(preset, flags, outer.chain(inner))?;
+    let for_a_job = is_for_a_job(session, named_preset.as_deref(), &layers);
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
     let backend = backend(session, flags)?;
     let cluster_facts = sections::facts(cluster_doc.as_ref())?;
@@ -121,7 +157,21 @@ pub fn request(
         sbatch: sbatch.to_vec(),
         ..inputs(session, flags, run, stack)?
     };
+    // A fault of a file comes first.
+    for_a_job?;
     Ok(Request::new(inputs)?)
+}
+
+/// A card is sold by its GB, and has more than so many of 10^9 bytes.
+fn warn_of_gb(set: &str) {
+    let given = set
+        .strip_prefix("gpu_memory=")
+        .filter(|size| size.to_lowercase().ends_with("gb"));
+    if let Some((size, bytes)) = given.and_then(|size| Some((size, Bytes::parse(size).ok()?))) {
+        print::warn(&format!(
+            "gpu_memory={size} is {bytes}. A card sold with {size} has more: name it, such as --set gpu_type=h100"
+        ));
+    }
 }
 
 /// What is asked for in the same way whatever a run's files are made of. What they are made of is left empty.
@@ -132,6 +182,7 @@ pub fn inputs(
     stack: PresetStack,
 ) -> Result<Inputs, CommandFailure> {
     let doc = &session.document;
+    flags.set.iter().for_each(|set| warn_of_gb(set));
     let backend = backend(session, flags)?;
     let (policy, one_rung) = climbing::how(flags, doc)?;
     let folder = session.folder.display().to_string();

@@ -10,8 +10,10 @@ use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
+use crate::io::job_scripts::job_scripts;
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
+use oomctl_base::nearest;
 use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext, is_shell};
 
 /// Largest file of a job that is read, in bytes.
@@ -93,6 +95,22 @@ fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
     Ok(all)
 }
 
+/// The job script beside it that may be meant.
+fn alike(path: &Path) -> Option<String> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let there = job_scripts(folder.unwrap_or(Path::new(".")));
+    let near = nearest(
+        path.file_name()?.to_str()?,
+        there.iter().map(String::as_str),
+    )?;
+    Some(format!(
+        "did you mean {}?",
+        path.with_file_name(near).display()
+    ))
+}
+
 /// The text of a script that sbatch would take; what it would refuse is refused here, with a way out.
 pub fn script(path: &Path) -> Result<String, CommandFailure> {
     let shown = path.display();
@@ -107,10 +125,9 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
         Ok(_) => return refused(format!("{shown} is not a file"), "give a job script"),
         Err(e) => {
             let what = format!("cannot read the job script {shown}: {e}");
-            return refused(
-                what,
-                "give its path; oomctl options come before it, the script's own arguments after it",
-            );
+            let path_first =
+                "give its path; oomctl options come before it, the script's own arguments after it";
+            return refused(what, &alike(path).unwrap_or_else(|| path_first.to_owned()));
         }
     };
     let bytes = read_bounded(&real, MAX_FILE)?;

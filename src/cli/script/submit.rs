@@ -183,7 +183,7 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
         "{option} before SCRIPT is for templates, not for {script}"
     ))
     .hint(format!(
-        "put the script's own options after it: `oomctl submit {script} {option} …`"
+        "put the script's own options after it: `{script} {option} …`"
     )))
 }
 
@@ -221,10 +221,9 @@ pub fn agreed(
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        let what =
-            "oomctl asks before it submits and later changes your script, and there is no terminal";
+        let what = "there is no terminal to ask in: nothing was submitted";
         let hint = match job {
-            None => "check it with --dry-run, then add --yes",
+            None => "look with --dry-run, agree with --yes; oomctl changes copies of your script",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
         };
         return Err(CommandFailure::usage(what).hint(hint));
@@ -251,7 +250,7 @@ pub fn agreed(
             }
             _ => {
                 print::talk("nothing was submitted");
-                return Err(CommandFailure::quiet(Exit::Usage));
+                return Err(CommandFailure::quiet(Exit::Cancelled));
             }
         }
     }
