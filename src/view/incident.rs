@@ -151,7 +151,14 @@ impl IncidentView {
         };
         let mut out = format!(
             "{}: {}\n",
-            Paint(NAME, &self.file),
+            Paint(
+                NAME,
+                if self.file == "-" {
+                    "standard input"
+                } else {
+                    &self.file
+                }
+            ),
             Paint(style, self.by_state().unwrap_or(&self.headline))
         );
         self.facts(&mut out);

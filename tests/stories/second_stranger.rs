@@ -62,6 +62,28 @@ fn a_script_with_a_misspelled_name_is_found_and_of_several_none_is_named() {
     place.says("plan", 5, &["`oomctl plan SCRIPT`"]);
 }
 
+/// In the form of PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp.
+const OTHERS: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 15.66 GiB. GPU 1 has a total capacity of 39.39 GiB of which 2.12 GiB is free. Process 331 has 20.10 GiB memory in use. Including non-PyTorch memory, this process has 17.14 GiB memory in use. Of the allocated memory 16.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.
+";
+
+#[test]
+fn where_another_process_holds_the_memory_nothing_that_shrinks_the_job_is_said_to_help() {
+    let place = Place::bare();
+    place.write("others.err", OTHERS);
+    let seen = place.run(&["diagnose", "others.err"]).ends(0).out;
+    let helps = seen.lines().filter(|line| line.contains("helps"));
+    assert_eq!(helps.count(), 1, "{seen}");
+    assert!(seen.contains("another process holds 20.10 GiB") && seen.contains("worse"));
+    // Without it 15.66 GiB would not fit either.
+    place.write("others.err", &OTHERS.replace("20.10 GiB", "2.10 GiB"));
+    let seen = place.run(&["diagnose", "others.err"]).ends(0).out;
+    let helps = seen.lines().filter(|line| line.contains("helps"));
+    assert!(
+        helps.count() > 1 && !seen.contains("shrinking our own"),
+        "{seen}"
+    );
+}
+
 #[test]
 fn memory_in_gb_is_said_in_gib() {
     let place = Place::bare();

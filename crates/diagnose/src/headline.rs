@@ -25,7 +25,8 @@ impl Incident {
         if let Some(exit) = self.exit {
             line.push_str(&format!(" (exit {exit})"));
         }
-        if self.phase != "unknown" && self.kind != "no_failure" && !self.only_starts() {
+        let says = self.phase != "unknown" && !self.kind.contains(&self.phase);
+        if says && self.kind != "no_failure" && !self.only_starts() {
             line.push_str(&format!(" in {}", self.phase));
         }
         if let Some(figures) = self.figures() {

@@ -73,10 +73,20 @@ pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     };
     let (mut helps, mut worse) = (words(|row| &row.helps), words(|row| &row.worse));
     if let Some(held) = incident.co_tenant_bytes {
+        if fits_alone(incident, held) {
+            helps.clear();
+            worse.insert(0, SHRINKING.to_owned());
+        }
         helps.insert(0, elsewhere(held));
-        worse.insert(0, SHRINKING.to_owned());
     }
     (helps, worse)
+}
+
+/// Would what was requested have fitted without what others held?
+fn fits_alone(incident: &Incident, held: Bytes) -> bool {
+    let free = incident.free_bytes.map_or(0, |free| free.0);
+    let requested = incident.requested_bytes;
+    requested.is_none_or(|requested| free.saturating_add(held.0) >= requested.0)
 }
 
 /// What is worse where others hold the memory.
@@ -89,12 +99,14 @@ fn elsewhere(held: Bytes) -> String {
 impl Incident {
     /// Takes back that strangers hold memory of the GPU: the job has an inference engine on it, which can be what holds it.
     pub fn may_be_its_engine(&mut self) {
+        let before = advised(self);
         let Some(held) = self.co_tenant_bytes.take() else {
             return;
         };
-        let advice = elsewhere(held);
-        self.helps.retain(|text| *text != advice);
-        self.worse.retain(|text| text != SHRINKING);
+        // What a project's own signature says stays.
+        if before == (self.helps.clone(), self.worse.clone()) {
+            (self.helps, self.worse) = advised(self);
+        }
         self.notes.push(format!(
             "{held} of the GPU belong to other processes or to memory outside PyTorch; perhaps this job's own inference engine"
         ));
