@@ -58,6 +58,22 @@ pub fn place(reading: &Reading, span: Option<Span>) -> String {
     place.unwrap_or_default()
 }
 
+/// `job.sh:4: if [ -d out`.
+fn not_understood(reading: &Reading, span: Span) -> String {
+    let place = place(reading, Some(span));
+    let source = reading.sources.get(span.file).map_or("", |s| &s.text);
+    let start = source
+        .get(..span.start)
+        .and_then(|before| before.rfind('\n'));
+    let line = source
+        .get(start.map_or(0, |at| at + 1)..)
+        .unwrap_or_default();
+    match line.lines().next().map(str::trim) {
+        None | Some("") => place,
+        Some(line) => format!("{place}: {line}"),
+    }
+}
+
 impl ScriptValues {
     /// Of a reading.
     pub fn of(adoption: &Adoption<'_>) -> Self {
@@ -76,7 +92,7 @@ impl ScriptValues {
         Self {
             knobs: knobs.chain(model).collect(),
             options: options.collect(),
-            not_understood: faults.map(|f| place(reading, Some(*f))).collect(),
+            not_understood: faults.map(|f| not_understood(reading, *f)).collect(),
             cut: reading.cut,
         }
     }

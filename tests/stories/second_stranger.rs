@@ -62,6 +62,29 @@ fn a_script_with_a_misspelled_name_is_found_and_of_several_none_is_named() {
     place.says("plan", 5, &["`oomctl plan SCRIPT`"]);
 }
 
+/// Slurm takes 99 minutes for what they are.
+#[test]
+fn a_plan_says_which_option_sbatch_will_refuse_and_what_is_never_closed() {
+    let place = Place::bare();
+    let options = "#!/bin/bash\n#SBATCH --mem=abc\n#SBATCH --time=99:99:99\n";
+    place.write(
+        "job.sh",
+        &format!("{options}if [ -d out\n  then\npython train.py --batch_size 8\n"),
+    );
+    let plan = place.run(&["plan", "job.sh"]).ends(0);
+    plan.says(&[
+        "note: sbatch does not take --mem=abc (job.sh:2)",
+        "cannot read: job.sh:4: if [ -d out",
+    ]);
+    assert!(!plan.out.contains("does not take --time"), "{}", plan.out);
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --time=soon\npython train.py\n",
+    );
+    let time = "sbatch does not take --time=soon (job.sh:2)";
+    place.says("submit -n --backend local job.sh", 0, &[time]);
+}
+
 /// In the form of PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp.
 const OTHERS: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 15.66 GiB. GPU 1 has a total capacity of 39.39 GiB of which 2.12 GiB is free. Process 331 has 20.10 GiB memory in use. Including non-PyTorch memory, this process has 17.14 GiB memory in use. Of the allocated memory 16.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.
 ";

@@ -107,6 +107,32 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     Some((format!("--{name}"), hint))
 }
 
+/// The options of sbatch whose value is none that it takes, each with its place.
+pub fn impossible(reading: &Reading) -> Vec<String> {
+    let all = directives(reading);
+    let is_bad = |d: &&Directive| {
+        let value = text(d);
+        match d.option.as_str() {
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => !is_memory(&value),
+            "time" => !value.starts_with(['u', 'U', 'i', 'I']) && parse_duration_s(&value).is_err(),
+            _ => false,
+        }
+    };
+    let bad = all.iter().filter(is_bad);
+    let said = bad.map(|d| {
+        let place = reading.place(d.span).unwrap_or_default();
+        format!("sbatch does not take --{}={} ({place})", d.option, text(d))
+    });
+    said.collect()
+}
+
+/// `400G`, `64000`, `0`: digits and at most a unit.
+fn is_memory(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let first = unit.chars().next().is_none_or(|c| "KMGTkmgt".contains(c));
+    unit.len() < text.len() && first
+}
+
 /// The index of the task, where the job is one of an array; of a whole array the list of all.
 pub fn array(reading: &Reading) -> Option<String> {
     wins(&directives(reading), "array").map(text)

@@ -32,7 +32,7 @@ pub use comparable::comparable;
 pub use evidence::loosen;
 pub use job::{
     Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
-    job_name, logs, resources, workdir,
+    impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{MARK, Scripts, UNKNOWN, command};

@@ -8,7 +8,7 @@ use crate::core::adopt;
 use crate::core::launch::{Command, Copied};
 use crate::core::recipe::{KnobSetFile, Preset, PresetFile};
 use oomctl_base::Refusal;
-use oomctl_scripts::{INTERPRETER, Stack, Submission};
+use oomctl_scripts::{Adoption, INTERPRETER, Reading, Stack, Submission};
 
 /// Where the files of a run's attempts come from.
 #[derive(Debug, Clone)]
@@ -93,37 +93,33 @@ impl RequestScripts {
             stacks: Arc::new(stacks),
             doubts,
         };
-        own.doubts.extend(own.submits(scripts));
-        own.doubts.extend(own.anew(scripts));
+        let adoption = scripts.read(&own.submission, &own.stacks);
+        let mut doubts = adopt::impossible(&adoption.reading);
+        doubts.extend(submits(&adoption.reading));
+        doubts.extend(own.anew(&adoption));
+        own.doubts.extend(doubts);
         Ok((preset, own))
     }
 
-    /// That what runs is another job than ours, where the scripts submit it.
-    fn submits(&self, scripts: &adopt::Scripts) -> Option<String> {
-        let adoption = scripts.read(&self.submission, &self.stacks);
-        let all: Vec<&str> = adoption
-            .reading
-            .submits
-            .iter()
-            .map(String::as_str)
-            .collect();
-        (!all.is_empty()).then(|| {
-            format!(
-                "{} submits further jobs, which this run does not follow. Submit their script instead, \
-                 or take them over with `oomctl watch JOBID`",
-                all.join(", ")
-            )
-        })
-    }
-
     /// That an attempt goes on from no checkpoint, where it is known that none of the programs does.
-    fn anew(&self, scripts: &adopt::Scripts) -> Option<String> {
+    fn anew(&self, adoption: &Adoption<'_>) -> Option<String> {
         let stack = self.stacks.first();
         let stack = stack.filter(|s| !s.recognise.begins_anew.is_empty())?;
-        let adoption = scripts.read(&self.submission, &self.stacks);
         let anew = adoption.calls().all(|call| stack.begins_anew(call));
         anew.then(|| {
             "the program does not resume from checkpoints: each attempt starts at step 0".to_owned()
         })
     }
+}
+
+/// That what runs is another job than ours, where the scripts submit it.
+fn submits(reading: &Reading) -> Option<String> {
+    let all: Vec<&str> = reading.submits.iter().map(String::as_str).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "{} submits further jobs, which this run does not follow. Submit their script instead, \
+             or take them over with `oomctl watch JOBID`",
+            all.join(", ")
+        )
+    })
 }

@@ -145,11 +145,15 @@ impl Lexer<'_> {
     /// One command of any kind. Takes at least one token, unless there is none or a block ends.
     pub(super) fn read_block(&mut self, blocks: &mut Vec<ScriptBlock>) {
         let text = self.text;
-        let (word, paren) = match self.peek() {
-            ShellToken::Word(word) => (word.bare(text).unwrap_or_default().to_owned(), 0),
-            ShellToken::Operator("(", _) => (String::new(), 1),
-            ShellToken::Operator("((", start) => (String::new(), 2 + *start),
-            _ => (String::new(), 0),
+        let faults = self.faults.len();
+        let (start, word, paren) = match self.peek() {
+            ShellToken::Word(word) => {
+                let bare = word.bare(text).unwrap_or_default();
+                (word.start, bare.to_owned(), 0)
+            }
+            ShellToken::Operator("(", start) => (*start, String::new(), 1),
+            ShellToken::Operator("((", start) => (*start, String::new(), 2 + *start),
+            _ => (text.len(), String::new(), 0),
         };
         if self.depth >= MAX_DEPTH {
             self.fault();
@@ -183,6 +187,10 @@ impl Lexer<'_> {
             }
             _ => self.read_simple(blocks),
         }
+        // What the end of the text leaves open is wrong where it begins.
+        let open = self.faults[faults..].iter_mut();
+        open.filter(|at| **at >= text.len())
+            .for_each(|at| *at = start);
         self.depth -= 1;
     }
 
