@@ -23,6 +23,7 @@ pub mod live;
 mod measured;
 pub mod measured_plan_view;
 pub mod own_view;
+mod passed_over;
 pub mod pipeline;
 pub mod plan_after_view;
 pub mod plan_view;

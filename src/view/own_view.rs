@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{MemoryForecast, first_fit, reasons};
+use super::passed_over::reasons;
+use super::rung_view::{MemoryForecast, first_fit};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     unchangeable, unchanged,
@@ -18,7 +19,7 @@ use super::script_table::ScriptTable;
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
 use super::{NAME, Paint};
-use crate::core::adopt::is_array;
+use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::Skipped;
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
@@ -86,10 +87,16 @@ pub struct ScriptView {
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
+    /// The script with its arguments, as it is given to oomctl.
+    #[serde(skip)]
+    command: String,
     #[serde(skip)]
     measure: Option<String>,
     #[serde(skip)]
     modelled: bool,
+    /// What speaks for the preset.
+    #[serde(skip)]
+    by: Option<String>,
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
@@ -136,12 +143,17 @@ impl ScriptView {
             most_attempts: inputs.limits.attempts,
             queue: None,
             of_checkpoints: of_checkpoints.cloned().collect(),
+            command: inputs
+                .scripts
+                .as_ref()
+                .map_or_else(String::new, Scripts::command),
             measure: told.measure,
             modelled: told
                 .preset
                 .memory
                 .as_ref()
                 .is_some_and(|m| !m.fields.is_empty()),
+            by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
             is_any: adoption
                 .and_then(|a| a.stack)
                 .is_some_and(|stack| stack.recognise.is_any()),
@@ -203,12 +215,13 @@ impl ScriptView {
             out.push_str("\nno rung: an out-of-memory ends the run\n");
             match self.preset {
                 None => out.push_str(OPTIONS_ONLY),
-                Some(_) => reasons(&self.not_used)
-                    .iter()
-                    .take(MOST_REASONS)
-                    .for_each(|reason| {
+                Some(_) => {
+                    let mut not_used = self.not_used.clone();
+                    not_used.sort_by_key(Skipped::is_for_another_failure);
+                    for reason in reasons(&not_used).iter().take(MOST_REASONS) {
                         let _ = writeln!(out, "  {reason}");
-                    }),
+                    }
+                }
             }
         }
         out
@@ -227,7 +240,11 @@ impl ScriptView {
                 "recognised as a program with options of its own (preset {}{version})\n",
                 Paint(NAME, preset)
             ),
-            Some(preset) => format!("recognised as {}{version}\n", Paint(NAME, preset)),
+            Some(preset) => {
+                let by = self.by.iter().map(|sign| format!(" by {sign}"));
+                let by: String = by.collect();
+                format!("recognised as {}{by}{version}\n", Paint(NAME, preset))
+            }
             None => "framework not recognised. oomctl can follow the job and say why it failed\n"
                 .to_owned(),
         };
@@ -276,14 +293,16 @@ impl ScriptView {
                     false => "",
                 };
                 format!(
-                    "memory unknown. An estimate{of} needs {} values that the script leaves open: `oomctl estimate SCRIPT` lists them{}",
+                    "memory unknown. An estimate{of} needs {} values that the script leaves open: `oomctl estimate {}` lists them{}",
                     self.asked.len(),
+                    self.command,
                     self.measured_instead()
                 )
             }
             None if self.asked.iter().any(|a| a.needed) => {
                 format!(
-                    "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate SCRIPT` explains each):{open}"
+                    "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate {}` explains each):{open}",
+                    self.command
                 )
             }
             None => {

@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::explanation::explained;
 use super::lines::{bugs, course, evidence};
 use super::outcome::{cannot_fit, expectation, smallest_request};
-use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, reasons, table};
+use super::passed_over::reasons_here;
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -131,7 +132,9 @@ impl PlanAfterView {
                 let _ = writeln!(out, "\n{}", cannot_fit(shortfall));
                 let _ = writeln!(out, "{}", smallest_request(shortfall));
             }
-            None if !self.incident.fatal => out.push_str("\nnothing to change\n"),
+            None if !self.incident.fatal => {
+                out.push_str("\nnothing to change: the log shows no failure that ended the job\n")
+            }
             None if self.steps.is_empty() => {
                 out.push_str("\nno rung of the ladder helps against this failure\n");
             }
@@ -164,12 +167,10 @@ impl PlanAfterView {
 
     /// The rungs that this failure could have had, each with why not. Where no memory ran out, all have the same reason.
     fn passed_over(&self) -> Vec<String> {
-        let of_memory = self.incident.class != Class::NotOom;
-        let skipped = self
-            .skipped
-            .iter()
-            .filter(|s| of_memory && !s.is_for_another_failure());
-        reasons(&skipped.cloned().collect::<Vec<_>>())
+        match self.incident.class {
+            Class::NotOom => Vec::new(),
+            _ => reasons_here(&self.skipped),
+        }
     }
 
     /// The steps, those of one rung together.

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, not_used, table};
+use super::passed_over::not_used;
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, table};
 use super::script_table::ScriptTable;
 use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::figures::{gib, is_far, odds, percent, rounded};
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint};
-use crate::core::ladder::{Change, Expectation, Skipped, Step};
+use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::request::{Freed, PlannedStep};
 use oomctl_memory::{Estimate, Phase, SAFE};
 
@@ -364,29 +364,6 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
         table.row([c.knob.clone(), change]);
     }
     table.lines().collect()
-}
-
-/// The rungs that are not used, each with the reason; empty where there are none.
-pub fn not_used(skipped: &[Skipped]) -> String {
-    let lines = reasons(skipped).into_iter();
-    let lines = lines.map(|line| format!("     {line}\n"));
-    match skipped {
-        [] => String::new(),
-        _ => format!("\nNot used:\n{}", lines.collect::<String>()),
-    }
-}
-
-/// `wider-rollout, empty-cache: for another kind of failure`: a line for each reason.
-pub fn reasons(skipped: &[Skipped]) -> Vec<String> {
-    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for one in skipped {
-        match all.iter_mut().find(|(reason, _)| *reason == one.reason) {
-            Some((_, rungs)) => rungs.push(&one.rung),
-            None => all.push((&one.reason, vec![&one.rung])),
-        }
-    }
-    let line = |(reason, rungs): (&str, Vec<&str>)| format!("{}: {reason}", rungs.join(", "));
-    all.into_iter().map(line).collect()
 }
 
 /// Where the attempts of a plan are taken to die; a real failure is answered by its own log.

@@ -42,7 +42,7 @@ fn a_program_of_ones_own_is_not_called_by_a_launcher_that_it_does_not_use() {
         plan.says(&[
             "recognised as a program with options of its own (preset torchrun)",
             "An estimate of a transformer needs ",
-            "`oomctl estimate SCRIPT` lists them",
+            "`oomctl estimate job.sh` lists them",
         ]);
         assert!(!plan.told().contains("--set"), "{}", plan.told());
     }

@@ -917,7 +917,7 @@ fn a_script_that_lies_where_a_module_does_is_that_modules() {
     ] {
         place.write("job.sh", &format!("#!/bin/bash\n{start} {words}\n"));
         let plan = place.run(&["plan", "--all", "job.sh"]).ends(0);
-        plan.says(&[&format!("recognised as {preset};")]);
+        plan.says(&[&format!("recognised as {preset}")]);
     }
 }
 

@@ -116,3 +116,29 @@ fn memory_in_gb_is_said_in_gib() {
         .ends(0);
     done.says(&["gpu_memory=80GB is 74.51 GiB", "--set gpu_type=h100"]);
 }
+
+/// Its options are those of its own parser, and none of them moves memory.
+const OWN: &str = "import argparse
+p = argparse.ArgumentParser()
+p.add_argument(\"--per_device_train_batch_size\", type=int, default=8)
+p.parse_args()
+";
+
+#[test]
+fn a_plan_without_a_rung_begins_with_what_the_job_lacks() {
+    let place = Place::bare();
+    place.write("train.py", OWN);
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py --per_device_train_batch_size 1\n",
+    );
+    let plan = place.run(&["plan", "job.sh"]).ends(0).out;
+    for (is_said, words) in [
+        (true, "no rung: "),
+        (true, "halve-batch: batch_size is 1 already"),
+        (false, "for another kind of failure"),
+        (false, "only for fragmentation"),
+    ] {
+        assert_eq!(plan.contains(words), is_said, "{words}\n{plan}");
+    }
+}

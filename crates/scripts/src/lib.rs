@@ -33,6 +33,7 @@ mod placed;
 mod preface;
 mod program;
 mod program_text;
+mod proof;
 mod python;
 mod recognise;
 mod requested;

@@ -168,7 +168,7 @@ pub fn close(summary: &Summary) {
     match &summary.outcome {
         ProgramOutcome::Exhausted { skipped } => {
             let mut text = format!("{} nothing left to try", Paint(BAD, "out of memory:"));
-            for rung in skipped {
+            for rung in skipped.iter().filter(|s| !s.is_for_another_failure()) {
                 let name = Paint(NAME, &rung.rung);
                 let _ = write!(text, "\n           {name}: {}", rung.reason);
             }

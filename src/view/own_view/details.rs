@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::ScriptView;
-use crate::view::rung_view::{MemoryForecast, before, not_used, where_fullest};
+use crate::view::passed_over::not_used;
+use crate::view::rung_view::{MemoryForecast, before, where_fullest};
 use crate::view::script_parts::{Computed, ScriptAttemptView, UnchangedRetry};
 use crate::view::script_table::diff_line;
 use crate::view::{DIM, Paint};

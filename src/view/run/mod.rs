@@ -19,6 +19,6 @@ pub mod story;
 pub(crate) mod waiting;
 
 use super::{
-    estimate_view, explanation, figures, measured, measured_plan_view, rung_view, snapshot_view,
-    style, table,
+    estimate_view, explanation, figures, measured, measured_plan_view, passed_over, rung_view,
+    snapshot_view, style, table,
 };

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::figures::{duration, gpu_hours};
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason, skipped};
+use super::passed_over::reasons_here;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::exit::Exit;
@@ -247,13 +248,13 @@ impl RunView {
             out.push_str(&attempt.text());
         }
         let _ = writeln!(out, "{}", self.last_line());
-        if matches!(self.exit_code, Some(Exit::Failed | Exit::StillOutOfMemory)) {
-            for skipped in &self.skipped {
-                let _ = writeln!(out, "  skipped: {}: {}", skipped.rung, skipped.reason);
-            }
-        }
         if let Some(hint) = &self.hint {
             let _ = writeln!(out, "{} {hint}", Paint(WARN, "hint:"));
+        }
+        if matches!(self.exit_code, Some(Exit::Failed | Exit::StillOutOfMemory)) {
+            for reason in reasons_here(&self.skipped) {
+                let _ = writeln!(out, "  skipped: {reason}");
+            }
         }
         out
     }
