@@ -142,3 +142,26 @@ fn a_plan_without_a_rung_begins_with_what_the_job_lacks() {
         assert_eq!(plan.contains(words), is_said, "{words}\n{plan}");
     }
 }
+
+#[test]
+fn explain_has_the_rules_that_apply() {
+    let place = Place::bare();
+    let explained = |dynamic: &str| {
+        let words = format!(
+            "explain ref.log_prob_max_token_len_per_gpu --preset verl-grpo --set train_files=a \
+             --set val_files=b --set model.path=c --set use_dynamic_bsz={dynamic}"
+        );
+        place.run(&words[..]).ends(0).out
+    };
+    let rule = "ref-budget-holds-a-sequence";
+    assert!(explained("true").contains(rule) && !explained("false").contains(rule));
+}
+
+#[test]
+fn where_standard_error_has_no_log_of_its_own_logs_says_where_it_is() {
+    let place = Place::bare();
+    place.write("job.sh", "#!/bin/bash\necho hello >&2\n");
+    place.run("submit -y -w --backend local job.sh").ends(0);
+    place.says("logs --err", 0, &["standard output (--out)"]);
+    place.says("logs --out", 0, &["hello"]);
+}

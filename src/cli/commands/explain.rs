@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Recipe, Resolved, RungSpec, rules_about};
+use crate::core::recipe::{Knob, Recipe, Resolved, RungSpec};
 use crate::core::request::Request;
 use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
@@ -103,7 +103,7 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         unit: knob.unit.clone(),
         spelling: knob.spelling.as_ref().map(|s| s.name().to_owned()),
         pinned: recipe.pins.get(&knob.name).map(ToString::to_string),
-        rules: rules_about(preset, &knob.name),
+        rules: request.rules_about(&knob.name, recipe),
         rungs: rungs.filter(moves).map(|r| r.rung.clone()).collect(),
         source: knob.source.clone(),
         phantom: Vec::new(),

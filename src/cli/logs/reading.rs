@@ -56,7 +56,14 @@ pub fn print(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
         .filter(|f| holds_text(f))
         .collect();
     if files.is_empty() {
-        print::talk(&format!("{}: the log is empty", group.name()));
+        let elsewhere = *stream == Stream::Err && group.files.iter().any(|f| holds_text(f));
+        let why = match elsewhere {
+            true => {
+                "the log of standard error is empty. Without --error Slurm writes it into that of standard output (--out)"
+            }
+            false => "the log is empty",
+        };
+        print::talk(&format!("{}: {why}", group.name()));
         return Ok(());
     }
     let mut pager = Pager::open();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::expr;
+use super::expr::{self, Scope};
 use super::preset::Rule;
 use super::stack::Preset;
 
@@ -12,10 +12,12 @@ pub fn knobs_of(preset: &Preset, rule: &Rule) -> BTreeSet<String> {
     knobs_in(preset, texts)
 }
 
-/// The rules that look at a knob, with their names.
-pub fn rules_about(preset: &Preset, knob: &str) -> Vec<String> {
+/// The rules that look at a knob and apply to these values, with their names.
+pub fn rules_about(preset: &Preset, knob: &str, scope: &Scope) -> Vec<String> {
+    let applies = |when: &String| expr::holds(preset.env(), when, scope).unwrap_or(true);
     let rules = preset.rules.iter();
     let about = rules.filter(|rule| knobs_of(preset, rule).contains(knob));
+    let about = about.filter(|rule| rule.when.as_ref().is_none_or(applies));
     about.map(|r| format!("{}: {}", r.name, r.must)).collect()
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::request::Request;
 use crate::core::memory::open_fields;
-use crate::core::recipe::{Knob, knobs_in};
+use crate::core::recipe::{Knob, Recipe, knobs_in, rules_about, scope_of};
 use oomctl_base::{Role, ValueKind};
 use oomctl_memory::GPU_MEMORY;
 
@@ -86,6 +86,17 @@ impl UnreadKnob {
 const TOGETHER: usize = 3;
 
 impl Request {
+    /// The rules that look at a knob and apply to these values.
+    pub fn rules_about(&self, knob: &str, recipe: &Recipe) -> Vec<String> {
+        let (inputs, preset) = (self.inputs(), self.preset());
+        let name = inputs.cluster.as_deref();
+        rules_about(
+            preset,
+            knob,
+            &scope_of(preset, recipe, &inputs.cluster_facts, name),
+        )
+    }
+
     /// What the memory model needs and nobody says, of a script; nothing where the preset has no bridge to the model.
     pub fn unread(&self) -> Vec<UnreadKnob> {
         let bridge = self.preset().memory.as_ref();
@@ -121,7 +132,7 @@ impl Request {
                 if !given.is_null() {
                     one.takes = match knob.role {
                         Some(Role::ModelVariant) => format!(
-                            "NAME|FOLDER ({given} has no config.json here; NAME as on the Hugging Face hub)"
+                            "NAME|FOLDER of a transformer, NAME as on the Hugging Face hub ({given} has no config.json here)"
                         ),
                         _ => format!("{} ({given} has no memory model)", one.takes),
                     };

@@ -16,7 +16,7 @@ use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
 use crate::view::measured;
-use oomctl_base::job::HostUse;
+use oomctl_base::job::{HostUse, JobState};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Class;
 
@@ -104,7 +104,12 @@ impl HistoryRow {
 
     fn one(history: &History, attempt: &Attempt, folder: &Path, now: Timestamp) -> Self {
         let status = attempt.status.as_ref();
-        let incident = attempt.incident.as_ref().filter(|i| i.kind != "no_failure");
+        // Of a job that was cancelled, that says all.
+        let cancelled = status.is_some_and(|s| s.state == JobState::Cancelled);
+        let incident = attempt.incident.as_ref();
+        let incident = incident
+            .filter(|i| i.kind != "no_failure")
+            .filter(|i| !(cancelled && i.kind == "other"));
         let fullest = attempt.measured.fullest();
         let host = status.and_then(|s| s.host.as_deref());
         let busy = attempt.measured.utilization_percent();

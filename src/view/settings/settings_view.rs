@@ -67,6 +67,8 @@ impl<'a> SettingsView<'a> {
         for value in &self.values {
             let (file, place) = match value.origin {
                 Origin::File { path, line, .. } => (path.as_str(), format!("line {line}")),
+                // A place without lines, such as a program whose code was read.
+                Origin::Flag { text } if !text.starts_with('-') => (text.as_str(), String::new()),
                 other => ("", other.to_string()),
             };
             let pinned = if value.pinned { ", pinned" } else { "" };
