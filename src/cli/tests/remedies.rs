@@ -27,7 +27,7 @@ fn levers(preset: &Preset) -> Layer {
         let value = match (knob.role, knob.kind) {
             (Some(Role::RolloutMemoryFraction), _) => Value::Float(0.6),
             (Some(Role::RolloutSequences), ValueKind::Int) => Value::Int(256),
-            (Some(Role::NumWorkers), ValueKind::Int) => Value::Int(8),
+            (Some(Role::NumWorkers | Role::PreprocessingWorkers), ValueKind::Int) => Value::Int(8),
             (Some(Role::HostMemory), _) => Value::Text("64G".to_owned()),
             (
                 Some(
