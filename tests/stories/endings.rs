@@ -84,12 +84,28 @@ fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
         let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
         let done = place.run(&words).ends(0);
         done.says(&[
-            "the job ended as COMPLETED although a program in it failed: its script hides the exit code",
+            "the job ended as COMPLETED, and its log ends with a failure: if its script hides the exit code",
             "`set -eo pipefail`",
             "batch_size  4 -> 2",
             "2 attempts",
         ]);
     }
+}
+
+/// Its exit code is the job's: it knows better than its log.
+#[test]
+fn a_program_that_survives_an_out_of_memory_at_the_end_of_its_log_succeeds() {
+    let program = "import sys, traceback\nclass OutOfMemoryError(RuntimeError): pass\nfor batch in (4, 2):\n    try:\n        \
+                   if batch > 2: raise OutOfMemoryError('CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\n    \
+                   except RuntimeError:\n        traceback.print_exc()\n";
+    let place = Place::bare();
+    place.write("search.py", program);
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 search.py --batch_size 4\n",
+    );
+    let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+    place.run(&words).ends(0).says(&["succeeded (1 attempt"]);
 }
 
 #[test]

@@ -174,8 +174,8 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
     *incident = new;
 }
 
-/// What is said of a job whose script hides that its program failed.
-pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED although a program in it failed: its script hides the exit code. `set -eo pipefail` at its head shows it";
+/// What is said of a job whose script may hide that its program failed.
+pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED, and its log ends with a failure: if its script hides the exit code, `set -eo pipefail` at its head shows it";
 
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
 /// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,

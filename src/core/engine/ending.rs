@@ -1,16 +1,25 @@
 //! What the scheduler's word and the text of the logs prove of the end of a job.
 
 use super::outcome::RetryCause;
-use super::state::Attempt;
+use super::state::{Attempt, Run};
 use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
-/// COMPLETED is success, unless memory ran out and nothing shows that the program survived it: a script that goes on after
-/// its program died, or pipes it into `tee`, ends in exit code 0.
-pub(super) fn succeeded(status: Option<&JobStatus>, incident: Option<&Incident>) -> bool {
-    let completed = status.is_some_and(|s| s.state == JobState::Completed);
-    completed && memory_incident(status, incident).is_none()
+/// COMPLETED is success, unless memory ran out and something shows that its exit code hides that: a step that failed, or a
+/// script that goes on after its program or pipes it into `tee`. A program that ends well has survived what its log shows.
+pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
+    let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
+    let Some(completed) = status.filter(|s| s.state == JobState::Completed) else {
+        return false;
+    };
+    let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
+    let hidden = || {
+        completed.step_out_of_memory
+            || completed.derived_exit.is_some_and(failed)
+            || run.request.may_hide_exit()
+    };
+    memory_incident(status, incident).is_none() || !hidden()
 }
 
 /// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or

@@ -22,7 +22,7 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let history = &run.history;
     let attempt = history.attempts.iter().find(|a| a.number == number)?;
     let id = attempt.token.as_ref()?.0.clone();
-    let end = end(attempt)
+    let end = end(run, attempt)
         .filter(|e| *e != AttemptEnd::Fitted || run.request.inputs().probe.is_none())?;
     let past = history.at_the_end_of(number);
     let mut taken = run.request.learned();
@@ -58,7 +58,7 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
             .or_else(|| (!attempt.adopted).then_some(attempt.intended_at)),
         at: attempt.over_at().unwrap_or(attempt.intended_at),
         nodes: status.nodes.clone(),
-        end: node_end(attempt)?,
+        end: node_end(run, attempt)?,
         configuration: run.request.job(&rungs).ok(),
         gpu: attempt
             .measured
@@ -68,9 +68,9 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
     })
 }
 
-fn node_end(attempt: &Attempt) -> Option<NodeEnd> {
+fn node_end(run: &Run, attempt: &Attempt) -> Option<NodeEnd> {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
-    if succeeded(status, incident) {
+    if succeeded(run, attempt) {
         return Some(NodeEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
@@ -89,10 +89,10 @@ fn node_end(attempt: &Attempt) -> Option<NodeEnd> {
     }
 }
 
-fn end(attempt: &Attempt) -> Option<AttemptEnd> {
+fn end(run: &Run, attempt: &Attempt) -> Option<AttemptEnd> {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();
-    if succeeded(status, incident) {
+    if succeeded(run, attempt) {
         return Some(AttemptEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {

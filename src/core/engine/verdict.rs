@@ -19,7 +19,7 @@ use oomctl_diagnose::{Class, Incident};
 pub fn verdict(run: &Run, attempt: &Attempt) -> Verdict {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();
-    if succeeded(status, incident) {
+    if succeeded(run, attempt) {
         return end(Outcome::Succeeded);
     }
     if let Some(outcome) = stopped(run, attempt, status) {

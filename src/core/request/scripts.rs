@@ -14,7 +14,7 @@ use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
-use oomctl_scripts::{Adoption, Patch, PatchError};
+use oomctl_scripts::{Adoption, Patch, PatchError, may_hide};
 
 /// The knob that says whether the GPUs' memory is sampled beside a job.
 const SAMPLER: &str = "sampler";
@@ -25,6 +25,15 @@ impl Request {
         let scripts = self.inputs().scripts.as_ref()?;
         let own = self.own_scripts()?;
         Some(scripts.read(&own.submission, &own.stacks))
+    }
+
+    /// Whether exit code 0 of the scripts may hide that the program failed.
+    pub fn may_hide_exit(&self) -> bool {
+        self.adoption().is_some_and(|adoption| {
+            let reading = &adoption.reading;
+            let known = adoption.calls().last().or(reading.calls.last());
+            known.is_some_and(|call| may_hide(reading, call))
+        })
     }
 
     /// The job array that the scripts ask for: a run for each of its tasks. `None` where they are one job, or one task.
