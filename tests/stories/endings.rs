@@ -84,6 +84,7 @@ fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
         let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
         let done = place.run(&words).ends(0);
         done.says(&[
+            "the script may hide the exit code of its program (job.sh:3)",
             "the job ended as COMPLETED, and its log ends with a failure: if its script hides the exit code",
             "`set -eo pipefail`",
             "batch_size  4 -> 2",

@@ -7,6 +7,7 @@ mod array;
 mod attempt;
 mod comparable;
 mod evidence;
+mod exit_code;
 mod job;
 mod logged;
 mod scripts;
@@ -30,6 +31,7 @@ pub use array::{TaskList, is_array};
 pub use attempt::{CLAIM, PATCH, files};
 pub use comparable::comparable;
 pub use evidence::loosen;
+pub use exit_code::{hidden, hidden_remark};
 pub use job::{
     Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
     impossible, job_name, logs, resources, workdir,

@@ -14,7 +14,7 @@ use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
-use oomctl_scripts::{Adoption, Patch, PatchError, may_hide};
+use oomctl_scripts::{Adoption, Patch, PatchError};
 
 /// The knob that says whether the GPUs' memory is sampled beside a job.
 const SAMPLER: &str = "sampler";
@@ -29,11 +29,8 @@ impl Request {
 
     /// Whether exit code 0 of the scripts may hide that the program failed.
     pub fn may_hide_exit(&self) -> bool {
-        self.adoption().is_some_and(|adoption| {
-            let reading = &adoption.reading;
-            let known = adoption.calls().last().or(reading.calls.last());
-            known.is_some_and(|call| may_hide(reading, call))
-        })
+        let adoption = self.adoption();
+        adoption.is_some_and(|adoption| adopt::hidden(&adoption).is_some())
     }
 
     /// The job array that the scripts ask for: a run for each of its tasks. `None` where they are one job, or one task.

@@ -97,6 +97,7 @@ impl RequestScripts {
         let mut doubts = adopt::impossible(&adoption.reading);
         doubts.extend(submits(&adoption.reading));
         doubts.extend(own.anew(&adoption));
+        doubts.extend(adopt::hidden_remark(&adoption));
         own.doubts.extend(doubts);
         Ok((preset, own))
     }
