@@ -1,19 +1,14 @@
 //! A controller that is gone, one that does not answer, and a cluster that keeps no accounts.
 
 use super::cluster::{Cluster, Daemons, answer, program};
-use super::place::{LARGE_CARD, Place};
+use super::place::{LARGE_CARD, LATE_OOM, Place};
 
 #[test]
 fn a_controller_that_stops_in_the_middle_costs_nothing() {
     let Some(place) = Place::on(Cluster::Outages, "stopped") else {
         return;
     };
-    let place = place.with(&[
-        LARGE_CARD,
-        ("SIM_STEP_S", "1"),
-        ("SIM_OOM_AT_STEP", "4"),
-        ("SIM_ONLY_ATTEMPTS", "1"),
-    ]);
+    let place = place.with(&LATE_OOM);
     let daemons = Daemons::taken();
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
     place.until("RUNNING");

@@ -22,6 +22,13 @@ supervision: { poll: 1s, poll_max: 4s, hang_grace: 5s, settle: 4s, drain: 1s }
 
 /// A card on which the very first configuration fits.
 pub const LARGE_CARD: (&str, &str) = ("SIM_GPU_GIB", "140");
+/// Its first attempt runs out of memory some seconds after it began.
+pub const LATE_OOM: [(&str, &str); 4] = [
+    LARGE_CARD,
+    ("SIM_STEP_S", "1"),
+    ("SIM_OOM_AT_STEP", "4"),
+    ("SIM_ONLY_ATTEMPTS", "1"),
+];
 
 /// One story's place.
 pub struct Place {

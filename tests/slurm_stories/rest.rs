@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::spawn;
 
 use super::cluster::{Cluster, answer, path, wait_for};
-use super::place::{LARGE_CARD, Place};
+use super::place::{LARGE_CARD, LATE_OOM, Place};
 
 /// Slurm's programs, which these stories must not find.
 const COMMANDS: [&str; 9] = [
@@ -126,12 +126,7 @@ fn a_token_that_expires_stops_nothing() {
     let Some(place) = place_at("rest-token", "") else {
         return;
     };
-    let place = place.with(&[
-        LARGE_CARD,
-        ("SIM_STEP_S", "1"),
-        ("SIM_OOM_AT_STEP", "4"),
-        ("SIM_ONLY_ATTEMPTS", "1"),
-    ]);
+    let place = place.with(&LATE_OOM);
     let watching = place.start(&["submit", "--run", place.run(), "--watch"]);
     place.until("RUNNING");
     give_token(&place, &["lifespan=1"]);

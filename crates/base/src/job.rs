@@ -231,6 +231,13 @@ pub struct ExitStatus {
     pub signal: i32,
 }
 
+impl ExitStatus {
+    /// Whether it is anything but `0:0`.
+    pub fn failed(self) -> bool {
+        self.code != 0 || self.signal != 0
+    }
+}
+
 impl std::fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.code, self.signal)

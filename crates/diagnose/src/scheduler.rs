@@ -187,8 +187,7 @@ fn join_success(
     job: &JobStatus,
 ) {
     const LAST_LINES: u64 = 40;
-    let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
-    let step_failed = job.derived_exit.is_some_and(failed);
+    let step_failed = job.derived_exit.is_some_and(ExitStatus::failed);
     let swallowed = root.filter(|e| {
         let at_end = findings.lines[e.source].saturating_sub(e.line) <= LAST_LINES;
         let serious = e.is_cause() && e.signature.weight >= weight::NAMED && !e.rerun;

@@ -163,7 +163,7 @@ fn a_box_whose_head_was_cut_off_is_a_traceback_that_does_not_end() {
 fn frames_that_a_narrow_box_breaks_are_joined() {
     let frames = "\
 ╭───────────────────── Traceback (most recent call last) ──────────────────────╮
-│ /home/me/work/finetune.py:273 in train                                       │
+│ /home/me/code/finetune.py:273 in train                                       │
 │                                                                              │
 │ ❱ 273 │   trainer.train()                                                    │
 │                                                                              │
@@ -183,7 +183,7 @@ fn frames_that_a_narrow_box_breaks_are_joined() {
     let own = incident.frame.map(|frame| frame.to_string());
     assert_eq!(
         own.as_deref(),
-        Some("/home/me/work/finetune.py:273 in train")
+        Some("/home/me/code/finetune.py:273 in train")
     );
 }
 

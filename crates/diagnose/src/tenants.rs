@@ -47,11 +47,10 @@ impl Ours {
         if let Some(pid) = pid {
             self.know(pid);
         }
-        let rank = RANK
-            .captures(text)
-            .and_then(|found| found[1].parse::<u64>().ok());
-        self.ranks
-            .extend(rank.filter(|_| self.ranks.len() < Self::PIDS));
+        let rank = RANK.captures(text).and_then(|found| found[1].parse().ok());
+        if let Some(rank) = rank {
+            remember(&mut self.ranks, rank);
+        }
         // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
         self.engine = self.engine || pid.is_some() || ENGINES.is_match(text);
         self.cache.see(text);
@@ -66,9 +65,13 @@ impl Ours {
 
     /// Remembers a process id printed by a launcher.
     pub(crate) fn know(&mut self, pid: u64) {
-        if self.pids.len() < Self::PIDS && !self.pids.contains(&pid) {
-            self.pids.push(pid);
-        }
+        remember(&mut self.pids, pid);
+    }
+}
+
+fn remember(pids: &mut Vec<u64>, pid: u64) {
+    if pids.len() < Ours::PIDS && !pids.contains(&pid) {
+        pids.push(pid);
     }
 }
 

@@ -1,6 +1,6 @@
 //! By what a stack is recognised, for people.
 
-use super::stack::{Stack, is_key};
+use super::stack::{Stack, any, is_key};
 use super::walk::{Call, CallTarget};
 
 impl Stack {
@@ -10,7 +10,7 @@ impl Stack {
         if self.is_own(call) {
             return None;
         }
-        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let words = call.texts();
         let names = call.names.as_ref();
         let mut classes = recognise.uses.iter();
         let class = classes.find(|class| names.is_some_and(|n| n.contains_key(*class)));
@@ -20,14 +20,10 @@ impl Stack {
     }
 
     fn is_own(&self, call: &Call) -> bool {
-        let recognise = &self.recognise;
         match &call.target {
             CallTarget::Script(path) => {
-                let file = path.rsplit('/').next();
-                recognise
-                    .scripts
-                    .iter()
-                    .any(|own| Some(own.as_str()) == file)
+                let file = path.rsplit('/').next().unwrap_or_default();
+                any(&self.recognise.scripts, file)
             }
             CallTarget::Module(_) | CallTarget::Program(_) => true,
             CallTarget::Code => false,

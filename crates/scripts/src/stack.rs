@@ -94,14 +94,13 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
-    /// Whether its users start a program of the stack, and seldom one of their own.
-    fn has_own_program(&self) -> bool {
-        !self.recognise.programs.is_empty()
-    }
-
-    /// Whether a call gives one of its keys as a flag. A flag of one word may be anybody's; a dotted key is not.
+    /// Whether a call gives a key as a flag, of a stack whose users start its own program and seldom one of theirs. A flag of
+    /// one word may be anybody's; a dotted key is not.
     fn is_by_flag(&self, call: &Call) -> bool {
-        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        if self.recognise.programs.is_empty() {
+            return false;
+        }
+        let words = call.texts();
         let mut flags = self.recognise.keys.iter().filter(|k| k.starts_with('-'));
         flags.any(|flag| words.iter().any(|w| is_key(w, flag)))
     }
@@ -140,7 +139,7 @@ impl Stack {
         let strange = || {
             lacks(r.packages(), call)
                 || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
-                || named == 0 && self.has_own_program() && by_words == KEY && self.is_by_flag(call)
+                || named == 0 && by_words == KEY && self.is_by_flag(call)
         };
         if named < NAME && classes == 0 && strange() {
             return Likeness::default();
@@ -188,7 +187,7 @@ impl Stack {
     /// What keys and values say, those of the command or those of a composed configuration; None where a value says
     /// that it is another stack.
     fn told(&self, call: &Call, composed: bool) -> Option<usize> {
-        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let words = call.texts();
         let given = |key: &&String| {
             let named = setting_names(&Spelling::read(key));
             !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
@@ -236,7 +235,7 @@ impl Stack {
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
     pub fn style(&self, call: &Call) -> usize {
-        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let words = call.texts();
         let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         for (spelling, style) in self
@@ -257,7 +256,7 @@ impl Stack {
     /// How many of its knobs the words of a call spell, the files that they name, and the options of its program; or else
     /// what is composed.
     fn spelled(&self, call: &Call, composed: bool) -> usize {
-        let words: Vec<String> = call.words.iter().map(|w| w.text.text()).collect();
+        let words = call.texts();
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
             let by_code = || call.looked_up(knob).is_some() || call.constant(knob).is_some();
@@ -361,7 +360,8 @@ pub(super) fn same_flag(word: &str, flag: &str) -> bool {
     word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
 }
 
-fn any(names: &[String], name: &str) -> bool {
+/// Whether a name is one of these; one that ends in `*` stands for all that begin so.
+pub(super) fn any(names: &[String], name: &str) -> bool {
     names.iter().any(|known| match known.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => known == name,

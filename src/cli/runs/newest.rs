@@ -1,6 +1,7 @@
 //! The run that a command means which names none.
 
 use super::Runs;
+use super::overview::Overview;
 use crate::cli::ask::agree;
 use crate::view::{CommandFailure, print};
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ impl Runs {
         }
         let found = self.overview(&self.names()?, Timestamp::now());
         let Some(open) = found.newest_open() else {
-            self.newest()?;
+            self.newest_of(found)?;
             let verb = verb.to_lowercase();
             print::talk(&format!("every run here has ended: nothing to {verb}"));
             return Ok(None);
@@ -46,8 +47,10 @@ impl Runs {
 
     /// The run that began last, which it names in a line.
     pub fn newest(&self) -> Result<String, CommandFailure> {
-        let names = self.names()?;
-        let mut found = self.overview(&names, Timestamp::now());
+        self.newest_of(self.overview(&self.names()?, Timestamp::now()))
+    }
+
+    fn newest_of(&self, mut found: Overview) -> Result<String, CommandFailure> {
         let Some(name) = found.newest() else {
             if let Some((_, failure)) = found.damaged.pop() {
                 return Err(failure);

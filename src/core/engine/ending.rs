@@ -13,10 +13,9 @@ pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
     let Some(completed) = status.filter(|s| s.state == JobState::Completed) else {
         return false;
     };
-    let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
     let hidden = || {
         completed.step_out_of_memory
-            || completed.derived_exit.is_some_and(failed)
+            || completed.derived_exit.is_some_and(ExitStatus::failed)
             || run.request.may_hide_exit()
     };
     memory_incident(status, incident).is_none() || !hidden()
@@ -27,10 +26,7 @@ pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
 pub(super) fn text_decides(status: Option<&JobStatus>) -> bool {
     status.is_none_or(|status| match status.state {
         JobState::Failed | JobState::OutOfMemory => true,
-        JobState::Completed => {
-            let failed = |exit: ExitStatus| exit.code != 0 || exit.signal != 0;
-            status.derived_exit.is_some_and(failed)
-        }
+        JobState::Completed => status.derived_exit.is_some_and(ExitStatus::failed),
         _ => false,
     })
 }

@@ -259,7 +259,7 @@ impl StartedProgram {
         let (exit, ended) = (state.ended.map(|e| e.0), state.ended.map(|e| e.1));
         let word = match exit {
             None => JobState::Running,
-            Some(exit) if exit.code == 0 && exit.signal == 0 => JobState::Completed,
+            Some(exit) if !exit.failed() => JobState::Completed,
             Some(_) if state.told => JobState::Cancelled,
             Some(_) => JobState::Failed,
         };

@@ -74,7 +74,7 @@ fn taken_unnamed(shelf: &mut ConfigFiles<'_>, call: &Call) -> Option<ConfigPart>
 /// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
 /// known, a name without an ending.
 fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = String> + 'c {
-    let words: Vec<String> = call.words.iter().map(|word| word.text.text()).collect();
+    let words = call.texts();
     (0..words.len()).filter_map(move |at| {
         let (flag, given) = match words[at].split_once('=') {
             Some((flag, value)) => (flag, Some(value)),

@@ -69,6 +69,11 @@ impl UnreadFile {
 }
 
 impl Call {
+    /// Its words as texts.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.words.iter().map(|word| word.text.text()).collect()
+    }
+
     /// The word that names its script.
     pub(crate) fn script_word(&self) -> Option<&Traced> {
         let word = self.words.get(self.args.checked_sub(1)?)?;

@@ -313,8 +313,7 @@ impl Walker<'_> {
             "@" => Some(VariableValue::List(self.scope.args.clone())),
             _ => self.value(name),
         };
-        let list = list?;
-        match (list, variable.index) {
+        match (list?, variable.index) {
             (VariableValue::Text(text), Subscript::Each | Subscript::Joined) => Some(text),
             (VariableValue::List(items), Subscript::Each | Subscript::Joined) => {
                 let mut all = Traced::default();
