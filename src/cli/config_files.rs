@@ -9,7 +9,7 @@ use crate::core::config::ConfigDocument;
 use crate::core::recipe::LayerKind;
 use crate::io::files::read_text;
 use crate::io::scheduler::slurm::{RestAddress, RestPlace};
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 
 const MAX_FILE: u64 = 1 << 20;
 const SITE_KEYS: [&str; 6] = ["cluster", "knobs", "pin", "overrides", "notices", "slurm"];
@@ -59,7 +59,14 @@ pub fn rest_place(
     if project.get("slurm").is_some() {
         return rest_place_of(project, folder);
     }
-    let outer = outer_files()?;
+    // A fault there stops who needs all of such a file, and not who only looks at runs and logs.
+    let outer = match outer_files() {
+        Ok(outer) => outer,
+        Err(failure) => {
+            print::warn(&failure.sentence());
+            return Ok(None);
+        }
+    };
     let doc = outer
         .iter()
         .rev()

@@ -114,6 +114,21 @@ fn a_job_of_slurm_is_not_looked_for_where_there_is_no_slurm() {
 }
 
 #[test]
+fn a_fault_in_the_sites_file_stops_nobody_who_looks_at_runs_and_logs() {
+    let mut place = beside("");
+    place.write("site.yaml", "clustr: x\n");
+    place.write("a.err", "KeyError: 'x'\n");
+    place.set(
+        "OOMCTL_SITE_CONFIG",
+        &place.path("site.yaml").display().to_string(),
+    );
+    for command in ["status", "diagnose a.err"] {
+        place.says(command, 0, &["unknown key `clustr`"]);
+    }
+    place.says("plan job.sh", 5, &["unknown key `clustr`", "site.yaml:1:1"]);
+}
+
+#[test]
 fn a_program_is_told_where_a_job_script_comes_from() {
     beside("").says("plan train.py", 5, &["`oomctl init` writes one"]);
 }
