@@ -73,7 +73,7 @@ struct Climb {
 }
 
 /// Probability to fit that is asked for, as the product does by default.
-const RISK: f64 = 0.9;
+const MIN_FIT_PROBABILITY: f64 = 0.9;
 
 impl Policy for Climb {
     fn name(&self) -> &'static str {
@@ -125,7 +125,7 @@ impl Climb {
         };
         let outlook = Priors {
             profile,
-            risk: RISK,
+            min_fit_probability: MIN_FIT_PROBABILITY,
             past,
         };
         if self.policy == ladder::Policy::Predict

@@ -41,9 +41,9 @@ pub struct Configuration {
     /// Climb one rung at a time, whatever the memory model expects
     #[arg(long, hide_short_help = true)]
     pub one_rung: bool,
-    /// Wanted probability that the next attempt fits [default: 0.9]
-    #[arg(long, value_name = "PROBABILITY", value_parser = probability, hide_short_help = true)]
-    pub risk: Option<f64>,
+    /// Least probability to fit that the next attempt should have [default: 0.9]
+    #[arg(long, alias = "risk", value_name = "PROBABILITY", value_parser = probability, hide_short_help = true)]
+    pub min_fit_probability: Option<f64>,
     /// Scheduler to use
     #[arg(
         long,

@@ -71,9 +71,9 @@ struct ProjectFile {
     one_rung: Option<bool>,
     /// Take the rungs in their declared order, each with all of its moves, whether they help here or not.
     whole_rungs: Option<bool>,
-    /// Probability to fit that the next attempt should have.
+    /// Least probability to fit that the next attempt should have.
     #[schemars(range(min = 0.0, max = 1.0))]
-    risk: Option<f64>,
+    min_fit_probability: Option<f64>,
     /// Values of knobs, by their names in the framework. `oomctl explain KNOB` describes one.
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.

@@ -44,7 +44,7 @@ const COMMANDS: [[&str; 5]; 47] = table(
     a value out of bounds | plan --set threads=0 | 5 | below its least value 1 | threads takes a whole number from 1 to 4096
     a key handed over without a value | plan --override x | 5 | is not an assignment | write --override NAME=VALUE
     a key that is no knob | plan --set a.b=1 | 5 | no knob named a.b | --override a.b=1
-    a probability above one | plan --risk 2 | 5 | probability to fit | 0.9 is the default
+    a probability above one | plan --min-fit-probability 2 | 5 | probability to fit | 0.9 is the default
     two policies | plan --same-math --policy ladder | 2 | cannot be used with | --help
     predict, one rung at a time | plan --policy predict --one-rung | 5 | exclude each other | drop one of the two
     a project file that there is not | plan --config missing.yaml | 5 | missing.yaml | check the path

@@ -12,7 +12,10 @@ fn the_first_page_of_help_has_every_command_and_the_page_of_submit_fits_a_screen
     }
     let submit = place.run(&["submit", "-h"]).ends(0).out;
     assert!(submit.lines().count() <= 25, "{submit}");
-    for (short, rare) in [("-w, --watch", "--risk"), ("-n, --dry-run", "--policy")] {
+    for (short, rare) in [
+        ("-w, --watch", "--min-fit-probability"),
+        ("-n, --dry-run", "--policy"),
+    ] {
         assert!(submit.contains(short) && !submit.contains(rare), "{submit}");
         assert!(place.run(&["submit", "--help"]).ends(0).out.contains(rare));
     }
@@ -94,8 +97,8 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
 fn wrong_input_is_told_what_to_write() {
     let place = weaver::project("knobs: { threads: 2 }");
     place.run(&["plan", "--risk", "95%"]).ends(0);
-    let risk = place.run(&["plan", "--risk", "95"]).ends(5);
-    risk.says(&["risk is a probability to fit, at least 0 and below 1"]);
+    let absurd = place.run(&["plan", "--risk", "95"]).ends(5);
+    absurd.says(&["min_fit_probability is a probability to fit, at least 0 and below 1"]);
     let name = place.run(&["submit", "--run", "my run"]);
     name.says(&["--run my-run"]);
     let set = place.run(&["plan", "--set", "=3"]).ends(5);

@@ -21,7 +21,7 @@ fn what_is_proposed_for_the_example_fits_at_once() {
         "oomctl submit --fresh --preset verl-grpo --dataset diamonds-seed0 --backend local --set",
     ]);
     let bold = place
-        .run(&["tune", "diamonds-seed0-1", "--risk", "0.6"])
+        .run(&["tune", "diamonds-seed0-1", "--min-fit-probability", "0.6"])
         .ends(0);
     bold.says(&["larger-logprob-batch", "probability to fit 0.88"]);
     let view = place.json("tune diamonds-seed0-1 --json");

@@ -36,10 +36,10 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(flags.config.as_deref())?.printing(args.json);
     let from = session.run_meant(args.from.as_ref(), flags)?;
     let (mut request, basis, from) = from::basis(&session, from.as_deref(), flags)?;
-    if flags.risk.is_some() {
+    if flags.min_fit_probability.is_some() {
         // Also of a run that was submitted with another one.
         let none = ConfigDocument::parse(PROJECT_FILE, "")?;
-        request = request.with_risk(climbing::risk(flags, &none)?);
+        request = request.with_min_fit_probability(climbing::min_fit_probability(flags, &none)?);
     }
     let preset = request.preset();
     if preset.tune.is_empty() {
@@ -85,7 +85,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
 
 /// What is tuned must be expected to fit.
 fn must_fit(request: &Request, basis: &Basis, probability: f64) -> Result<(), CommandFailure> {
-    if probability >= request.inputs().risk {
+    if probability >= request.inputs().min_fit_probability {
         return Ok(());
     }
     let what = format!("this configuration is not expected to fit (probability {probability:.2})");

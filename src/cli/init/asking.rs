@@ -337,7 +337,7 @@ fn ask_batch(draft: &mut Draft) -> Result<(), CommandFailure> {
         (Some(0), _) => format!(
             "memory model: no {} fits with probability {}",
             knob.name,
-            request.inputs().risk
+            request.inputs().min_fit_probability
         ),
         (Some(batch), _) => format!("memory model: {} {batch} at most", knob.name),
         (None, Some(Err(Unknown { field, why }))) if draft.has(GPU_MEMORY) => {

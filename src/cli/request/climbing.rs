@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use crate::cli::args::{Configuration, PolicyName};
 use crate::core::config::{ConfigDocument, PlacedText};
 use crate::core::ladder::Policy;
-use crate::core::request::RISK;
+use crate::core::request::MIN_FIT_PROBABILITY;
 use crate::view::CommandFailure;
 use oomctl_base::{Problem, Value, ValueKind};
 
@@ -86,22 +86,25 @@ fn switch(doc: &ConfigDocument, key: &str, what: &str) -> Result<bool, CommandFa
     }
 }
 
-/// The probability to fit that an attempt should have: flag or project file.
-pub fn risk(flags: &Configuration, doc: &ConfigDocument) -> Result<f64, CommandFailure> {
+/// The least probability to fit that an attempt should have: flag or project file, where it was once called `risk`.
+pub fn min_fit_probability(
+    flags: &Configuration,
+    doc: &ConfigDocument,
+) -> Result<f64, CommandFailure> {
     let within = |p: &f64| (0.0..1.0).contains(p);
     let bad = || {
-        Problem::new("risk is a probability to fit, at least 0 and below 1")
+        Problem::new("min_fit_probability is a probability to fit, at least 0 and below 1")
             .hint("0.9 is the default")
     };
-    if let Some(risk) = flags.risk {
-        return match within(&risk) {
-            true => Ok(risk),
+    if let Some(least) = flags.min_fit_probability {
+        return match within(&least) {
+            true => Ok(least),
             false => Err(bad().into()),
         };
     }
-    let Some(given) = doc.text("risk")? else {
-        return Ok(RISK);
+    let Some(given) = doc.text("min_fit_probability")?.or(doc.text("risk")?) else {
+        return Ok(MIN_FIT_PROBABILITY);
     };
-    let risk = given.text.parse().ok().filter(within);
-    risk.ok_or_else(|| bad().at(given.text.clone(), given.origin).into())
+    let least = given.text.parse().ok().filter(within);
+    least.ok_or_else(|| bad().at(given.text.clone(), given.origin).into())
 }

@@ -22,9 +22,9 @@ use oomctl_base::units::Bytes;
 use oomctl_base::{Problem, word_list};
 use oomctl_memory::Profiles;
 
-const PROJECT_KEYS: [&str; 17] = word_list(
-    "preset dataset cluster backend slurm policy one_rung whole_rungs risk knobs pin overrides ladder
-     limits supervision notices signatures",
+const PROJECT_KEYS: [&str; 18] = word_list(
+    "preset dataset cluster backend slurm policy one_rung whole_rungs min_fit_probability knobs pin overrides
+     ladder limits supervision notices signatures risk",
 );
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
 
@@ -193,7 +193,7 @@ pub fn inputs(
         policy,
         one_rung,
         whole_rungs: climbing::whole_rungs(doc)?,
-        risk: climbing::risk(flags, doc)?,
+        min_fit_probability: climbing::min_fit_probability(flags, doc)?,
         limits: sections::limits(doc)?,
         supervision: sections::supervision(doc, backend)?,
         notices: sections::notices(doc, &outer_files()?)?,

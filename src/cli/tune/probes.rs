@@ -68,7 +68,7 @@ impl ProbeTuning<'_> {
             command: &command,
         };
         let bounds = ProbeBounds {
-            risk: self.request.inputs().risk,
+            min_fit_probability: self.request.inputs().min_fit_probability,
             probes_max: self.args.max_probes,
         };
         basis.trials = self.found(&basis, &short)?;

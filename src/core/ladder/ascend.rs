@@ -65,12 +65,14 @@ impl Ascent<'_> {
         let of_host = failure.is_some_and(|f| f.class == Class::HostOom);
         let whole = of_host && !self.context.whole_rungs;
         let alone = whole || self.remedy(failure, &steps[0], failed) == RemedyMatch::Ample;
-        let mut wanted = Some(self.outlook.risk);
+        let mut wanted = Some(self.outlook.min_fit_probability);
         // What answers the failure is no answer alone where the model is sure that the GPU runs out next.
         if !alone || !self.has_chance(&steps, posterior) {
             let enough = self.enough(steps, posterior, failure, failed)?;
             steps = enough.steps;
-            wanted = enough.probability.map(|p| p.min(self.outlook.risk));
+            wanted = enough
+                .probability
+                .map(|p| p.min(self.outlook.min_fit_probability));
             if let Some(wanted) = wanted {
                 steps = self.fewest(steps, wanted, posterior, failure, &mut skipped)?;
             }

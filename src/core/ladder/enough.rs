@@ -190,7 +190,7 @@ impl Ascent<'_> {
             if fits > best.0 {
                 best = (fits, steps.len());
             }
-            if fits >= self.outlook.risk {
+            if fits >= self.outlook.min_fit_probability {
                 break;
             }
             let next =
@@ -275,14 +275,15 @@ impl Ascent<'_> {
             Class::HostOom => self.host_holds(&rungs, failed),
             _ => false,
         };
-        let (phase, expected) =
-            match bytes <= spec.gpu_bytes? && posterior.engine.fits(&spec) < self.outlook.risk {
-                true => (
-                    "kv_cache".to_owned(),
-                    Incident::bare("vllm_kv_cache", Class::EngineMemory),
-                ),
-                false => (phase.word(), Incident::bare("cuda_oom", Class::GpuOom)),
-            };
+        let (phase, expected) = match bytes <= spec.gpu_bytes?
+            && posterior.engine.fits(&spec) < self.outlook.min_fit_probability
+        {
+            true => (
+                "kv_cache".to_owned(),
+                Incident::bare("vllm_kv_cache", Class::EngineMemory),
+            ),
+            false => (phase.word(), Incident::bare("cuda_oom", Class::GpuOom)),
+        };
         of_gpu.then_some(Incident { phase, ..expected })
     }
 

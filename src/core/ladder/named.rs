@@ -51,7 +51,8 @@ impl NamedRemedy {
     /// The model's decision, where it leaves the experiment as it is and is sure to fit by what is named, or has a fair
     /// chance that the ladder's has not; else the ladder's. A remedy that the model does not see goes before it.
     pub fn or(self, decision: Decision, view: &Ascent<'_>) -> Decision {
-        let by_name = self.done_by(&decision, view) && fits(&decision, view.outlook.risk);
+        let by_name =
+            self.done_by(&decision, view) && fits(&decision, view.outlook.min_fit_probability);
         let fair = self.of_gpu && fits(&self.climb, FAIR);
         if !by_name && (fair || !fits(&decision, FAIR)) {
             return self.climb;

@@ -178,12 +178,12 @@ impl<'a> Optimiser<'a> {
         host * self.engine.fits(&job.spec)
     }
 
-    /// The filling that costs least and fits with probability `risk`; none that costs more than `most`.
+    /// The filling that costs least and fits with probability `min_fit_probability`; none that costs more than `most`.
     pub fn cheapest(
         &mut self,
         present: &Values,
         reach: &SearchBounds,
-        risk: f64,
+        min_fit_probability: f64,
         most: f64,
     ) -> Option<Filled> {
         let ends = self.all_ends(reach, present);
@@ -201,7 +201,7 @@ impl<'a> Optimiser<'a> {
             let Some(mut given) = self.given(present, &switches, loss) else {
                 continue;
             };
-            if self.reaches(&given.values, risk) {
+            if self.reaches(&given.values, min_fit_probability) {
                 given.fits = self.fits(&given.values);
                 if !reach.numbers.iter().any(SpeedKnob::grows) {
                     return Some(given);
@@ -210,17 +210,18 @@ impl<'a> Optimiser<'a> {
             }
             let numbers = self.free(&ends, &switches, &given.values);
             let values = lowest(&given.values, &numbers);
-            if !self.reaches(&values, risk) {
-                between |= self.fits_gpu(&values, risk * NEARLY);
+            if !self.reaches(&values, min_fit_probability) {
+                between |= self.fits_gpu(&values, min_fit_probability * NEARLY);
                 continue;
             }
             let least = self.least(&given, &numbers);
             let whole = whole.get_or_insert_with(|| self.whole(reach, present));
             let numbers = self.free(whole, &switches, &given.values);
-            let Some(numbers) = self.bounded(&least, &numbers, risk, bound - loss) else {
+            let Some(numbers) = self.bounded(&least, &numbers, min_fit_probability, bound - loss)
+            else {
                 continue;
             };
-            let raised = self.raise(&least, &numbers, risk);
+            let raised = self.raise(&least, &numbers, min_fit_probability);
             let loss = given.loss + raised.lost;
             if loss < cheapest.as_ref().map_or(most, |c| c.loss) {
                 cheapest = Some(self.judged(raised.values, loss));
@@ -228,7 +229,7 @@ impl<'a> Optimiser<'a> {
         }
         cheapest.or_else(|| {
             let nearest = between.then(|| self.nearest(present, reach))??;
-            Some(self.surest(nearest, present, reach)).filter(|f| f.fits >= risk)
+            Some(self.surest(nearest, present, reach)).filter(|f| f.fits >= min_fit_probability)
         })
     }
 

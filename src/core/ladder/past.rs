@@ -120,7 +120,7 @@ pub struct Priors<'a> {
     /// Constants of the training stack.
     pub profile: &'a Profile,
     /// Probability to fit that the next attempt should have.
-    pub risk: f64,
+    pub min_fit_probability: f64,
     /// The attempts so far.
     pub past: Past<'a>,
 }

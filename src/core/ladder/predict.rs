@@ -189,7 +189,12 @@ impl PredictSearch<'_> {
                 return Ok(decision);
             }
         }
-        let unsure = Unsure::new(found, &done, &mut optimiser, self.view.outlook.risk);
+        let unsure = Unsure::new(
+            found,
+            &done,
+            &mut optimiser,
+            self.view.outlook.min_fit_probability,
+        );
         self.choose(start, &done, unsure, usable.skipped, &mut optimiser)
     }
 
@@ -228,12 +233,14 @@ impl PredictSearch<'_> {
         optimiser: &mut Optimiser<'_>,
         most: f64,
     ) -> Option<Filled> {
-        let risk = self.view.outlook.risk;
-        if !optimiser.reaches_at_best(&search_node.best, risk) {
+        let min_fit_probability = self.view.outlook.min_fit_probability;
+        if !optimiser.reaches_at_best(&search_node.best, min_fit_probability) {
             return None;
         }
         let mut reaches = search_node.reaches.iter();
-        reaches.find_map(|reach| optimiser.cheapest(&search_node.values, reach, risk, most))
+        reaches.find_map(|reach| {
+            optimiser.cheapest(&search_node.values, reach, min_fit_probability, most)
+        })
     }
 
     /// A state after a lap that made a batch smaller, with what that costs such a batch.

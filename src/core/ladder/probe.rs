@@ -29,7 +29,7 @@ pub struct Tested {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeBounds {
     /// Probability to fit that is asked for.
-    pub risk: f64,
+    pub min_fit_probability: f64,
     /// Most probes.
     pub probes_max: usize,
 }
@@ -70,7 +70,7 @@ pub fn next(candidates: &[TuneCandidate], tested: &[Tested], bounds: ProbeBounds
     });
     let mut open: Vec<(usize, &TuneCandidate, f64)> = open.collect();
     open.sort_by(|a, b| a.2.total_cmp(&b.2));
-    let Some(next) = safe(&open, bounds.risk)
+    let Some(next) = safe(&open, bounds.min_fit_probability)
         .or_else(|| worth(&open, best))
         .or_else(|| middle(&open))
     else {
@@ -104,9 +104,9 @@ pub fn times(tested: &[Tested]) -> Vec<f64> {
 
 type Open<'a> = [(usize, &'a TuneCandidate, f64)];
 
-fn safe(open: &Open<'_>, risk: f64) -> Option<usize> {
+fn safe(open: &Open<'_>, min_fit_probability: f64) -> Option<usize> {
     let mut fastest = open.iter();
-    let fits = |c: &TuneCandidate| c.fits_probability.is_some_and(|p| p >= risk);
+    let fits = |c: &TuneCandidate| c.fits_probability.is_some_and(|p| p >= min_fit_probability);
     fastest.find(|(_, c, _)| fits(c)).map(|(i, ..)| *i)
 }
 

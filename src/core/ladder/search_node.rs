@@ -89,7 +89,7 @@ fn last_resort(found: &[FilledCandidate<'_>]) -> Option<usize> {
 /// What may be tried where nothing is sure enough.
 pub(super) struct Unsure<'a> {
     found: Vec<FilledCandidate<'a>>,
-    risk: f64,
+    min_fit_probability: f64,
 }
 
 impl<'a> Unsure<'a> {
@@ -99,14 +99,17 @@ impl<'a> Unsure<'a> {
         mut found: Vec<FilledCandidate<'a>>,
         done: &'a [SearchNode],
         optimiser: &mut Optimiser<'_>,
-        risk: f64,
+        min_fit_probability: f64,
     ) -> Self {
         let others = nearest(done, &found, optimiser);
         for candidate in &mut found {
             candidate.tried = true;
         }
         found.extend(others);
-        Self { found, risk }
+        Self {
+            found,
+            min_fit_probability,
+        }
     }
 
     /// The next one that fits with this probability at least: the cheapest of those that are sure enough, then of those
@@ -130,7 +133,7 @@ impl<'a> Unsure<'a> {
         let best = self.found.iter().map(|c| c.filled.order());
         let best = best.fold(0.0, f64::max);
         let rank = |c: &FilledCandidate<'_>| match c.filled.fits {
-            fits if fits >= self.risk => 0,
+            fits if fits >= self.min_fit_probability => 0,
             _ if c.filled.order() >= best * HARDLY => 1,
             _ => 2,
         };

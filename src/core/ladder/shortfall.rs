@@ -22,11 +22,11 @@ pub(super) fn of(
     view: &Ascent<'_>,
     gpus: f64,
 ) -> Option<Shortfall> {
-    let (profile, risk) = (view.outlook.profile, view.outlook.risk);
+    let (profile, min_fit_probability) = (view.outlook.profile, view.outlook.min_fit_probability);
     let spec = optimiser.spec(&best.values)?;
     let gpu_bytes = spec.gpu_bytes?;
     let (phase, least) = posterior.expected(&spec, profile)?;
-    let fits = |spec: &Spec| posterior.fits(spec, profile).unwrap_or(0.0) >= risk;
+    let fits = |spec: &Spec| posterior.fits(spec, profile).unwrap_or(0.0) >= min_fit_probability;
     let short_of_host = fits(&spec);
     let more = (1..=MOST_DOUBLINGS).map(|k| f64::from(1_u32 << k));
     let enough = more

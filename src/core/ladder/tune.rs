@@ -83,7 +83,7 @@ pub struct Tuned {
     pub time: f64,
 }
 
-/// The combination of steps that saves most of the time and fits with a probability of at least `risk`.
+/// The combination of steps that saves most of the time and fits with a probability of at least `min_fit_probability`.
 /// Nothing is judged twice as large: where a step does not fit, nothing on top of it is looked at, for every
 /// step takes more memory. `judge` gives no answer where nothing is known; such a step is not taken.
 ///
@@ -92,10 +92,10 @@ pub struct Tuned {
 pub fn tune(
     context: &ClimbContext<'_>,
     tunings: &[Tuning],
-    risk: f64,
+    min_fit_probability: f64,
     judge: &dyn Fn(&[Layer]) -> Option<Judgement>,
 ) -> Result<Tuned, Refusal> {
-    let mut search = TuneSearch::new(context, risk, judge);
+    let mut search = TuneSearch::new(context, min_fit_probability, judge);
     search.descend(tunings, &mut Vec::new(), 1.0)?;
     let mut best = std::mem::take(&mut search.best);
     search.complete(tunings, &mut best)?;
@@ -147,7 +147,7 @@ fn with(context: &ClimbContext<'_>, steps: &[Faster]) -> Vec<Layer> {
 
 struct TuneSearch<'a> {
     context: &'a ClimbContext<'a>,
-    risk: f64,
+    min_fit_probability: f64,
     judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
     /// Steps of which nothing is known are looked at too.
     blind: bool,
@@ -159,12 +159,12 @@ struct TuneSearch<'a> {
 impl<'a> TuneSearch<'a> {
     fn new(
         context: &'a ClimbContext<'a>,
-        risk: f64,
+        min_fit_probability: f64,
         judge: &'a dyn Fn(&[Layer]) -> Option<Judgement>,
     ) -> Self {
         Self {
             context,
-            risk,
+            min_fit_probability,
             judge,
             blind: false,
             looks: LOOKS_MAX,
@@ -278,7 +278,9 @@ impl<'a> TuneSearch<'a> {
         Ok(match (self.judge)(&layers) {
             None if self.blind => Ok((step, None)),
             None => Err("its memory use is unknown".to_owned()),
-            Some(then) if then.fits_probability >= self.risk => Ok((step, Some(then))),
+            Some(then) if then.fits_probability >= self.min_fit_probability => {
+                Ok((step, Some(then)))
+            }
             Some(then) => Err(format!(
                 "would fit with a probability of {:.2} ({})",
                 then.fits_probability, then.ground

@@ -146,7 +146,7 @@ impl Request {
             Some(profile) => {
                 let outlook = Priors {
                     profile,
-                    risk: self.inputs().risk,
+                    min_fit_probability: self.inputs().min_fit_probability,
                     past,
                 };
                 if self.inputs().policy == Policy::Predict

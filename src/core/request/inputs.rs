@@ -77,8 +77,8 @@ pub struct Inputs {
     #[serde(default)]
     pub whole_rungs: bool,
     /// Probability to fit that an attempt should have before it is submitted.
-    #[serde(default = "risk")]
-    pub risk: f64,
+    #[serde(default = "min_fit_probability", alias = "risk")]
+    pub min_fit_probability: f64,
     /// Templates by name.
     pub templates: Arc<BTreeMap<String, String>>,
     /// Files of the user's of which attempts get a copy, by their names in the preset.
@@ -145,14 +145,14 @@ pub struct Inputs {
 }
 
 /// Probability to fit that is asked for by default.
-pub const RISK: f64 = 0.9;
+pub const MIN_FIT_PROBABILITY: f64 = 0.9;
 
 fn is_none(originals: &Arc<BTreeMap<String, Original>>) -> bool {
     originals.is_empty()
 }
 
-fn risk() -> f64 {
-    RISK
+fn min_fit_probability() -> f64 {
+    MIN_FIT_PROBABILITY
 }
 
 /// The format of `Inputs` that this version writes.
@@ -166,7 +166,7 @@ impl Inputs {
             preset: preset.into(),
             policy: Policy::Ladder,
             one_rung: true,
-            risk: RISK,
+            min_fit_probability: MIN_FIT_PROBABILITY,
             backend: backend.to_owned(),
             workdir,
             project,

@@ -13,7 +13,7 @@ impl Request {
     pub fn largest(&self, knob: &str) -> Option<i64> {
         let fits = |value: i64| {
             let estimate = self.estimate(&[self.with(knob, value)])?.ok()?;
-            Some(estimate.fits_probability? >= self.inputs().risk)
+            Some(estimate.fits_probability? >= self.inputs().min_fit_probability)
         };
         let least = self.preset().knob(knob)?.min.unwrap_or(1.0);
         let least = match Value::from_number(ValueKind::Int, least) {

@@ -39,7 +39,7 @@ pub use checkpoint::{CheckpointDirectory, Listing, Resumption};
 pub use data_parallel::{Explanation, ScriptText, explain};
 pub use environment::{SplitEnvironment, split};
 pub use handed::{Handed, LogLinks};
-pub use inputs::{Adopts, Inputs, NamedText, ProbeOf, RISK};
+pub use inputs::{Adopts, Inputs, MIN_FIT_PROBABILITY, NamedText, ProbeOf};
 pub use limits::{Limits, Supervision};
 pub use memory::Freed;
 pub use notices::{Address, NewsKind, Notices};

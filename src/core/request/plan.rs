@@ -99,7 +99,7 @@ impl Request {
             phase: estimate.phase.word(),
             ..Incident::bare("cuda_oom", Class::GpuOom)
         };
-        let open = |fits: f64| fits < self.inputs().risk;
+        let open = |fits: f64| fits < self.inputs().min_fit_probability;
         let decides = estimate.fits_probability.is_some_and(open) && !self.inputs().one_rung;
         Some((incident, decides))
     }

@@ -224,8 +224,8 @@ impl Request {
     }
 
     /// The same request with another probability to fit that an attempt should have.
-    pub fn with_risk(mut self, risk: f64) -> Self {
-        self.inputs.risk = risk;
+    pub fn with_min_fit_probability(mut self, min_fit_probability: f64) -> Self {
+        self.inputs.min_fit_probability = min_fit_probability;
         self
     }
 

@@ -70,7 +70,12 @@ impl Request {
     pub fn tune(&self, basis: &Basis, changes_training: bool) -> Result<Tuned, Refusal> {
         let judge = self.judges(basis)?;
         let context = self.tuning_context(basis, changes_training);
-        tune(&context, &self.preset().tune, self.inputs().risk, &judge)
+        tune(
+            &context,
+            &self.preset().tune,
+            self.inputs().min_fit_probability,
+            &judge,
+        )
     }
 
     pub(super) fn tuning_context<'a>(

@@ -25,7 +25,7 @@ impl Optimiser<'_> {
         &mut self,
         least: &Filled,
         numbers: &[SpeedKnob],
-        risk: f64,
+        min_fit_probability: f64,
         most: f64,
     ) -> Option<Vec<SpeedKnob>> {
         let mut numbers = numbers.to_vec();
@@ -35,7 +35,9 @@ impl Optimiser<'_> {
                 return Some(numbers);
             };
             let mut values = least.values.clone();
-            largest(&mut values, number, |values| self.fits_gpu(values, risk));
+            largest(&mut values, number, |values| {
+                self.fits_gpu(values, min_fit_probability)
+            });
             number.up_to(values.get(&number.knob).unwrap_or(&Value::Null));
             at += 1;
         }
@@ -44,19 +46,24 @@ impl Optimiser<'_> {
 
     /// Numbers as large as they may be, from their least. Each gets an equal part of the doubt that is allowed, then
     /// what is left of it, the one that costs most first; or one of them gets as much as it can use.
-    pub(super) fn raise(&mut self, least: &Filled, numbers: &[SpeedKnob], risk: f64) -> Raised {
+    pub(super) fn raise(
+        &mut self,
+        least: &Filled,
+        numbers: &[SpeedKnob],
+        min_fit_probability: f64,
+    ) -> Raised {
         let mut order: Vec<&SpeedKnob> = numbers.iter().collect();
         let cost = |n: &SpeedKnob| n.values.last().map_or(0.0, |v| n.loss(v));
         order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
         let parts = |i: usize| (i + 1) as f64 / order.len() as f64;
         let sure = least.order();
-        let bound = |i| sure - (sure - risk) * parts(i);
+        let bound = |i| sure - (sure - min_fit_probability) * parts(i);
         let mut values = least.values.clone();
         for (i, number) in order.iter().enumerate() {
             self.largest(&mut values, number, bound(i));
         }
         for number in &order {
-            self.largest(&mut values, number, risk);
+            self.largest(&mut values, number, min_fit_probability);
         }
         let lost = loss(numbers, &values);
         let mut best = Raised { values, lost };
@@ -66,7 +73,7 @@ impl Optimiser<'_> {
             }
             let rest = order.iter().filter(|n| n.knob != first.knob);
             let turns: Vec<&SpeedKnob> = std::iter::once(first).chain(rest).copied().collect();
-            let other = self.in_turn(&least.values, &turns, risk, best.lost);
+            let other = self.in_turn(&least.values, &turns, min_fit_probability, best.lost);
             best = other.filter(|o| o.lost < best.lost).unwrap_or(best);
         }
         best
@@ -77,13 +84,13 @@ impl Optimiser<'_> {
         &mut self,
         least: &Values,
         order: &[&SpeedKnob],
-        risk: f64,
+        min_fit_probability: f64,
         most: f64,
     ) -> Option<Raised> {
         let mut values = least.clone();
         let mut lost = 0.0;
         for (i, number) in order.iter().enumerate() {
-            self.largest(&mut values, number, risk);
+            self.largest(&mut values, number, min_fit_probability);
             lost += values.get(&number.knob).map_or(0.0, |v| number.loss(v));
             let rest = order[i + 1..].iter().map(|n| n.least_loss());
             if lost + rest.sum::<f64>() > most {

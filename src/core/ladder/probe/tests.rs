@@ -8,7 +8,7 @@ use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::Effect;
 
 const BOUNDS: ProbeBounds = ProbeBounds {
-    risk: 0.9,
+    min_fit_probability: 0.9,
     probes_max: 4,
 };
 
@@ -211,7 +211,7 @@ proptest! {
     #[test]
     fn the_search_ends_with_what_fits_and_wastes_nothing(job in jobs(), probes_max in 1..20_usize) {
         let candidates = job.candidates();
-        let bounds = ProbeBounds { risk: 0.9, probes_max };
+        let bounds = ProbeBounds { min_fit_probability: 0.9, probes_max };
         let mut so_far = vec![base(Some(100.0))];
         while let NextProbe::Probe(i) = next(&candidates, &so_far, bounds) {
             let steps: String = candidates[i].taken().concat();

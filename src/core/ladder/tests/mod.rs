@@ -391,7 +391,7 @@ mod outlook {
         let profile = Profile::default();
         let outlook = Priors {
             profile: &profile,
-            risk: 0.9,
+            min_fit_probability: 0.9,
             past: Past::default(),
         };
         let failure = incident(Class::GpuOom, "load");

@@ -36,15 +36,20 @@ fn died(phase: &str) -> Incident {
     }
 }
 
-fn ask(stack: &Stack, failure: &Incident, risk: f64) -> Decision {
-    ask_after(stack, &[], failure, risk)
+fn ask(stack: &Stack, failure: &Incident, min_fit_probability: f64) -> Decision {
+    ask_after(stack, &[], failure, min_fit_probability)
 }
 
 /// The same after attempts that died before.
-fn ask_after(stack: &Stack, earlier: &[PastAttempt], failure: &Incident, risk: f64) -> Decision {
+fn ask_after(
+    stack: &Stack,
+    earlier: &[PastAttempt],
+    failure: &Incident,
+    min_fit_probability: f64,
+) -> Decision {
     let outlook = Priors {
         profile: &stack.profile,
-        risk,
+        min_fit_probability,
         past: Past {
             earlier,
             ..Past::default()
@@ -96,9 +101,12 @@ fn micro_batch(stack: &Stack, steps: &[Step]) -> i64 {
 fn what_is_chosen_fits_as_surely_as_was_asked_and_keeps_the_experiment() {
     let stack = job(&[]);
     for phase in ["actor_update", "old_logprob", "wake_up"] {
-        for risk in [0.5, 0.8, 0.9] {
-            let (steps, fits) = climb(ask(&stack, &died(phase), risk));
-            assert!(fits >= risk, "{phase}: {fits} of {risk}");
+        for min_fit_probability in [0.5, 0.8, 0.9] {
+            let (steps, fits) = climb(ask(&stack, &died(phase), min_fit_probability));
+            assert!(
+                fits >= min_fit_probability,
+                "{phase}: {fits} of {min_fit_probability}"
+            );
             let experiment = steps.iter().all(|s| s.effect == Effect::SameMath);
             assert!(experiment, "{phase}: {:?}", values(&steps[0]));
             // The framework's own rules hold.
@@ -112,8 +120,8 @@ fn values_between_the_rungs_are_taken_and_a_lower_risk_takes_larger_ones() {
     let mut stack = job(&[]);
     let batches = |rung: &str| rung.starts_with("halve");
     stack.preset.ladder.retain(|rung| batches(&rung.rung));
-    let micro = |risk: f64| {
-        let (steps, _) = climb(ask(&stack, &died("actor_update"), risk));
+    let micro = |min_fit_probability: f64| {
+        let (steps, _) = climb(ask(&stack, &died("actor_update"), min_fit_probability));
         micro_batch(&stack, &steps)
     };
     let (bold, careful) = (micro(0.5), micro(0.99));
@@ -204,7 +212,7 @@ fn a_node_without_the_memory_for_it_refuses_offload_with_the_figures() {
     let failure = died("wake_up");
     let outlook = Priors {
         profile: &stack.profile,
-        risk: 0.999_999,
+        min_fit_probability: 0.999_999,
         past: Past::default(),
     };
     let only: Vec<_> = stack.preset.ladder.clone();
@@ -423,7 +431,7 @@ fn a_share_that_moves_by_next_to_nothing_is_no_attempt() {
         let stack = job(&["free_cache_engine=false", "gpu_memory=16GiB", &share]);
         let outlook = Priors {
             profile: &stack.profile,
-            risk: 0.9,
+            min_fit_probability: 0.9,
             past: Past::default(),
         };
         let only: Vec<_> = stack.preset.ladder.clone();
@@ -461,7 +469,7 @@ fn a_named_share_is_tried_alone_unless_the_trainer_is_sure_to_run_out_next() {
     let climbed = |stack: &Stack| {
         let outlook = Priors {
             profile: &stack.profile,
-            risk: 0.9,
+            min_fit_probability: 0.9,
             past: Past::default(),
         };
         ascend(&stack.context(), &outlook, Some(&startup)).unwrap()
@@ -496,7 +504,7 @@ fn where_no_rung_is_left_the_values_between_the_rungs_are_tried() {
     let failure = died("actor_update");
     let outlook = Priors {
         profile: &stack.profile,
-        risk: 0.9,
+        min_fit_probability: 0.9,
         past: Past::default(),
     };
     let ask = |rungs: &[Layer], whole_rungs: bool| {
