@@ -74,6 +74,9 @@ struct ProjectFile {
     /// Least probability to fit that the next attempt should have.
     #[schemars(range(min = 0.0, max = 1.0))]
     min_fit_probability: Option<f64>,
+    /// The older name of `min_fit_probability`.
+    #[schemars(range(min = 0.0, max = 1.0), extend("deprecated" = true))]
+    risk: Option<f64>,
     /// Values of knobs, by their names in the framework. `oomctl explain KNOB` describes one.
     knobs: Option<Map<String, Json>>,
     /// Knobs that no rung may move.

@@ -123,6 +123,7 @@ const ANSWERS: [&str; 9] = [
 ];
 const ANSWER_WORDS: &str = "|¶||||||||||¶4711¶4711;cluster¶17_[4-6%2]¶28+0¶4711.batch¶node[1-3,7]¶node[1-16384]¶n[0-99][0-99]\
     ¶[0000000001-9]¶[¶]¶COMPLETED¶OUT_OF_MEMORY¶CANCELLED by 1000¶CANCELLED,COMPLETING¶NODE_FAIL¶REVOKED\
+    ¶{\"set\":true,\"infinite\":false,\"number\":9223372036854775807}¶-1¶9223372036854775807¶[\"OUT_OF_MEMORY\"]¶{}\
     ¶(null)¶N/A¶Unknown¶JobId=¶JobState=¶ Reason=¶ Dependency=¶%10j%x%N%%¶\n--\n¶sbatch: error: \
     ¶Socket timed out";
 

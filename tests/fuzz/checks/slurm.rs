@@ -1,4 +1,4 @@
-//! What Slurm's commands print, or something that stands between them and us: no answer becomes more
+//! What Slurm's commands print and slurmrestd answers, or something that stands between them and us: no answer becomes more
 //! than it says.
 
 use oomctl::io::scheduler::SubmitAnswer;
@@ -9,8 +9,9 @@ use oomctl::io::scheduler::slurm::parse::{
 use oomctl::io::scheduler::slurm::states::{
     MAX_NODES, expand_nodes, parse_canceller, parse_exit, parse_state, parse_time, parse_word,
 };
-use oomctl::io::scheduler::slurm::{log_paths, refusal};
+use oomctl::io::scheduler::slurm::{log_paths, refusal, rest_reading};
 use oomctl_base::job::JobState;
+use serde_json::{Value, json};
 
 use super::allocations::within;
 
@@ -34,6 +35,57 @@ pub fn check(input: &[u8]) {
         words(&text);
         submission(&text);
     });
+    let body = json_answer(&text);
+    within(most, || rest(&body));
+}
+
+/// An answer of slurmrestd with a job for each line, whose fields are the line's.
+fn json_answer(text: &str) -> Value {
+    let job = |line: &str| {
+        let mut words = line.split('|').map(|word| {
+            serde_json::from_str(word).unwrap_or_else(|_| Value::String(word.to_owned()))
+        });
+        let mut next = || words.next().unwrap_or(Value::Null);
+        let (id, state, exit, time, nodes) = (next(), next(), next(), next(), next());
+        let (array, task, tasks, het, tres) = (next(), next(), next(), next(), next());
+        json!({
+            "job_id": id, "job_state": state, "exit_code": exit, "derived_exit_code": exit,
+            "submit_time": time, "restart_cnt": time, "nodes": nodes, "name": tasks,
+            "array_job_id": array, "array_task_id": task, "array_task_string": tasks,
+            "het_job_id": het, "het_job_offset": task, "standard_output": tasks,
+            "state": { "current": state, "reason": tasks }, "kill_request_user": tasks,
+            "array": { "job_id": array, "task_id": task, "task": tasks },
+            "time": { "submission": time, "start": time, "end": time },
+            "tres": { "allocated": [{ "type": "mem", "count": tres }] },
+            "steps": [{ "step": { "name": tasks }, "state": state,
+                "tres": { "requested": { "total": [{ "type": "cpu", "count": tres }] } } }],
+        })
+    };
+    json!({ "jobs": text.lines().take(200).map(job).collect::<Vec<_>>() })
+}
+
+fn rest(body: &Value) {
+    let jobs = body["jobs"].as_array().map_or(0, Vec::len);
+    let completed = body.to_string().contains("COMPLETED");
+    let judge = |record: &JobRecord| {
+        let status = &record.status;
+        assert!(status.nodes.len() <= MAX_NODES, "{}", status.nodes.len());
+        assert!(completed || status.state != JobState::Completed);
+        assert!(!record.raw_id.is_empty());
+    };
+    if let Ok(controls) = rest_reading::controls(body) {
+        assert_eq!(controls.len(), jobs);
+        for control in &controls {
+            judge(&control.record);
+            let _ = log_paths::log_paths(control);
+        }
+    }
+    for version in [38, 45] {
+        if let Ok(records) = rest_reading::accounts(body, version) {
+            assert!(records.len() <= jobs);
+            records.iter().for_each(judge);
+        }
+    }
 }
 
 fn queue(text: &str) {

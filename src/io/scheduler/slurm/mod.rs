@@ -49,7 +49,7 @@ pub use foreign::Foreign;
 pub(super) use ids::NamedJob;
 use parse::Control;
 use queue::PollState;
-pub use rest::{RestAddress, RestClient, RestPlace};
+pub use rest::{RestAddress, RestClient, RestPlace, reading as rest_reading};
 use shared::SharedAnswers;
 pub use step::OnNodes;
 pub use submit::bad_option;

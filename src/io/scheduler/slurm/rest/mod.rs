@@ -6,7 +6,7 @@
 mod client;
 mod description;
 mod place;
-mod reading;
+pub mod reading;
 #[cfg(test)]
 mod tests;
 mod unix_socket;

@@ -125,7 +125,10 @@ fn queued(job: &Value, at: usize, room: &mut usize) -> Result<JobRecord, String>
 }
 
 /// The jobs of the controller, each with what `scontrol show job` tells beside.
-pub(super) fn controls(body: &Value) -> Result<Vec<Control>, String> {
+///
+/// # Errors
+/// What about the answer is of another shape.
+pub fn controls(body: &Value) -> Result<Vec<Control>, String> {
     let records = queue(body)?;
     let control = |(record, job): (JobRecord, &Value)| {
         let text = |field: &str| parse_word(&words(&job[field]));
@@ -146,8 +149,11 @@ pub(super) fn controls(body: &Value) -> Result<Vec<Control>, String> {
     Ok(records.into_iter().zip(jobs(body)?).map(control).collect())
 }
 
-/// The jobs of the accounting, each below it with its steps.
-pub(super) fn accounts(body: &Value, version: u32) -> Result<Vec<JobRecord>, String> {
+/// The jobs of the accounting, each below it with its steps. `version` is the last number of the API's: 38 for v0.0.38.
+///
+/// # Errors
+/// What about the answer is of another shape.
+pub fn accounts(body: &Value, version: u32) -> Result<Vec<JobRecord>, String> {
     let mut rows = Vec::new();
     for (at, job) in jobs(body)?.iter().enumerate() {
         let (id, state) = identity(job, &job["state"]["current"], at)?;
