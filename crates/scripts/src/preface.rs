@@ -2,6 +2,8 @@
 //!
 //! They are put there last, so that a change of the first command itself stays behind them.
 
+use std::ops::Range;
+
 use super::change::TextEdit;
 use super::traced::Span;
 use super::walk::{Reading, SCRIPT, SELF};
@@ -38,6 +40,24 @@ fn first_command(text: &str) -> usize {
     at
 }
 
+/// Where a line of ours goes: in place of an empty line between the directives and the first command, so that the lines
+/// which the shell names in its messages are those of the original. Where there is none, just before the command.
+fn place_of_head(text: &str) -> Range<usize> {
+    let command = first_command(text);
+    let (mut at, mut place) = (0, command..command);
+    for line in text[..command].split_inclusive('\n') {
+        let end = at + line.len();
+        if line == "\n" {
+            place = at..end;
+        } else if line.starts_with('#') && !line.starts_with("# ") {
+            // A directive (`#SBATCH`, `#flux:`) behind a command would be none.
+            place = command..command;
+        }
+        at = end;
+    }
+    place
+}
+
 /// The text of a copy with a line of ours, and with the name of its original where it asks for that.
 pub(super) fn prefaced(text: &str, head: Option<&str>, original: Option<String>) -> String {
     let named = original.map(|path| {
@@ -49,7 +69,8 @@ pub(super) fn prefaced(text: &str, head: Option<&str>, original: Option<String>)
     if lines.is_empty() {
         return text.to_owned();
     }
-    let (before, after) = text.split_at(first_command(text));
+    let place = place_of_head(text);
+    let (before, after) = (&text[..place.start], &text[place.end..]);
     let end = match before.ends_with('\n') || before.is_empty() {
         true => "",
         false => "\n",

@@ -131,7 +131,7 @@ fn sampler_text(program: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// The lines that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
+/// The line that a script gets. The scheduler knows the job by its token; the script by the name that it was given.
 fn head(
     at: &AttemptPlace,
     (name, array): (&str, Option<&str>),
@@ -157,14 +157,12 @@ fn head(
                 shell_word(&at.dir)?,
                 shell_word(&format!("{}/{SAMPLER}", at.dir))?,
             );
-            format!(
-                "\nexport OOMCTL_ATTEMPT_DIR={folder}; sh {file} \"$$\" # oomctl: samples of the GPUs' memory; `sampler: false` leaves this out"
-            )
+            format!("; export OOMCTL_ATTEMPT_DIR={folder}; sh {file} \"$$\"")
         }
         false => String::new(),
     };
     Ok(format!(
-        "{named}sh {claim} || exit 75 # oomctl: attempt {}, {}{sampler}",
+        "{named}sh {claim} || exit 75{sampler} # oomctl: attempt {}, {}",
         at.number, at.token
     ))
 }

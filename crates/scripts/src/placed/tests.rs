@@ -200,16 +200,21 @@ fn line() -> impl proptest::strategy::Strategy<Value = String> {
     proptest::prop_oneof![4 => known, 1 => "[ -~é]{0,30}"]
 }
 
+/// What a script may have been before it got the line.
+fn without_ours(copy: &str) -> [String; 2] {
+    ["", "\n"].map(|before| copy.replacen("true # ours\n", before, 1))
+}
+
 proptest::proptest! {
-    /// Whatever a script holds: its first attempt is the same script with one line, and one that takes that away
-    /// has it back byte for byte.
+    /// Whatever a script holds: its first attempt is the same script with one line, before a command or in place of an
+    /// empty line, and one that takes that away has it back byte for byte.
     #[test]
-    fn an_unchanged_script_has_one_line_more(lines in proptest::collection::vec(line(), 0..12)) {
+    fn an_unchanged_script_has_one_line_of_ours(lines in proptest::collection::vec(line(), 0..12)) {
         let job = format!("#!/bin/bash\n{}\n", lines.join("\n"));
         let files = [("job.sh", job.as_str()), ("run.sh", RUN)];
         let copies = copied(&files, "/a", false).unwrap();
         proptest::prop_assert_eq!(copies.len(), 1);
-        proptest::prop_assert_eq!(copies["job.sh"].replacen("true # ours\n", "", 1), job);
+        proptest::prop_assert!(without_ours(&copies["job.sh"]).contains(&job));
     }
 
     /// A patched script differs from the user's in what was wished, in calls of copies, and in nothing else.
@@ -218,8 +223,8 @@ proptest::proptest! {
         let job = format!("#!/bin/bash\n{}\nbash run.sh\n", lines.join("\n"));
         let files = [("job.sh", job.as_str()), ("run.sh", RUN)];
         if let Ok(copies) = placed(&files, "/a") {
-            let back = copies["job.sh"].replacen("true # ours\n", "", 1).replace("/a/run.sh", "run.sh");
-            proptest::prop_assert_eq!(back.replace("--batch_size 16", "--batch_size 32"), job);
+            let back = copies["job.sh"].replace("/a/run.sh", "run.sh").replace("--batch_size 16", "--batch_size 32");
+            proptest::prop_assert!(without_ours(&back).contains(&job));
         }
     }
 }
@@ -235,4 +240,26 @@ fn the_first_command_itself_may_change_behind_the_line_of_ours() {
     );
     let job = "#!/bin/bash\n#SBATCH --mem=1G\ntrue # ours\n/a/attempt-2/run.sh\n";
     assert_eq!(copies.unwrap()["job.sh"], job);
+}
+
+/// bash names the lines of the copy in its messages; the user looks at the original.
+#[test]
+fn the_line_of_ours_takes_the_place_of_a_blank_one_that_no_directive_follows() {
+    let cases = [
+        ("\n./run.sh\n", "OURS\n./run.sh\n"),
+        ("\n# Modules\n./run.sh\n", "OURS\n# Modules\n./run.sh\n"),
+        (
+            "\n#SBATCH --mem=1G\n./run.sh\n",
+            "\n#SBATCH --mem=1G\nOURS\n./run.sh\n",
+        ),
+        ("\n  \n./run.sh\n", "OURS\n  \n./run.sh\n"),
+    ];
+    for (script, copy) in cases {
+        let job = format!("#!/bin/bash\n{script}");
+        let copies = placed(&[("job.sh", &job), ("run.sh", RUN)], "/a/attempt-2").unwrap();
+        let copy = copy
+            .replace("OURS", "true # ours")
+            .replace("./run.sh", "/a/attempt-2/run.sh");
+        assert_eq!(copies["job.sh"], format!("#!/bin/bash\n{copy}"));
+    }
 }
