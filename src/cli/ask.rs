@@ -8,7 +8,7 @@ use crate::view::{CommandFailure, print};
 /// the failure says what to give instead.
 pub fn agree(question: &str, instead: &str) -> Result<bool, CommandFailure> {
     if !std::io::stdin().is_terminal() {
-        let what = format!("{question} There is no terminal to ask at");
+        let what = format!("no terminal to ask: {question}");
         return Err(CommandFailure::usage(what).hint(instead));
     }
     print::prompt(&format!("{question} [y/N]: "));

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::DriveError;
 use super::explain::explained;
 use super::folder::{Environment, RunFolder};
+use super::log_links::log_links;
 use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{Attempt, Event, Fact, History, Record, Run, RunPhase, decide};
@@ -15,7 +16,6 @@ use crate::core::request::Request;
 use crate::io::files::{io_error, link, replace};
 use crate::io::ledger::{Ledger, Takeover, read};
 use crate::io::sampler::peaks;
-use oomctl_base::job::JobId;
 use oomctl_diagnose::Incident;
 
 /// Most facts that can follow from one event. Far above what `decide` gives; it only keeps a mistake
@@ -61,7 +61,10 @@ impl Handle {
             });
         }
         folder.make()?;
-        let ledger = Ledger::create(folder.dir())?;
+        let ledger = Ledger::create(folder.dir()).inspect_err(|_| {
+            // A full disk is no reason to use up the name. A folder with anything in it stays.
+            let _ = std::fs::remove_dir(folder.dir());
+        })?;
         folder.fill(inputs, environment)?;
         let mut handle = Self::new(folder, request, ledger, &[], now);
         handle.created(now)?;
@@ -246,7 +249,7 @@ impl Handle {
                 Ok(())
             }
             Fact::Submitted { attempt, job, .. } => {
-                for (path, at) in self.links(*attempt, &job.id) {
+                for (path, at) in log_links(&self.folder, &self.run.request, *attempt, &job.id) {
                     if self.is_taken(&at) {
                         continue;
                     }
@@ -266,31 +269,6 @@ impl Handle {
         let runs = self.folder.dir().parent();
         let ours = |to: PathBuf| runs.is_some_and(|runs| to.starts_with(runs));
         at.symlink_metadata().is_ok() && !std::fs::read_link(at).is_ok_and(ours)
-    }
-
-    /// The logs of an attempt, each with a place at which people look for it: the project's folder for them, and where
-    /// a script of the user's own asks for it.
-    fn links(&self, attempt: u32, job: &JobId) -> Vec<(PathBuf, PathBuf)> {
-        let (out, err) = (self.folder.stdout(attempt), self.folder.stderr(attempt));
-        let theirs = self.run.request.log_links(&job.0);
-        let err = match &theirs {
-            Some(theirs) if theirs.one_log => out.clone(),
-            _ => err,
-        };
-        let named = !self.run.request.is_program();
-        let folder = self.folder.log_links().filter(|_| named);
-        let ours = |ending: &str| Some(folder.as_ref()?.join(format!("slurm-{job}.{ending}")));
-        let theirs = theirs.unwrap_or_default();
-        let all = [
-            (&out, ours("out")),
-            (&err, ours("err")),
-            (&out, theirs.stdout.map(PathBuf::from)),
-            (&err, theirs.stderr.map(PathBuf::from)),
-        ];
-        let made = all
-            .into_iter()
-            .filter_map(|(log, at)| Some((log.clone(), at?)));
-        made.collect()
     }
 
     /// `verdict.json`: why the attempt ended, with its evidence, and what follows.

@@ -284,7 +284,7 @@ fn mend_file(e: &FileError) -> String {
             }
             ErrorKind::IsADirectory => "name a file in it".to_owned(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "free some space: `df -h .` and `df -i .` show the disk, `quota` your share. Then `oomctl watch` continues a run that stopped here"
+                "free some space: `df -h .` and `df -i .` show the disk, `quota` your share. Then repeat the command; a run that has begun goes on with `oomctl watch`"
                     .to_owned()
             }
             _ => "`oomctl doctor` tests the file system".to_owned(),

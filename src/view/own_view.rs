@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::reasons;
-use super::rung_view::{MemoryForecast, first_fit};
+use super::rung_view::{MemoryForecast, first_fit, host_line, most_attempts};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     unchangeable, unchanged,
@@ -20,7 +20,7 @@ use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
-use crate::core::ladder::Skipped;
+use crate::core::ladder::{Change, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::UnreadKnob;
 
@@ -75,6 +75,8 @@ pub struct ScriptView {
     attempts: Vec<ScriptAttemptView>,
     /// Rungs of which none is taken, and why.
     not_used: Vec<Skipped>,
+    /// What is changed first where host memory runs out instead.
+    after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
     problem: Option<String>,
     /// What is submitted again unchanged, and how often.
@@ -138,6 +140,7 @@ impl ScriptView {
             now: plan.now.as_ref().map(MemoryForecast::of),
             attempts: attempts(plan.attempts),
             not_used: plan.not_used,
+            after_host_oom: plan.after_host_oom,
             problem: plan.problem,
             unchanged,
             most_attempts: inputs.limits.attempts,
@@ -203,6 +206,7 @@ impl ScriptView {
 
     fn table(&self, columns: usize) -> String {
         let attempts = self.attempts.iter().map(|a| (a.attempt, &a.rungs[..]));
+        let attempts = attempts.filter(|(attempt, _)| *attempt <= self.most_attempts);
         let mut table = ScriptTable::new(attempts, self.now.as_ref(), |knob, attempt| {
             self.place(knob, attempt)
         });
@@ -212,7 +216,7 @@ impl ScriptView {
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         } else if table.is_empty() {
-            out.push_str("\nno rung: an out-of-memory ends the run\n");
+            out.push_str("\nno rung: a GPU out-of-memory ends the run\n");
             match self.preset {
                 None => out.push_str(OPTIONS_ONLY),
                 Some(_) => {
@@ -326,6 +330,7 @@ impl ScriptView {
     /// The first attempt that is expected to fit.
     fn first_fit(&self) -> String {
         let attempts = self.attempts.iter();
+        let attempts = attempts.filter(|a| a.attempt <= self.most_attempts);
         let attempts = attempts.filter_map(|a| Some((a.attempt, a.rungs.last()?.memory.as_ref()?)));
         self.now
             .as_ref()
@@ -347,7 +352,9 @@ impl ScriptView {
 
     /// What is done without a question, in short.
     fn also(&self) -> String {
-        let most = format!("{} attempts at most", self.most_attempts);
+        let host = host_line(&self.after_host_oom);
+        let last = self.attempts.last().map_or(0, |a| a.attempt);
+        let most = format!("{}{host}", most_attempts(self.most_attempts, last));
         match self.retried(UnchangedRetry::name) {
             Some(retried) => format!("{most}; {retried}"),
             None => most,

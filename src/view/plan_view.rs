@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::not_used;
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, table};
+use super::rung_view::{
+    self, MemoryForecast, PhaseRow, RungForecast, first_fit, host_line, most_attempts, table,
+};
 use super::script_table::ScriptTable;
 use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
-use crate::core::ladder::{Policy, Skipped};
+use crate::core::ladder::{Change, Policy, Skipped};
 use crate::core::recipe::Preset;
 use crate::core::request::{Plan, Start};
 
@@ -31,6 +33,8 @@ pub struct PlanView {
     /// For each rung the attempt that takes it.
     attempts: Vec<u32>,
     not_used: Vec<Skipped>,
+    /// What is changed first where host memory runs out instead.
+    after_host_oom: Vec<Change>,
     /// When Slurm would start the job, where rungs ask for more.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<StartsView>,
@@ -71,6 +75,7 @@ impl PlanView {
             rungs: RungForecast::all(plan.steps),
             attempts: plan.attempts,
             not_used: plan.not_used,
+            after_host_oom: plan.after_host_oom,
             settings,
         }
     }
@@ -104,11 +109,15 @@ impl PlanView {
             from += same.len();
             (same[0], rungs)
         });
+        let most = self.settings.most_attempts;
+        let attempts = attempts.filter(|(attempt, _)| *attempt <= most);
         let attempts: Vec<(u32, &[RungForecast])> = attempts.collect();
         let place = |knob: &str, _| self.settings.places.get(knob).cloned().unwrap_or_default();
         let mut table = ScriptTable::new(attempts.into_iter(), self.now.as_ref(), place);
         table.first = Some("the configuration as it is");
-        table.unasked = format!("{} attempts at most", self.settings.most_attempts);
+        let host = host_line(&self.after_host_oom);
+        let last = self.attempts.last().copied().unwrap_or(0);
+        table.unasked = format!("{}{host}", most_attempts(most, last));
         match table.is_empty() {
             true => String::new(),
             false => table.text(columns),
@@ -180,7 +189,8 @@ impl PlanView {
         let rungs = self.attempts.iter().zip(&self.rungs).enumerate();
         let last = |at: usize| self.attempts.get(at + 1) != self.attempts.get(at);
         rungs.filter_map(move |(at, (n, rung))| {
-            Some((*n, rung.memory.as_ref()?)).filter(|_| last(at))
+            let reached = last(at) && *n <= self.settings.most_attempts;
+            Some((*n, rung.memory.as_ref()?)).filter(|_| reached)
         })
     }
 

@@ -193,12 +193,36 @@ pub fn first_fit<'a>(
         .copied()
         .reduce(|a, b| if b.1 > a.1 { b } else { a });
     match (known.iter().find(|(_, p)| *p >= SAFE), best) {
-        (Some((attempt, _)), _) => format!("; attempt {attempt} fits"),
+        (Some((attempt, _)), _) => format!("; attempt {attempt} probably fits"),
         (None, Some((attempt, p))) if p >= EVEN => format!("; attempt {attempt} may fit ({p:.2})"),
         (None, Some((attempt, p))) if p > odds => {
             format!("; probably none below fits (best: attempt {attempt}, {p:.2})")
         }
         (None, _) => "; no rung below changes that".to_owned(),
+    }
+}
+
+/// How many attempts there are at most, and how many of the ladder's, the last of which is `last`, that leaves out.
+pub fn most_attempts(most: u32, last: u32) -> String {
+    match last.saturating_sub(most) {
+        0 => format!("{most} attempts at most"),
+        more => format!(
+            "{most} attempts at most, {more} fewer than the ladder has (`limits: attempts`)"
+        ),
+    }
+}
+
+/// What changes where host memory runs out, behind a list of what oomctl does unasked.
+pub fn host_line(changes: &[Change]) -> String {
+    let told = changes
+        .iter()
+        .map(|c| format!("{} {}", c.knob, c.values("->")));
+    match changes {
+        [] => String::new(),
+        _ => format!(
+            "; after a host out-of-memory {}",
+            told.collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 

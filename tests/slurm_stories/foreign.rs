@@ -144,7 +144,7 @@ fn a_job_of_plain_sbatch_is_taken_over_by_its_id_patched_and_succeeds() {
     let id = sbatch(&place, &["--time=20", "job.slurm", "diamonds-seed0"]);
     ended(&place, &id, "FAILED");
     let told = place.oomctl(&["watch", &id]).expect_code(2);
-    told.says("there is no terminal");
+    told.says("no terminal to ask");
     let told = place.oomctl(&["watch", "--yes", &id]).expect_code(0);
     told.says("recognised as verl-grpo");
     let run = format!("job-{id}");

@@ -81,6 +81,27 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
     assert_eq!(weaver::words(&place, 4)[1], "1", "{}", done.told());
 }
 
+/// A retry runs the script as it was submitted, so it does not begin in silence where somebody has mended the script.
+#[test]
+fn a_retry_of_a_script_that_changed_since_says_so() {
+    let place = Place::bare();
+    place.write("job.sh", "#!/bin/bash\n\npython3 trian.py\n");
+    let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+    // The line of oomctl's takes the empty one, so bash and Python name the user's lines.
+    place.run(&words).ends(1);
+    place.write("job.sh", "#!/bin/bash\n\npython3 -c 'print(1)'\n");
+    let refused = place.run(&["retry", "-w"]).ends(2);
+    refused.says(&[
+        "job.sh changed since job-1 was submitted",
+        "`oomctl submit job.sh`",
+    ]);
+    assert_eq!(place.count("job-1", "intended"), 1);
+    place.run(&["retry", "-w", "--as-submitted"]).ends(1);
+    assert_eq!(place.count("job-1", "intended"), 2);
+    place.write("job.sh", "#!/bin/bash\n\npython3 trian.py\n");
+    place.run(&["retry", "-w"]).ends(1);
+}
+
 #[test]
 fn a_cancelled_run_can_be_retried_and_a_live_one_is_left_alone() {
     let mut place = weaver::project("knobs: { threads: 2 }");
@@ -156,6 +177,8 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         "{would}"
     );
     assert!(place.has(".oomctl/runs/weaver-1"));
+    let links = || std::fs::read_dir(place.path("logs")).unwrap().count();
+    let before = links();
     place.says("prune --older-than 0m", 2, &["Remove 1 run", "--yes"]);
     place
         .run("prune --older-than 0m --state succeeded --yes")
@@ -167,6 +190,7 @@ fn old_runs_are_removed_and_none_that_is_alive() {
         (&true.into(), &1.into())
     );
     assert!(!place.has(".oomctl/runs/weaver-1") && !place.has(".oomctl/pruned-weaver-1"));
+    assert!(links() < before, "links to its logs go with it");
     place.says("prune weaver-2 -y", 2, &["weaver-2 is not over, and stays"]);
     place.run(&["status", "weaver-2"]).ends(0);
     place.run(&["cancel", "weaver-2"]).ends(0);

@@ -109,6 +109,26 @@ fn a_program_that_survives_an_out_of_memory_at_the_end_of_its_log_succeeds() {
     place.run(&words).ends(0).says(&["succeeded (1 attempt"]);
 }
 
+/// Exit code 0 with batches that were skipped, or long before the last step, is a success that is worth a look.
+#[test]
+fn a_success_whose_log_shows_that_work_is_missing_is_told_with_a_note() {
+    let place = Place::bare();
+    let program = "print('skipped a batch: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\n\
+                   for step in (1, 2): print(f'step {step}/100 loss 0.5')\nprint('step 3/100 loss nan')\n";
+    place.write("train.py", program);
+    place.write("job.sh", "#!/bin/bash\npython3 train.py --batch_size 4\n");
+    let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+    let notes = [
+        "note: attempt 1 survived failures in its log (slurm.out:1): it may have skipped work",
+        "note: the last step in its log is 3 of 100",
+        "note: the loss of the last step in its log is not a number (nan)",
+    ];
+    place.run(&words).ends(0).says(&notes);
+    place.run(&["status"]).ends(0).says(&notes);
+    let report = place.run(&["report", "--to", "-"]).ends(0);
+    report.says(&["it may have skipped work.", "is 3 of 100"]);
+}
+
 #[test]
 fn a_program_that_reads_no_change_is_not_changed_for_ever() {
     let mut place = weaver::project("");
@@ -139,6 +159,10 @@ fn a_refused_submission_is_4_with_slurms_words_and_the_next_step() {
     let done = place.run(&["submit", "--set", "partition=gpuu"]).ends(4);
     assert!(done.out.is_empty(), "{}", done.told());
     insta::assert_snapshot!(place.steady(&done.err));
+    for command in ["diagnose", "logs"] {
+        let done = place.run(&[command]).ends(4);
+        done.says(&["has no log: the scheduler refused the submission"]);
+    }
 }
 
 #[test]
@@ -159,7 +183,7 @@ fn a_broken_configuration_is_5() {
     let done = place.run(&["submit", "--backend", "local"]).ends(5);
     done.says(&[
         "cloth 64 is no multiple of a row of 7 threads",
-        "cloth 63 would fit",
+        "cloth 63 would be legal",
     ]);
     assert!(
         !place.has(".oomctl"),

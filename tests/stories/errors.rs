@@ -101,7 +101,7 @@ const FILES: [[&str; 6]; 31] = table(
     a limit misspelled | limits: { attempt: 3 } | unknown key `attempt` | did you mean `attempts`?
     a limit that is not a number | limits: { attempts: many } | limits: invalid type | counts are whole numbers
     a wait that is no duration | supervision: { poll: soon } | not a duration | 90s, 15m, 12h, 3d
-    a rule that is broken | knobs: { threads: 7 } | no multiple of a row of 7 threads | cloth 63 would fit
+    a rule that is broken | knobs: { threads: 7 } | no multiple of a row of 7 threads | cloth 63 would be legal
     a signature without its text | signatures: [{ id: mine, kind: x }] | signature: missing field | are needed
     a dataset that cannot be read | dataset: mine | unknown key `knob` | did you mean `knobs`? | presets/datasets/mine.yaml | dataset: mine\nknob: {}\n
     a cluster with a fact misspelled | cluster: mine | unknown key `gpu_per_node` | did you mean `gpus_per_node`? | presets/clusters/mine.yaml | cluster: mine\nfacts: { gpu_per_node: 4 }\n

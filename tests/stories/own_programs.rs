@@ -21,6 +21,39 @@ pub fn fixed(script: &str, files: &[(&str, &str)]) -> Done {
     fixing::fixed(&format!("{HEAD}\n{script}"), LOG, files)
 }
 
+/// Half the batch with twice the accumulation trains the same only where the loss is divided by it.
+#[test]
+fn a_loop_that_adds_up_losses_trains_otherwise_with_a_smaller_batch() {
+    let program = |body: &str| {
+        format!(
+            "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=32)\n\
+             p.add_argument('--grad-accum', type=int, default=2)\nargs = p.parse_args()\nfor batch in rows(args.batch_size):\n{body}"
+        )
+    };
+    let plan = |body: &str| {
+        let place = job(
+            "torchrun --nproc_per_node 8 train.py --batch-size 32",
+            &[("train.py", &program(body))],
+        );
+        place.run(&["plan", "--all", "job.sh"]).ends(0).out
+    };
+    let inner = "  for _ in range(args.grad_accum):\n    loss = model(batch)\n";
+    let same = plan(&format!("{inner}    (loss / args.grad_accum).backward()\n"));
+    assert!(same.contains("gradient_accumulation_steps"), "{same}");
+    assert!(!same.contains("does not divide its loss"), "{same}");
+    for body in [
+        format!("{inner}    loss.backward()\n"),
+        "  model(batch).backward()\n".to_owned(),
+    ] {
+        let other = plan(&body);
+        assert!(
+            other.contains("the program does not divide its loss by its accumulation"),
+            "{other}"
+        );
+        assert!(!other.contains("+    --grad-accum"), "{other}");
+    }
+}
+
 /// `train: {micro_batch_size: …}` is a key of OpenRLHF too. The program imports no OpenRLHF, and looks the key up itself.
 #[test]
 fn sections_of_settings_that_the_program_looks_up_are_its_own() {

@@ -197,7 +197,11 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
         place.write("tools/train.sh", &LAUNCHER.replace("train.py", other));
         let other = ["submit", "--dry-run", "job.slurm"];
         let done = place.run(&other).ends(0);
-        done.says(&["your script, plus oomctl's own lines"]);
+        done.says(&[
+            "your script, plus oomctl's own lines",
+            "start      unchanged: run ",
+            "that may not fit here, so it does not count",
+        ]);
     }
 }
 
@@ -205,7 +209,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
 fn what_would_be_changed_is_shown_and_has_to_be_agreed_to() {
     let place = place();
     let done = place.run(&["submit", "job.slurm"]).ends(2);
-    done.says(&["there is no terminal", "--yes", "batch_size 32 -> 1,"]);
+    done.says(&["no terminal to ask", "--yes", "batch_size 32 -> 1,"]);
     assert!(!place.root.join(".oomctl/runs").exists());
     let all = place.run(&["plan", "--all", "job.slurm"]).ends(0);
     all.says(&["halve-batch-keep-effective", "+BS=16"]);

@@ -117,7 +117,7 @@ fn more_forwards_without_smaller_ones_are_refused_for_they_save_nothing() {
         .ends(5);
     done.says(&[
         "8 forwards of 16 answers are more than a round has (64)",
-        "4 forwards of 16, or 8 of 8, would fit",
+        "4 forwards of 16, or 8 of 8, would be legal",
     ]);
 }
 

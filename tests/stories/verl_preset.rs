@@ -677,7 +677,7 @@ fn every_rule_names_its_source_and_explains_itself() {
         .to_string();
     assert!(
         refusal.contains("320 sequences per data parallel rank (ppo_mini_batch_size × rollout.n / 4) cannot be split into micro batches of 30")
-            && refusal.contains("20, 16, 10 would fit"),
+            && refusal.contains("20, 16, 10 would be legal"),
         "{refusal}"
     );
 }

@@ -70,7 +70,7 @@ rules:
   - name: cloth-in-rows
     must: cloth % row == 0
     message: 'cloth {{ cloth }} is no multiple of a row of {{ row }} threads'
-    hint: 'cloth {{ row * (cloth // row) }} would fit'
+    hint: 'cloth {{ row * (cloth // row) }} would be legal'
     stage: driver
     source: the loom's manual
 

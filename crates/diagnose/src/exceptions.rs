@@ -10,6 +10,8 @@ use super::signatures::{Signature, rows};
 use super::tables::table;
 
 const BUG: &str = "python_exception";
+const IMPORT: &str = "python_exception_import";
+const PATH: &str = "python_exception_path";
 const CONFIG: &str = "python_exception_config";
 const NETWORK: &str = "python_exception_network";
 const OTHER: &str = "python_exception_other";
@@ -66,7 +68,7 @@ pub(crate) fn find<'c>(
     if name == "AssertionError" && asserts_configuration(&code()) {
         return Some(row(CONFIG));
     }
-    let meaning = [NETWORK, CONFIG, OTHER]
+    let meaning = [NETWORK, IMPORT, PATH, CONFIG, OTHER]
         .iter()
         .find_map(|id| beginning(id, name));
     // Libraries put their own word in front: `EndpointConnectionError`, `APIConnectionError`.

@@ -56,7 +56,10 @@ impl Incident {
             .filter(|e| e.role == EvidenceRole::Root)?;
         let cut = |text: &str| text.chars().take(WORDS).collect::<String>();
         match root.signature.as_str() {
-            "python_exception" | "python_exception_config" => {
+            "python_exception"
+            | "python_exception_config"
+            | "python_exception_import"
+            | "python_exception_path" => {
                 let place = self.frame.as_ref().map(place).unwrap_or_default();
                 Some(format!("{}{place}", cut(self.exception.as_ref()?)))
             }

@@ -18,7 +18,10 @@ fn fact(job: &JobStatus, role: EvidenceRole) -> Evidence {
     if let Some(exit) = job.exit {
         text.push_str(&format!(", exit {exit}"));
     }
-    if let Some(derived) = job.derived_exit.filter(|d| Some(*d) != job.exit) {
+    if let Some(derived) = job
+        .derived_exit
+        .filter(|d| d.failed() && Some(*d) != job.exit)
+    {
         text.push_str(&format!(", highest step exit {derived}"));
     }
     if job.step_out_of_memory {

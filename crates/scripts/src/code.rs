@@ -14,7 +14,8 @@ use super::python::{PythonToken, TokenKind};
 #[serde(deny_unknown_fields)]
 pub struct CodeRule {
     /// Names (`SFTTrainer`), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
-    /// modules of the framework (`trl sft`). An empty list holds for a text that was read and has no name of the other rules.
+    /// modules of the framework (`trl sft`). `<sum of losses>` stands for an option for accumulation by which the program
+    /// divides no loss. An empty list holds for a text that was read and has no name of the other rules.
     pub names: Vec<String>,
     /// The value of the knob.
     pub value: String,

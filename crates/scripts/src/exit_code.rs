@@ -28,8 +28,7 @@ pub fn may_hide(reading: &Reading, call: &Call) -> bool {
 
 /// Whether a script hides the exit code of the command at this byte.
 fn hides(text: &str, at: usize) -> bool {
-    let from = text.get(at..).unwrap_or_default();
-    let (command, rest) = from.split_at(end_of_command(from));
+    let (command, rest) = first_command(text.get(at..).unwrap_or_default());
     let piped = command.contains(" | ") || command.contains(" |& ");
     let ignored = command.split_once(" || ");
     let ignored = ignored.is_some_and(|(_, then)| !then.contains("exit"));
@@ -44,11 +43,41 @@ fn hides(text: &str, at: usize) -> bool {
     hidden && !hands_on
 }
 
-/// The end of a command that backslashes carry over lines.
-fn end_of_command(text: &str) -> usize {
-    let ends = text.match_indices('\n').map(|(at, _)| at);
-    let mut ends = ends.filter(|at| !text[..*at].ends_with('\\'));
-    ends.next().unwrap_or(text.len())
+/// The words of a command without what is quoted, and what follows the command. Backslashes, quotes and a here-document
+/// carry it over lines.
+fn first_command(text: &str) -> (String, &str) {
+    let (mut words, mut quote, mut escaped) = (String::new(), None, false);
+    let mut end = text.len();
+    for (at, sign) in text.char_indices() {
+        let taken = std::mem::take(&mut escaped);
+        match (sign, quote) {
+            ('\n', None) if !taken => {
+                end = at;
+                break;
+            }
+            ('\\', None | Some('"')) if !taken => escaped = true,
+            ('"' | '\'', None) if !taken => quote = Some(sign),
+            (_, Some(open)) if sign == open && !taken => quote = None,
+            (_, None) => words.push(sign),
+            (_, Some(_)) => {}
+        }
+    }
+    let rest = &text[end..];
+    let word = text[..end]
+        .split_once("<<")
+        .map(|(_, word)| word.trim_start_matches(['-', ' ']));
+    let word = word.and_then(|word| word.split_whitespace().next());
+    let closing = word.map(|word| word.trim_matches(['"', '\'']));
+    let closed = closing.and_then(|closing| {
+        let mut lines = rest.split_inclusive('\n').scan(0, |at, line| {
+            *at += line.len();
+            Some((*at, line))
+        });
+        lines
+            .find(|(_, line)| line.trim() == closing)
+            .map(|(at, _)| at)
+    });
+    (words, &rest[closed.unwrap_or(0)..])
 }
 
 /// Whether a shell ends at the first command that fails (`set -e`, `set -euo pipefail`, `#!/bin/bash -e`).
@@ -85,6 +114,8 @@ mod tests {
             "set -e\ntorchrun t.py \\\n  --lr 1 | tee log\n",
             "torchrun t.py\necho finished\n",
             "torchrun t.py || true\n",
+            "torchrun t.py \"a\nb\"\necho finished\n",
+            "torchrun - <<EOF\nimport x\nEOF\necho finished\n",
             "set -eo pipefail\ntorchrun t.py || echo failed\n",
         ] {
             assert!(of(script), "{script}");
@@ -98,6 +129,8 @@ mod tests {
             "torchrun t.py\nrc=$?\necho $rc\nexit $rc\n",
             "torchrun t.py | tee log\nexit ${PIPESTATUS[0]}\n",
             "torchrun t.py || exit 1\n",
+            "torchrun t.py \"a\nb | c\" 'd | e\n'\n",
+            "torchrun - <<'EOF'\nimport x\nEOF\n",
         ] {
             assert!(!of(script), "{script}");
         }

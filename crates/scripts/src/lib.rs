@@ -4,6 +4,7 @@
 //! guessed. Text comes in and text leaves; what was written is read again, and refused where it does not say exactly
 //! what was meant. What would have to change in a user's program is for its author; nothing writes to it.
 
+mod accumulation;
 mod adopt;
 mod append;
 mod ask;

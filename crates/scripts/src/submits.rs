@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::accumulation::{SUM_OF_LOSSES, sum_of_losses};
 use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
 use super::moved_program::can_move;
+use super::python::PythonToken;
 use super::recognise::package;
 use super::traced::{Span, Traced};
 use super::walk::{CallTarget, FileRole, Reading, folder_of_file};
@@ -35,6 +37,13 @@ fn names_of(
         let file = reading.add_source(module.path, module.text);
         for (name, (start, end)) in found {
             names.entry(name).or_insert(Span { file, start, end });
+        }
+    }
+    if wanted.contains(SUM_OF_LOSSES) {
+        let tokens: Vec<&[PythonToken<'_>]> = own.iter().map(|module| &*module.tokens).collect();
+        if let Some((at, (start, end))) = sum_of_losses(&tokens) {
+            let file = reading.add_source(own[at].path, own[at].text);
+            names.insert(SUM_OF_LOSSES.to_owned(), Span { file, start, end });
         }
     }
     names

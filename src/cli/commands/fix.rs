@@ -5,10 +5,11 @@ use crate::cli::logs::{self, LogGroup, plan_after};
 use crate::cli::script::{Shelves, no_script};
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
+use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
-use crate::view::{CommandFailure, fix_view};
+use crate::view::{CommandFailure, fix_view, print};
 use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
@@ -57,6 +58,7 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         &format!("the log comes first: `oomctl fix {other} {log}`"),
     )?;
     let mut groups = logs::paired(logs::meant(&session.runs, &log)?);
+    succeeded(&session, &log);
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
@@ -75,6 +77,21 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         false => Exit::Success,
     };
     Ok(code)
+}
+
+/// Says that a run has got over what is looked at.
+fn succeeded(session: &Session, log: &str) {
+    let Ok(stored) = session.runs.find(log) else {
+        return;
+    };
+    let history = stored.history;
+    if history.outcome == Some(Outcome::Succeeded) && history.attempts.len() > 1 {
+        let last = history.attempts.len();
+        let run = history.run;
+        print::talk(&format!(
+            "{run} succeeded with attempt {last}; this is about the attempt that failed before"
+        ));
+    }
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.

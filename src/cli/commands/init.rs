@@ -21,7 +21,7 @@ pub struct InitArgs {
     /// Folder to write into
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// Ask for preset, required values, precision and batch
+    /// Ask for the values of the file one by one
     #[arg(long)]
     interactive: bool,
     /// Write a file for this preset, with the values of --set

@@ -1,5 +1,7 @@
 //! `oomctl retry`: a run that is over continues, once its cause is fixed.
 
+use std::path::Path;
+
 use crate::cli::measure;
 use crate::cli::request::checkpoint;
 use crate::cli::runs::PROGRAM;
@@ -10,9 +12,14 @@ use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
 use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
+use crate::core::request::Request;
 use crate::drive::{Handle, Silent, Until};
+use crate::io::files::read_text;
 use crate::io::ledger::Takeover;
 use crate::view::{CommandFailure, print};
+
+/// Largest script that is compared, in bytes: Slurm's own limit (`max_script_size` in slurm.conf(5)).
+const SCRIPT_MAX: u64 = 4 << 20;
 
 /// Arguments of `retry`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +39,9 @@ pub struct RetryArgs {
         conflicts_with = "watch"
     )]
     supervise: Option<Supervise>,
+    /// Run the script as it was submitted, although it changed since
+    #[arg(long)]
+    as_submitted: bool,
     /// Project file [default: oomctl.yaml here or above]
     #[arg(short, long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
@@ -63,6 +73,9 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     if request.inputs().backend == PROGRAM {
         let what = format!("{name} was a program of `oomctl run`, and not a job");
         return Err(CommandFailure::usage(what).hint("call `oomctl run` again"));
+    }
+    if !args.as_submitted {
+        as_it_was(&name, &request)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check_retry(&request)?;
@@ -97,13 +110,38 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     once::submit_once(supervisor, &pipeline, args.json, watched)
 }
 
-fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
-    let what = format!("{name} is not over");
-    let hint = match phase {
-        RunPhase::Refused => "submits it as soon as the scheduler takes it",
-        _ => "follows it and resubmits",
+/// A script that was mended since is not what a retry runs: attempts are copies of the script as it was submitted.
+fn as_it_was(name: &str, request: &Request) -> Result<(), CommandFailure> {
+    let Some(scripts) = &request.inputs().scripts else {
+        return Ok(());
     };
-    CommandFailure::usage(what).hint(format!("`oomctl watch {name}` {hint}"))
+    let script = &scripts.script;
+    let path = Path::new(&request.inputs().workdir).join(script);
+    let now = read_text(&path, SCRIPT_MAX).ok();
+    if now.is_none() || now.as_ref() == scripts.files.get(script) {
+        return Ok(());
+    }
+    let what = format!(
+        "{script} changed since {name} was submitted, and `retry` runs the script as it was"
+    );
+    let hint =
+        format!("`oomctl submit {script}` runs the new one; `retry --as-submitted` the old one");
+    Err(CommandFailure::usage(what).hint(hint))
+}
+
+fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
+    let (what, hint) = match phase {
+        RunPhase::Refused => (
+            "is not over",
+            "submits it as soon as the scheduler takes it",
+        ),
+        RunPhase::Draining | RunPhase::Judging | RunPhase::Closing => (
+            "waits for `oomctl watch`: nobody has read yet why its job ended",
+            "reads that, and resubmits or ends the run",
+        ),
+        _ => ("is not over", "follows it and resubmits"),
+    };
+    CommandFailure::usage(format!("{name} {what}")).hint(format!("`oomctl watch {name}` {hint}"))
 }
 
 fn succeeded(name: &str) -> CommandFailure {

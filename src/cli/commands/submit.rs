@@ -21,7 +21,7 @@ use crate::view::CommandFailure;
 pub struct SubmitArgs {
     #[command(flatten)]
     configuration: Configuration,
-    /// Name of the run [default: the dataset or preset, and a number]
+    /// Name of the run [default: the script, dataset or preset, and a number]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     /// Stay, follow the logs, resubmit smaller on GPU OOM

@@ -1,6 +1,6 @@
 //! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
 
-use crate::core::engine::Attempt;
+use crate::core::engine::{Attempt, Outcome};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use crate::cli::runs::Runs;
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here};
+use crate::view::outcome::{hint, reason};
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobRef, JobState, Stage};
 
@@ -32,7 +33,10 @@ pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailur
         Err(_) => {}
     }
     let failure = match runs.find(argument) {
-        Ok(stored) => return Ok(of_run(&stored, argument)),
+        Ok(stored) => {
+            had_a_job(&stored)?;
+            return Ok(of_run(&stored, argument));
+        }
         Err(failure) => failure,
     };
     if let Some(run) = run_of_many(runs, argument)? {
@@ -117,6 +121,24 @@ fn is_job_id(text: &str) -> bool {
         && text
             .chars()
             .all(|c| c.is_ascii_digit() || matches!(c, '_' | '+'))
+}
+
+/// A run of which the scheduler took no job has no log to look at.
+fn had_a_job(stored: &runs::Stored) -> Result<(), CommandFailure> {
+    let history = &stored.history;
+    let refused = history.outcome.as_ref().filter(|outcome| {
+        matches!(outcome, Outcome::Refused { .. })
+            && history.attempts.iter().all(|a| a.job.is_none())
+    });
+    let Some(outcome) = refused else {
+        return Ok(());
+    };
+    let why = reason(outcome).unwrap_or_default();
+    let failure = CommandFailure::refused(format!("{} has no log: {why}", history.run));
+    Err(match hint(outcome, history) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    })
 }
 
 /// All attempts of a run, or the one with the job.

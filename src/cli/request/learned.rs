@@ -101,6 +101,19 @@ fn site() -> LearnedEntries {
     }
 }
 
+/// Says why a run that took rungs until it fitted teaches nothing of this one, where little sets them apart.
+pub fn tell_of_others(request: &Request, memory: &LearnedEntries) {
+    let Ok(job) = request.job(&[]) else {
+        return;
+    };
+    if let Some(other) = memory
+        .fitted_elsewhere(&job)
+        .filter(|other| !other.entry.rungs.is_empty())
+    {
+        print::talk(&format!("start      unchanged: {}", other.describe()));
+    }
+}
+
 /// Says where a run starts, if anything is known about it.
 pub fn tell(start: Option<&Start>) {
     if let Some(start) = start {

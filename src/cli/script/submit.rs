@@ -102,9 +102,11 @@ pub fn submit(
 
 /// The request as earlier runs of the project say that it should start, which is told.
 fn started(session: &Session, flags: &Configuration, request: Request) -> Request {
-    let memory = learned::memory(session, flags.fresh);
-    let start = memory.and_then(|memory| request.start(&memory).ok().flatten());
-    let Some(start) = start else {
+    let Some(memory) = learned::memory(session, flags.fresh) else {
+        return request;
+    };
+    let Some(start) = request.start(&memory).ok().flatten() else {
+        learned::tell_of_others(&request, &memory);
         return request;
     };
     let started = request.clone().starting(&start);
@@ -221,7 +223,7 @@ pub fn agreed(
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        let what = "there is no terminal to ask in: nothing was submitted";
+        let what = "no terminal to ask: nothing was submitted";
         let hint = match job {
             None => "look with --dry-run, agree with --yes; oomctl changes copies of your script",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",

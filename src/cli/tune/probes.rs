@@ -36,7 +36,7 @@ pub struct Probing {
     /// Set a knob in the short jobs only (repeatable): time_limit=20m
     #[arg(long, value_name = "KNOB=VALUE", requires = "probe_steps")]
     probe_set: Vec<String>,
-    /// Write the values into the project file
+    /// Write the values that --probe-steps found into the project file
     #[arg(long, requires = "probe_steps")]
     write: bool,
     /// Show the next short job, and submit nothing

@@ -155,7 +155,7 @@ fn size(knob: &Knob, value: &Value) -> Option<f64> {
 
 /// Does a knob that is no size decide about memory? What the memory model reads does, and what trades speed
 /// for memory. Where nothing says what the model reads, or how a knob is handed over, whatever changes
-/// training may.
+/// training may, unless it acts on no phase.
 fn decides(preset: &Preset, knob: &Knob, read: &BTreeSet<String>) -> bool {
     if read.contains(&knob.name) {
         return true;
@@ -176,7 +176,10 @@ fn decides(preset: &Preset, knob: &Knob, read: &BTreeSet<String>) -> bool {
             Effect::Resources => false,
             // A preset's own formulas say all.
             Effect::ChangesTraining if preset.formulas.is_some() => false,
-            Effect::ChangesTraining => preset.memory.is_none() || knob.spelling.is_none(),
+            Effect::ChangesTraining => {
+                let of_no_phase = knob.acts_on.as_ref().is_some_and(Vec::is_empty);
+                preset.memory.is_none() || knob.spelling.is_none() && !of_no_phase
+            }
         },
     }
 }

@@ -114,6 +114,7 @@ impl Elsewhere<'_> {
         };
         let differs = self.differs.iter().map(|(name, there, here)| {
             let (there, here) = (shown(there), shown(here));
+            let name = name.strip_prefix("given ").unwrap_or(name);
             format!("{name} {there}, here {here}")
         });
         let differs: Vec<String> = differs.collect();

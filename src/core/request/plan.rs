@@ -3,11 +3,11 @@
 use super::memory::Freed;
 use super::request::Request;
 use crate::core::ladder::{
-    ClimbContext, Decision, Past, PastAttempt, Skipped, Step, climb, costs, frees_nothing,
+    Change, ClimbContext, Decision, Past, PastAttempt, Skipped, Step, climb, costs, frees_nothing,
 };
 use crate::core::recipe::Layer;
 use oomctl_base::units::GIB;
-use oomctl_base::{Refusal, Role, Value};
+use oomctl_base::{Effect, Refusal, Role, Value};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Estimate, SAFE};
 
@@ -40,6 +40,8 @@ pub struct Plan {
     pub attempts: Vec<u32>,
     /// Rungs of which no step is taken, and why.
     pub not_used: Vec<Skipped>,
+    /// What is changed first where host memory runs out instead.
+    pub after_host_oom: Vec<Change>,
 }
 
 /// The first steps of the ladder after which a job fits.
@@ -166,7 +168,20 @@ impl Request {
             steps: self.planned(&[], steps),
             attempts,
             not_used,
+            after_host_oom: self.after_host_oom(),
         })
+    }
+
+    /// What the answer to a lack of host memory changes of the request or of training, where nothing was measured of it.
+    pub(super) fn after_host_oom(&self) -> Vec<Change> {
+        let incident = Incident::bare("host_oom", Class::HostOom);
+        match self.ascend(&[], Past::default(), Some(&incident), 1) {
+            Ok(Decision::Climb { steps, .. }) => {
+                let changes = steps.into_iter().flat_map(|step| step.changes);
+                changes.filter(|c| c.effect != Effect::SameMath).collect()
+            }
+            Ok(Decision::Exhausted { .. }) | Err(_) => Vec::new(),
+        }
     }
 
     /// Steps with what is expected of each, on top of these rungs.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::plan::PlannedStep;
 use super::request::Request;
 use crate::core::adopt::{PATCH, since};
-use crate::core::ladder::{Decision, Skipped, Step};
+use crate::core::ladder::{Change, Decision, Skipped, Step};
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
 use oomctl_memory::{Estimate, GPU_MEMORY};
@@ -25,6 +25,8 @@ pub struct ScriptPlan {
     pub attempts: Vec<ScriptAttempt>,
     /// Rungs of which none is taken, and why.
     pub not_used: Vec<Skipped>,
+    /// What is changed first where host memory runs out instead.
+    pub after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
     pub problem: Option<String>,
 }
@@ -53,6 +55,7 @@ impl Request {
     pub fn script_plan(&self, first: u32, program: Option<&str>) -> ScriptPlan {
         let mut plan = ScriptPlan {
             now: self.memory(&[]),
+            after_host_oom: self.after_host_oom(),
             ..ScriptPlan::default()
         };
         let mut climbs: Vec<Vec<Step>> = Vec::new();

@@ -64,6 +64,18 @@ pub(super) struct RequestScripts {
     pub doubts: Vec<String>,
 }
 
+/// Whether a line asks for the folder of the script.
+fn asks_for_its_folder(text: &str) -> bool {
+    const FOLDER: [&str; 4] = ["dirname", "realpath", "readlink", "${0%/*}"];
+    const SELF: [&str; 3] = ["$0", "${0", "BASH_SOURCE"];
+    let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'));
+    lines.any(|line| has(line, &FOLDER) && has(line, &SELF))
+}
+
 impl RequestScripts {
     /// The preset of a request for scripts, and what reads them.
     fn new(
@@ -98,6 +110,11 @@ impl RequestScripts {
         doubts.extend(submits(&adoption.reading));
         doubts.extend(own.anew(&adoption));
         doubts.extend(adopt::hidden_remark(&adoption));
+        let spooled = text.is_some_and(|text| asks_for_its_folder(text));
+        doubts.extend((spooled && inputs.backend == "slurm").then(|| {
+            "the script asks for its own folder ($0). Slurm runs a copy in its spool folder, where your files are not: `cd \"$SLURM_SUBMIT_DIR\"` goes to where you submit"
+                .to_owned()
+        }));
         own.doubts.extend(doubts);
         Ok((preset, own))
     }

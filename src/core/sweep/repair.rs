@@ -126,7 +126,16 @@ fn step(context: &SweepContext<'_>, state: &mut Repair) -> Result<RepairStep, Re
     let why = match (detail.rule.or(detail.why), brief.bytes.zip(brief.gpu_bytes)) {
         (Some(rule), _) => rule,
         (None, Some((bytes, gpu))) => {
-            format!("{} of {} GiB in {}", gib(bytes), gib(gpu), detail.phase)
+            let tight = match brief.verdict {
+                CellVerdict::Tight => ", too little left to be sure",
+                _ => "",
+            };
+            format!(
+                "{} of {} GiB in {}{tight}",
+                gib(bytes),
+                gib(gpu),
+                detail.phase
+            )
         }
         (None, None) => return Ok(RepairStep::Stuck("its memory use is unknown".to_owned())),
     };

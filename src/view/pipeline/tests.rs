@@ -75,6 +75,7 @@ fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> PipelineRu
             .filter(|exit| *exit != Exit::Success)
             .map(|_| "no rung of the ladder is left".to_owned()),
         hint: None,
+        remarks: Vec::new(),
         created: Some(at(0)),
         elapsed_s: 120,
         gpu_hours: 0.0,

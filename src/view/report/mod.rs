@@ -14,8 +14,8 @@ use serde::Serialize;
 pub use page::{ReportFormat, render, summary_page};
 
 use super::estimate_view::phase_name;
-use super::row::RunRow;
-use super::run_view::{RunView, run_view, summary};
+use super::row::{RunRow, summary};
+use super::run_view::{RunView, run_view};
 use super::{measured, snapshot_view};
 use crate::core::engine::{Attempt, History, Verdict};
 use crate::core::exit::Exit;

@@ -22,6 +22,11 @@ pub fn story(history: &History, view: &RunView, cost: &Cost) -> Vec<String> {
         changes(history),
     ]
     .into_iter()
+    .chain(
+        view.remarks
+            .iter()
+            .map(|remark| capital(&format!("{remark}."))),
+    )
     .chain(phantoms(history))
     .collect()
 }
@@ -54,6 +59,9 @@ fn ending(history: &History, view: &RunView, cost: &Cost) -> String {
             format!("{} ended as {}{why}:", view.run, outcome.word())
         }
     };
+    if !had_a_job(history) {
+        return format!("{end} no job was submitted.");
+    }
     format!(
         "{end} {attempts} in {}, of which {} in the queue, and {} GPU-hours.",
         duration(view.elapsed_s),
@@ -79,9 +87,14 @@ fn failures(history: &History) -> String {
     };
     let told: Vec<String> = causes.iter().map(told).collect();
     match told.is_empty() {
+        true if !had_a_job(history) => "Nothing ran.".to_owned(),
         true => "No attempt failed.".to_owned(),
         false => capital(&format!("{}.", told.join("; "))),
     }
+}
+
+fn had_a_job(history: &History) -> bool {
+    history.attempts.iter().any(|a| a.job.is_some())
 }
 
 /// Why an attempt failed, after its number.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::history_summary::UnreadPath;
+use super::row::summary;
 use super::row::{RunField, RunRow, list};
-use super::run_view::summary;
 
 /// Runs of the projects below a folder, and what may not be read there.
 #[derive(Debug, Serialize, JsonSchema)]

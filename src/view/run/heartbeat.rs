@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::figures::duration;
-use super::run_view::{self, RunView, run_view};
+use super::row;
+use super::run_view::{RunView, run_view, total};
 use super::story::Story;
 use crate::core::engine::History;
 use crate::drive::{Notice, Observer};
@@ -83,7 +84,7 @@ fn line(views: &[RunView], progress: &BTreeMap<String, Progress>, now: Timestamp
     let [view] = views else {
         return format!(
             "           {}",
-            run_view::summary(views.iter().map(|v| v.state.as_str())).trim()
+            row::summary(views.iter().map(|v| v.state.as_str())).trim()
         );
     };
     let mut text = format!("           {}", view.state);
@@ -96,7 +97,7 @@ fn line(views: &[RunView], progress: &BTreeMap<String, Progress>, now: Timestamp
         );
     }
     if let Some(p) = progress.get(&view.run) {
-        text.push_str(&format!(", step {}{}", p.step, run_view::total(p)));
+        text.push_str(&format!(", step {}{}", p.step, total(p)));
     }
     text
 }

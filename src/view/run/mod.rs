@@ -12,6 +12,7 @@ mod kept;
 pub(crate) mod lines;
 pub mod outcome;
 pub mod prune_view;
+mod remarks;
 pub mod row;
 pub mod run_view;
 mod same_figures;

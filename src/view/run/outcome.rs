@@ -55,6 +55,16 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
     }
 }
 
+/// The same of a run: attempts before `oomctl retry` do not count for the limit.
+pub fn reason_of(outcome: &Outcome, history: &History) -> Option<String> {
+    match outcome {
+        Outcome::BudgetSpent { budget } if history.before_retry() > 0 => Some(format!(
+            "the limit of {budget} since `oomctl retry` is reached"
+        )),
+        _ => reason(outcome),
+    }
+}
+
 /// Slurm tells a user by number.
 fn somebody(by: &str) -> String {
     match by.parse::<u32>() {
@@ -131,9 +141,10 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
                 .to_owned(),
         ),
         Outcome::BudgetSpent { budget } => Some(match budget {
-            Budget::Attempts { .. } => {
-                "raise it with `--attempts` or `limits: attempts`".to_owned()
-            }
+            Budget::Attempts { limit } => format!(
+                "`oomctl retry {}` allows {limit} more; a new run takes `submit --attempts N`, or `limits: attempts`",
+                history.run
+            ),
             Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
             Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
         }),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{duration, gpu_hours};
 use super::outcome::job_reason;
-use super::run_view::{RunView, summary};
+use super::run_view::RunView;
 use super::table::{Side, Table};
 use crate::core::exit::Exit;
 
@@ -106,6 +106,11 @@ impl RunRow {
     fn last(&self) -> String {
         let job = self.job.as_ref().map(|job| format!("job {job}"));
         let why = self.reason.clone().or_else(|| self.job_reason.clone());
+        // Some reasons name the job themselves.
+        let job = job.filter(|job| {
+            !why.as_ref()
+                .is_some_and(|why| why.starts_with(job.as_str()))
+        });
         // Of a job that ended, and nobody has decided what follows.
         let cause = self.failure.clone().filter(|_| self.state == "ended");
         let told: Vec<String> = [job, cause, why].into_iter().flatten().collect();
@@ -219,4 +224,22 @@ pub fn totals(rows: &[RunRow]) -> String {
         ));
     }
     text
+}
+
+/// How many runs stand how, in one line.
+pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in states {
+        *counts.entry(state).or_default() += 1;
+    }
+    let all: usize = counts.values().sum();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(state, n)| format!("{n} {state}"))
+        .collect();
+    match all {
+        0 => "no runs\n".to_owned(),
+        1 => format!("1 run: {}\n", counts.join(", ")),
+        _ => format!("{all} runs: {}\n", counts.join(", ")),
+    }
 }

@@ -1,7 +1,6 @@
 //! A run as text and as JSON, from one view.
 
 use crate::core::engine::{Attempt, Foreseen, History, Outcome, PhantomCheck, RunPhase};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -10,8 +9,9 @@ use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
 use super::measured_plan_view::check_line;
-use super::outcome::{hint, reason, skipped};
+use super::outcome::{hint, reason_of, skipped};
 use super::passed_over::reasons_here;
+use super::remarks::remarks;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use super::{lines, measured};
 use crate::core::exit::Exit;
@@ -38,6 +38,9 @@ pub struct RunView {
     pub reason: Option<String>,
     /// What to do next.
     pub hint: Option<String>,
+    /// What speaks against its success.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// Seconds since then, or until its end.
@@ -139,9 +142,9 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
     let until = match (&history.outcome, end) {
         (Some(_), Some(end)) => end,
-        _ => now,
+        _ => last.and_then(Attempt::over_at).unwrap_or(now),
     };
-    let created = history.created.unwrap_or(until);
+    let created = history.created.unwrap_or(until).min(began(history, until));
     let gpu_seconds = history.gpu_seconds(until);
     let refused = last.and_then(Attempt::refusal);
     RunView {
@@ -149,7 +152,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         state: state(history),
         exit_code: history.outcome.as_ref().map(Outcome::exit),
         reason: match (&history.outcome, refused) {
-            (Some(outcome), _) => reason(outcome),
+            (Some(outcome), _) => reason_of(outcome, history),
             (None, Some(refused)) => Some(refused.reason.clone()),
             (None, None) => next(history),
         },
@@ -157,6 +160,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
             (Some(outcome), _) => hint(outcome, history),
             (None, refused) => refused.and_then(|r| r.hint.clone()),
         },
+        remarks: remarks(history),
         created: history.created,
         elapsed_s: until.duration_since(created).as_secs().max(0),
         gpu_hours: gpu_hours(gpu_seconds),
@@ -166,8 +170,16 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     }
 }
 
+/// When its first job started, which is before the run where the job was taken over.
+fn began(history: &History, now: Timestamp) -> Timestamp {
+    let first = history.attempts.first().and_then(|a| a.status.as_ref());
+    first.and_then(|status| status.started).unwrap_or(now)
+}
+
 fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
-    let steps = a.steps();
+    // What was decided after the last attempt of a run that is over was not submitted.
+    let dropped = history.outcome.is_some() && history.attempts.last() == Some(a);
+    let steps = if dropped { &[] } else { a.steps() };
     let status = a.status.as_ref();
     AttemptView {
         attempt: a.number,
@@ -248,6 +260,9 @@ impl RunView {
             out.push_str(&attempt.text());
         }
         let _ = writeln!(out, "{}", self.last_line());
+        for remark in &self.remarks {
+            let _ = writeln!(out, "{} {remark}", Paint(WARN, "note:"));
+        }
         if let Some(hint) = &self.hint {
             let _ = writeln!(out, "{} {hint}", Paint(WARN, "hint:"));
         }
@@ -285,12 +300,13 @@ impl RunView {
 }
 
 impl AttemptView {
-    /// Is why it ended news to somebody who reads its state? A cancelled job needs no other reason,
-    /// unless its log has one.
+    /// Is why it ended news to somebody who reads its state? A job that COMPLETED died all the same where its script
+    /// hides the exit code. A cancelled job needs no other reason, unless its log has one.
     fn needs_reason(&self) -> bool {
-        let from_log = |i: &Incident| i.evidence.iter().any(|e| !e.file.is_empty());
+        let from_log =
+            |i: &Incident| i.kind != "other" && i.evidence.iter().any(|e| !e.file.is_empty());
         match self.state.as_deref() {
-            Some("COMPLETED") => false,
+            Some("COMPLETED") => self.incident.as_ref().is_some_and(|i| i.fatal),
             Some("CANCELLED") => self.incident.as_ref().is_some_and(from_log),
             _ => true,
         }
@@ -366,22 +382,4 @@ pub fn total(progress: &Progress) -> String {
         .total
         .map(|t| format!(" of {t}"))
         .unwrap_or_default()
-}
-
-/// How many runs stand how, in one line.
-pub fn summary<'a>(states: impl Iterator<Item = &'a str>) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for state in states {
-        *counts.entry(state).or_default() += 1;
-    }
-    let all: usize = counts.values().sum();
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(state, n)| format!("{n} {state}"))
-        .collect();
-    match all {
-        0 => "no runs\n".to_owned(),
-        1 => format!("1 run: {}\n", counts.join(", ")),
-        _ => format!("{all} runs: {}\n", counts.join(", ")),
-    }
 }

@@ -127,7 +127,7 @@ impl SweepFinding {
             let _ = writeln!(out, "  {}", Paint(DIM, &parts.join(", ")));
         }
         for culprit in &self.to_blame {
-            let _ = writeln!(out, "  {}", culprit.text());
+            let _ = writeln!(out, "  {}", culprit.text(self.verdict));
         }
         if self.together && self.to_blame.len() > 1 {
             let _ = writeln!(out, "  lowering one is not enough; lower them together");
@@ -136,11 +136,13 @@ impl SweepFinding {
 }
 
 impl CulpritView {
-    fn text(&self) -> String {
+    fn text(&self, verdict: CellVerdict) -> String {
         let name = format!("{} = {}", self.parameter, self.value);
-        let after = self
-            .gib_after
-            .map_or(String::new(), |g| format!(" ({g:.2} GiB then)"));
+        let after = match (verdict, self.gib_after) {
+            (CellVerdict::BreaksRule, Some(g)) => format!(" by this rule, with {g:.2} GiB"),
+            (_, Some(g)) => format!(" ({g:.2} GiB then)"),
+            (_, None) => String::new(),
+        };
         match (&self.at_most, &self.at_least) {
             (Some(most), _) => format!("{name}: at most {most}{after}"),
             (_, Some(least)) => format!("{name}: or at least {least}{after}"),

@@ -1,0 +1,198 @@
+//! Whether a program that accumulates gradients by an option also divides its loss by it.
+//!
+//! A loop that only adds up losses trains otherwise with half the batch and twice the accumulation, and one that never looks at
+//! its option trains with half the batch. What the text leaves open counts as divided.
+
+use super::declared::declared;
+use super::python::{PythonToken, TokenKind, calls};
+
+/// Functions that hand nothing on.
+const PLAIN: [&str; 10] = [
+    "range", "int", "float", "str", "max", "min", "len", "round", "print", "vars",
+];
+/// Most names through which a value is followed.
+const DEPTH: usize = 3;
+
+/// The name under which such an option counts among the names of a program's text ([`super::CodeRule`]).
+pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
+
+/// The first option for accumulation by which a program with these files divides no loss: the file, and the bytes of its declaration.
+pub(super) fn sum_of_losses(files: &[&[PythonToken<'_>]]) -> Option<(usize, (usize, usize))> {
+    files.iter().enumerate().find_map(|(number, tokens)| {
+        let options = declared(tokens).into_iter();
+        let mut sums =
+            options.filter(|o| o.name.contains("acc") && divides_no_loss(files, &o.name));
+        sums.next().map(|option| (number, option.range))
+    })
+}
+
+/// Whether the text shows that the value of this option divides no loss and reaches no library that may do it.
+fn divides_no_loss(files: &[&[PythonToken<'_>]], name: &str) -> bool {
+    let any = |holds: &dyn Fn(&[PythonToken<'_>]) -> bool| files.iter().any(|tokens| holds(tokens));
+    let is_own_loop = any(&|tokens| calls(tokens, |t| t.is("backward")).next().is_some());
+    let may_act = any(&divides_a_loss)
+        || any(&|tokens| {
+            tokens
+                .iter()
+                .any(|t| t.kind == TokenKind::Text && t.text == name)
+        })
+        || any(&|tokens| acts(tokens, name, 0));
+    let is_used = any(&|tokens| tokens.iter().any(|t| t.is(name)));
+    is_own_loop && !may_act && (is_used || !any(&|tokens| hands_all_on(tokens, files)))
+}
+
+/// `loss = loss / n`, `loss /= n`, `(loss / n).backward()`.
+fn divides_a_loss(tokens: &[PythonToken<'_>]) -> bool {
+    let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
+    let of_loss = |t: &PythonToken<'_>| t.kind == TokenKind::Name && t.text.contains("loss");
+    tokens.split(ends).any(|line| {
+        let divided = (0..line.len()).any(|at| line[at].is("/") && !is_double(line, at));
+        divided && line.iter().any(of_loss)
+    })
+}
+
+/// `//`, which counts steps.
+fn is_double(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let is = |at: Option<usize>| at.and_then(|at| tokens.get(at)).is_some_and(|t| t.is("/"));
+    is(at.checked_sub(1)) || is(Some(at + 1))
+}
+
+/// Whether a value divides something, or goes to a call that may divide by it, under this name or another.
+fn acts(tokens: &[PythonToken<'_>], name: &str, depth: usize) -> bool {
+    let mut uses = (0..tokens.len()).filter(|at| tokens[*at].is(name));
+    uses.any(|at| {
+        let divides = is_divisor(tokens, at);
+        let alias = || alias(tokens, at).filter(|alias| *alias != name && depth < DEPTH);
+        divides || is_handed_on(tokens, at) || alias().is_some_and(|a| acts(tokens, a, depth + 1))
+    })
+}
+
+/// `x / args.n`, `x /= args.n`.
+fn is_divisor(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let mut first = at;
+    while first >= 2 && tokens[first - 1].is(".") {
+        first -= 2;
+    }
+    let before = |n: usize| first.checked_sub(n).filter(|at| tokens[*at].is("/"));
+    let assigned = first.checked_sub(1).is_some_and(|at| tokens[at].is("="));
+    let slash = if assigned { before(2) } else { before(1) };
+    slash.is_some_and(|at| !is_double(tokens, at))
+}
+
+/// Whether it stands in a list, a map, or a call of something else than Python's own small functions.
+fn is_handed_on(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let Some(open) = bracket(tokens, at) else {
+        return false;
+    };
+    let callee = open.checked_sub(1).map(|at| &tokens[at]);
+    let is_call = callee.is_some_and(|t| t.kind == TokenKind::Name && !is_keyword(t.text));
+    match tokens[open].is("(") {
+        true if is_call => !callee.is_some_and(|t| PLAIN.contains(&t.text)),
+        // A bracket around a part of an expression.
+        true => is_handed_on(tokens, open),
+        false => true,
+    }
+}
+
+fn is_keyword(word: &str) -> bool {
+    [
+        "if", "in", "and", "or", "not", "return", "while", "elif", "for", "assert",
+    ]
+    .contains(&word)
+}
+
+/// The bracket that is open at a place.
+fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for before in (0..at).rev() {
+        let token = &tokens[before];
+        if token.kind == TokenKind::End && depth == 0 {
+            return None;
+        }
+        let opens = ["(", "[", "{"].iter().any(|bracket| token.is(bracket));
+        let closes = [")", "]", "}"].iter().any(|bracket| token.is(bracket));
+        match (opens, closes, depth) {
+            (true, _, 0) => return Some(before),
+            (true, ..) => depth -= 1,
+            (_, true, _) => depth += 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The name that a line gives a value.
+fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
+    let line = tokens[..at].iter().rposition(|t| t.kind == TokenKind::End);
+    let line = &tokens[line.map_or(0, |end| end + 1)..at];
+    let sign = line.iter().position(|t| t.is("="))?;
+    let name = line.get(sign.checked_sub(1)?)?;
+    (name.kind == TokenKind::Name).then_some(name.text)
+}
+
+/// Whether all options together go to code that cannot be read.
+fn hands_all_on(tokens: &[PythonToken<'_>], files: &[&[PythonToken<'_>]]) -> bool {
+    let parses = |t: &PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
+    let is_defined = |name: &str| {
+        files.iter().any(|tokens| {
+            let mut pairs = tokens.windows(2);
+            pairs.any(|pair| pair[0].is("def") && pair[1].is(name))
+        })
+    };
+    calls(tokens, parses).any(|at| {
+        let Some(all) = alias(tokens, at) else {
+            return true;
+        };
+        (0..tokens.len()).any(|at| {
+            let whole = tokens[at].is(all) && !tokens.get(at + 1).is_some_and(|t| t.is("."));
+            let to = bracket(tokens, at).and_then(|open| open.checked_sub(1));
+            let to_ours = to.is_some_and(|to| is_defined(tokens[to].text));
+            whole && is_handed_on(tokens, at) && !to_ours
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::python::tokens;
+    use super::*;
+
+    fn adds_up(body: &str) -> bool {
+        let head = "p.add_argument('--grad-accum', type=int, default=1)\nargs = p.parse_args()\n";
+        let text = format!("{head}{body}\n");
+        sum_of_losses(&[&tokens(&text)]).is_some()
+    }
+
+    #[test]
+    fn an_option_that_divides_nothing_is_found() {
+        for body in [
+            "print(args)\nloss.backward()",
+            "for i in range(args.grad_accum):\n  loss = f(x)\n  loss.backward()\nopt.step()",
+            "loss.backward()\nif (i + 1) % args.grad_accum == 0:\n  opt.step()",
+            "n = len(data) // args.grad_accum\nloss.backward()",
+            "def train(a):\n  loss.backward()\ntrain(args)",
+            "k = max(1, args.grad_accum)\nfor i in range(k):\n  loss.backward()",
+        ] {
+            assert!(adds_up(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_divides_or_may_divide_is_left_alone() {
+        for body in [
+            "loss = loss / args.grad_accum\nloss.backward()",
+            "loss /= args.grad_accum\nloss.backward()",
+            "(f(x) / args.grad_accum).backward()",
+            "k = args.grad_accum\nloss = f(x) / k\nloss.backward()",
+            "self.k = int(args.grad_accum)\ny = f(x) / self.k\ny.backward()",
+            "a = Accelerator(gradient_accumulation_steps=args.grad_accum)\na.backward(loss)",
+            "ds = {'gradient_accumulation_steps': args.grad_accum}\nengine.backward(loss)",
+            "for i in range(args.grad_accum):\n  loss = total_loss / tokens\n  loss.backward()",
+            "k = getattr(args, 'grad_accum')\nloss.backward()",
+            "trainer = make(args)\nloss.backward()",
+            "trainer.fit(range(args.grad_accum))",
+        ] {
+            assert!(!adds_up(body), "{body}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Links to the logs of attempts, at the places where people look for them.
+
+use std::path::PathBuf;
+
+use super::RunFolder;
+use crate::core::request::Request;
+use oomctl_base::job::JobId;
+
+/// The logs of an attempt, each with the place of a link to it: in the project's folder for logs, and where a script of
+/// the user's own asks for its logs.
+pub fn log_links(
+    folder: &RunFolder,
+    request: &Request,
+    attempt: u32,
+    job: &JobId,
+) -> Vec<(PathBuf, PathBuf)> {
+    let (out, err) = (folder.stdout(attempt), folder.stderr(attempt));
+    let theirs = request.log_links(&job.0).unwrap_or_default();
+    let logs = folder.log_links().filter(|_| !request.is_program());
+    let ours = |ending: &str| Some(logs.as_ref()?.join(format!("slurm-{job}.{ending}")));
+    let all = match theirs.one_log {
+        true => vec![
+            (&out, ours("out")),
+            (&out, theirs.stdout.map(PathBuf::from)),
+        ],
+        false => vec![
+            (&out, ours("out")),
+            (&err, ours("err")),
+            (&out, theirs.stdout.map(PathBuf::from)),
+            (&err, theirs.stderr.map(PathBuf::from)),
+        ],
+    };
+    let made = all.into_iter();
+    made.filter_map(|(log, at)| Some((log.clone(), at?)))
+        .collect()
+}
