@@ -108,6 +108,8 @@ pub enum Backend {
     Auto,
     /// Slurm
     Slurm,
+    /// Flux
+    Flux,
     /// This machine
     Local,
 }

@@ -28,6 +28,7 @@ mod errors;
 mod first_hour;
 mod fix;
 mod fixing;
+mod flux_fake;
 mod frameworks;
 mod gpus;
 #[path = "../verl/harness.rs"]
@@ -54,6 +55,7 @@ mod notices;
 #[path = "../nvml/mod.rs"]
 mod nvml;
 mod one_machine;
+mod other_launchers;
 mod output;
 mod over_time;
 mod own_arrays;

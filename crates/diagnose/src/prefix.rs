@@ -125,12 +125,13 @@ impl CleanLine {
 }
 
 /// One alternative for each thing that is put before a message.
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 18] = [
     r"(?:> ?)+",                                                              // a quotation
     r"\([A-Za-z_][\w.]*(?:\[[\w=.-]+\])?(?: (?:[a-z_]+=[\w.:-]+,? ?)+)?\) ?", // Ray (an actor may be named `Worker[rank=8]`), vLLM
-    r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                                         // torchrun, DeepSpeed
-    r" {0,3}\d{1,4}: ",                                                       // srun -l
-    r"\[\d+\] ",                                                              // log viewers, mpirun
+    r"\([\w.-]+, (?:rank=\d+, )?pid=\d+(?:, ip=[\w.:]+)?\) ?", // SkyPilot: the task's name, or the node's
+    r"\[(?:[Rr]ank|RANK) ?\d+\]:? ?",                          // torchrun, DeepSpeed
+    r" {0,3}\d{1,4}: ",                                        // srun -l
+    r"\[\d+\] ",                                               // log viewers, mpirun
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,32}(?:,? [EWIF] \d+ \d+)?\]?:? ?(?:- )?",
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+,? ",
     r"(?:ERROR|WARNING|INFO|DEBUG|CRITICAL):[A-Za-z_][\w.]*:", // Python's logging.basicConfig
@@ -402,6 +403,10 @@ mod tests {
             "(APIServer pid=1) (DPEngineCoreActor pid=2) M",
             "(VllmWorker rank=3 pid=1090) ERROR 06-05 06:18:13 [multiproc_executor.py:470] M",
             "(MegatronPolicyWorker[rank=8] pid=1486001, ip=10.0.0.4) M",
+            // SkyPilot (`sky/skylet/executor/slurm.py` lists its four forms).
+            "(my-sft, pid=2412) M",
+            "\u{1b}[36m(worker1, rank=1, pid=2412, ip=10.0.0.3)\u{1b}[0m M",
+            "(setup pid=2412, ip=10.0.0.3) M",
             "ERROR 06-30 13:53:19 [core.py:515] M",
             "[rank3]: M",
             "[RANK 3] M",

@@ -334,12 +334,13 @@ pub fn backend(session: &Session, flags: &Configuration) -> Result<&'static str,
             Some(given) => clap::ValueEnum::from_str(&given.text, true).map_err(|_| {
                 Problem::new(format!("no backend named {:?}", given.text))
                     .at(given.text.clone(), given.origin.clone())
-                    .hint("backends: auto, slurm, local")
+                    .hint("backends: auto, slurm, flux, local")
             })?,
         },
     };
     Ok(match given {
         Backend::Slurm => "slurm",
+        Backend::Flux => "flux",
         Backend::Local => "local",
         Backend::Auto if session.runs.reach_slurm() => "slurm",
         Backend::Auto => "local",

@@ -22,6 +22,7 @@ use crate::drive::launch::Foreground;
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::disk::make_dir;
 use crate::io::files::{io_error, make_private_dir};
+use crate::io::scheduler::flux::Flux;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::slurm::{self, RestPlace, Slurm};
 use crate::io::scheduler::{Scheduler, slurm_is_here};
@@ -32,7 +33,7 @@ use oomctl_base::meant;
 const MOST_RUNS: u32 = 100_000;
 
 /// The backends that a run's record may name. Its jobs are never asked for anywhere else.
-const BACKENDS: [&str; 3] = ["slurm", "local", PROGRAM];
+const BACKENDS: [&str; 4] = ["slurm", "flux", "local", PROGRAM];
 /// The one of `oomctl run`.
 pub const PROGRAM: &str = "program";
 
@@ -189,6 +190,7 @@ impl Runs {
     /// The scheduler of a backend.
     pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
+            "flux" => Box::new(Flux::new(&self.project)),
             "local" => Box::new(Local::new(&self.project)),
             PROGRAM => Box::new(Foreground::absent()),
             _ => Box::new(self.slurm().sharing_answers()),

@@ -16,8 +16,8 @@ pub fn command(request: &Request, layers: &[Layer]) -> Result<Vec<String>, Comma
     for (flag, name) in profiles {
         words.extend(name.iter().flat_map(|n| [flag.to_owned(), (*n).clone()]));
     }
-    if inputs.backend == "local" {
-        words.extend(["--backend", "local"].map(str::to_owned));
+    if inputs.backend != "slurm" {
+        words.extend(["--backend", &inputs.backend].map(str::to_owned));
     }
     for (knob, value) in request.settings(layers)? {
         words.extend(["--set".to_owned(), format!("{knob}={value}")]);

@@ -34,7 +34,9 @@ const CONTEXT: usize = 3;
 const CLAIM_TEXT: &str = r#"# One job an attempt. A submission whose answer was lost may have made two.
 claim="${0%/*}/claim"
 id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}}"
-id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-}}}"
+id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-${FLUX_ENCLOSING_ID:-}}}}"
+# Flux writes its ids with this letter where the locale has it.
+case "$id" in ƒ*) id="f${id#ƒ}" ;; esac
 if (set -C && printf '%s\n' "$id" >"$claim") 2>/dev/null; then
   exit 0
 fi
@@ -96,7 +98,7 @@ pub fn files(
         workdir: &at.workdir,
         taken: &TAKEN,
         head: head.as_deref(),
-        runs_in_place: at.backend != "slurm",
+        runs_in_place: !["slurm", "flux"].contains(&at.backend.as_str()),
     };
     let placed = adoption.placed(patch, &place)?;
     let mut files = Vec::new();

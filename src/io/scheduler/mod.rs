@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod ending;
+pub mod flux;
 pub mod local;
 pub mod slurm;
 
@@ -151,7 +152,7 @@ pub struct Poll {
 
 /// A scheduler.
 pub trait Scheduler: Send {
-    /// `slurm` or `local`.
+    /// `slurm`, `flux` or `local`.
     fn name(&self) -> &'static str;
 
     /// Submits one attempt. Returns within a deadline; a missed deadline is `Unclear`.

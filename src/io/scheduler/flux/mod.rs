@@ -1,0 +1,268 @@
+//! Flux through its commands: `flux batch`, `flux jobs`, `flux cancel`. What was observed of flux-core 0.88 (tests/flux) decides here.
+//!
+//! Rule: a run's jobs are asked for in the Flux instance that they were submitted to, whatever instance surrounds this process:
+//! instances lie inside each other, and one knows nothing of the jobs of another.
+
+mod instances;
+mod jobs;
+mod options;
+mod refusal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::command::{CommandCall, CommandEnd, CommandOutput, SearchPath, run};
+use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
+use crate::io::files::read_text;
+use instances::{FluxInstance, FluxInstances, URI};
+use jobs::{FluxJob, read_jobs, unknown_ids};
+use oomctl_base::job::{JobId, JobRef, Stage, Token};
+
+/// How long `flux batch` may take; when it passes the outcome of a submission is unclear.
+const SUBMIT: Duration = Duration::from_secs(60);
+/// How long a question may take.
+const QUESTION: Duration = Duration::from_secs(45);
+/// Largest script, in bytes, as for sbatch: Flux puts it into the job's description.
+const SCRIPT_MAX: u64 = 4 << 20;
+
+/// Flux as the environment of this process finds it.
+#[derive(Debug, Clone)]
+pub struct Flux {
+    search: SearchPath,
+    inherited: Vec<(OsString, OsString)>,
+    instances: FluxInstances,
+    deadlines: (Duration, Duration),
+    /// Jobs that Flux did not know when they were last asked for.
+    missed: BTreeSet<JobId>,
+}
+
+impl Flux {
+    /// Jobs of the runs of a project.
+    pub fn new(project: &Path) -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Self {
+            search: SearchPath::Path(path),
+            inherited: std::env::vars_os().collect(),
+            instances: FluxInstances::of(project),
+            deadlines: (SUBMIT, QUESTION),
+            missed: BTreeSet::new(),
+        }
+    }
+
+    /// The same with the `flux` of a folder, as a process with this environment would have it.
+    pub fn with_path(mut self, folder: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
+        self.search = SearchPath::Folder(folder);
+        self.inherited = environment;
+        self
+    }
+
+    /// The same with another deadline for all calls.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines = (deadline, deadline);
+        self
+    }
+
+    /// The instance that surrounds this process.
+    fn surrounding(&self) -> FluxInstance {
+        let uri = self.inherited.iter().find(|(name, _)| name == URI);
+        FluxInstance::at(uri.map(|(_, uri)| uri.to_string_lossy().into_owned()))
+    }
+
+    /// Asks an instance. Messages come back in English.
+    fn ask(&self, instance: &FluxInstance, arguments: Vec<String>) -> CommandOutput {
+        let mut environment = self.inherited.clone();
+        environment.retain(|(name, _)| name != URI && name != "LC_ALL");
+        environment.push(("LC_ALL".into(), "C.UTF-8".into()));
+        environment.extend(instance.variable());
+        self.call(arguments, environment, self.deadlines.1, None)
+    }
+
+    fn call(
+        &self,
+        arguments: Vec<String>,
+        environment: Vec<(OsString, OsString)>,
+        deadline: Duration,
+        folder: Option<&Path>,
+    ) -> CommandOutput {
+        let Some(program) = self.search.locate("flux") else {
+            return CommandOutput {
+                end: CommandEnd::NotStarted("flux is not on PATH".to_owned()),
+                stdout: String::new(),
+                stderr: String::new(),
+                cut: false,
+            };
+        };
+        run(&CommandCall {
+            program,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment,
+            folder: folder.map(Into::into),
+            deadline,
+        })
+    }
+
+    /// The jobs that an answer of `flux jobs --json` tells of, and the ids that it does not know.
+    fn jobs(
+        &self,
+        instance: &FluxInstance,
+        arguments: Vec<String>,
+    ) -> Result<(Vec<FluxJob>, Vec<JobId>), NoAnswer> {
+        let words = ["jobs", "--json"].map(str::to_owned);
+        let answer = self.ask(instance, words.into_iter().chain(arguments).collect());
+        let unknown = unknown_ids(&answer.stderr);
+        // Where none of the jobs asked for is known, that is an error.
+        let none = answer.end == CommandEnd::Exited(1) && !unknown.is_empty();
+        if none && answer.stdout.trim().is_empty() {
+            return Ok((Vec::new(), unknown));
+        }
+        if !answer.is_clean() {
+            return Err(no_answer("flux jobs", answer.describe()));
+        }
+        let jobs = read_jobs(&answer.stdout).map_err(|why| no_answer("flux jobs", why))?;
+        Ok((jobs, unknown))
+    }
+
+    /// A job, if Flux knows it under this id and it is the one that is meant.
+    fn job(&self, job: &JobRef) -> Result<Option<FluxJob>, NoAnswer> {
+        let instance = FluxInstance::of_job(job);
+        let (jobs, _) = self.jobs(&instance, vec![job.id.0.clone()])?;
+        Ok(jobs.into_iter().find(|found| found.is(job)))
+    }
+
+    /// Asks one instance for its jobs of a poll.
+    fn poll_in(
+        &mut self,
+        instance: &FluxInstance,
+        wanted: &[&JobRef],
+        poll: &mut Poll,
+    ) -> Result<(), NoAnswer> {
+        let ids = wanted.iter().map(|job| job.id.0.clone()).collect();
+        let (jobs, unknown) = self.jobs(instance, ids)?;
+        for job in wanted {
+            if let Some(found) = jobs.iter().find(|found| found.is(job)) {
+                self.missed.remove(&job.id);
+                poll.jobs.push(found.status.clone());
+                continue;
+            }
+            // Unknown, or another job's: the instance has begun anew.
+            let gone = unknown.contains(&job.id) || jobs.iter().any(|j| j.status.id == job.id);
+            if gone && !self.missed.insert(job.id.clone()) {
+                poll.vanished.push(job.id.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of a job at once: a request that no node can satisfy is accepted, and fails before it starts.
+    fn refused_at_once(&self, instance: &FluxInstance, id: &JobId) -> Option<String> {
+        let (jobs, _) = self.jobs(instance, vec![id.0.clone()]).ok()?;
+        jobs.into_iter().find_map(|job| job.refusal)
+    }
+}
+
+impl Scheduler for Flux {
+    fn name(&self) -> &'static str {
+        "flux"
+    }
+
+    fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
+        let script = match read_text(&submission.script, SCRIPT_MAX) {
+            Ok(script) => script,
+            Err(error) => return refusal::ours(error.to_string(), "Flux takes text"),
+        };
+        let (arguments, variables) = match options::arguments(submission, &script) {
+            Ok(arguments) => arguments,
+            Err(why) => return refusal::ours(why, options::HINT),
+        };
+        // A later attempt goes where the first one went.
+        let instance = FluxInstance::at(submission.environment.get(URI).cloned());
+        if let Err(error) = self.instances.note(&submission.token, &instance) {
+            return refusal::ours(error.to_string(), "make it writable");
+        }
+        let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
+        for (name, value) in submission.environment.iter().chain(&variables) {
+            environment.insert(name.into(), value.into());
+        }
+        let environment = environment.into_iter().collect();
+        let folder = Some(submission.workdir.as_path());
+        let answer = self.call(arguments, environment, self.deadlines.0, folder);
+        let id = match refusal::read_answer(&answer) {
+            Ok(id) => id,
+            Err(answer) => return answer,
+        };
+        match self.refused_at_once(&instance, &id) {
+            Some(reason) => refusal::refused(reason),
+            None => SubmitAnswer::Accepted {
+                id,
+                cluster: instance.uri,
+            },
+        }
+    }
+
+    fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
+        let mut found = Vec::new();
+        for token in tokens {
+            let noted = self.instances.noted(token);
+            let noted = noted.map_err(|error| no_answer("flux jobs", error.to_string()))?;
+            let instance = noted.unwrap_or_else(|| self.surrounding());
+            let all = ["-a", "--count=0"].map(str::to_owned);
+            let named = std::iter::once(format!("--name={token}"));
+            let (jobs, _) = self.jobs(&instance, all.into_iter().chain(named).collect())?;
+            let jobs = jobs.into_iter().filter(|job| job.name == token.0);
+            found.extend(jobs.map(|job| FoundJob {
+                token: token.clone(),
+                refused_trace: job.refusal.is_some(),
+                submitted: job.submitted,
+                cluster: instance.uri.clone(),
+                status: job.status,
+            }));
+        }
+        Ok(found)
+    }
+
+    fn poll(&mut self, jobs: &[JobRef], _now: Timestamp) -> Result<Poll, NoAnswer> {
+        let mut of_instance: BTreeMap<Option<&str>, Vec<&JobRef>> = BTreeMap::new();
+        for job in jobs {
+            let jobs = of_instance.entry(job.cluster.as_deref()).or_default();
+            jobs.push(job);
+        }
+        let (mut poll, mut failed) = (Poll::default(), None);
+        for wanted in of_instance.into_values() {
+            let Some(first) = wanted.first() else {
+                continue;
+            };
+            let asked = self.poll_in(&FluxInstance::of_job(first), &wanted, &mut poll);
+            failed = asked.err().or(failed);
+        }
+        match failed {
+            // One instance that is gone must not silence the others.
+            Some(error) if poll == Poll::default() => Err(error),
+            _ => Ok(poll),
+        }
+    }
+
+    fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
+        let lives = |job: &FluxJob| job.status.state.stage() != Stage::Ended;
+        if !self.job(job)?.as_ref().is_some_and(lives) {
+            return Ok(());
+        }
+        let words = ["cancel", &job.id.0].map(str::to_owned);
+        let answer = self.ask(&FluxInstance::of_job(job), words.into());
+        let over = answer.stderr.contains("inactive") || answer.stderr.contains("unknown job");
+        match answer.is_clean() || over {
+            true => Ok(()),
+            false => Err(no_answer("flux cancel", answer.describe())),
+        }
+    }
+}
+
+fn no_answer(command: &str, detail: String) -> NoAnswer {
+    NoAnswer {
+        command: command.to_owned(),
+        detail,
+    }
+}
