@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
-/// A machine of two brokers, each with fake cores and GPUs.
-const BROKERS: &str = "2";
+/// Two brokers as on two machines, each with fake cores and GPUs.
+const HOSTS: &str = "fluke[0-1]";
 const CORES: &str = "0-7";
 const GPUS: &str = "0-7";
 
@@ -39,7 +39,8 @@ impl Instance {
             "R",
             "encode",
             "--ranks=0-1",
-            "--hosts=fluke[0-1]",
+            "--hosts",
+            HOSTS,
             "--cores",
             CORES,
             "--gpus",
@@ -51,7 +52,13 @@ impl Instance {
         fs::write(&config, text).unwrap();
         // It lives as long as we hold its standard input.
         let mut child = Command::new("flux")
-            .args(["start", "--test-exit-mode=leader", "--test-size", BROKERS])
+            .args([
+                "start",
+                "--test-exit-mode=leader",
+                "--test-size=2",
+                "--test-hosts",
+                HOSTS,
+            ])
             .arg(format!("--config-path={}", config.display()))
             .args(["sh", "-c", "echo \"$FLUX_URI\"; exec cat"])
             .stdin(Stdio::piped())

@@ -25,11 +25,12 @@ const LOST_ANSWER: [&str; 8] = [
 ];
 
 /// A part of Flux's reason (flux-core 0.88, tests/flux), and the next step.
-const HINTS: [[&str; 2]; 10] = table(
+const HINTS: [[&str; 2]; 11] = table(
     "
     unable to connect | no Flux instance answers: on a cluster with Flux `flux resource list` must work here; elsewhere start one with `flux start`
     unsatisfiable request | no nodes of this instance have that together: `flux resource list` shows what it has; ask for less
     is not a valid queue | `flux queue list` lists the queues; set one in the script (`# flux: --queue=NAME`) or with the knob `partition`
+    no queue specified | this instance wants a queue to be named: `flux queue list`; set it in the script (`# flux: --queue=NAME`) or with the knob `partition`
     requested duration | the time limit is longer than allowed: `flux queue list` shows the limits
     policy limit | more than a job may have: `flux queue list` shows the limits
     invalid hosts | `flux getattr hostlist` lists the hosts of this instance
