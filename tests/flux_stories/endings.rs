@@ -15,12 +15,9 @@ fn a_job_that_runs_out_of_memory_is_submitted_with_less_until_it_fits() {
     let jobs = place.one_job_per_attempt();
     let statuses: Vec<&str> = jobs.iter().map(|job| job.status.as_str()).collect();
     assert_eq!(statuses, ["FAILED", "FAILED", "COMPLETED"]);
-    let view = place.view();
-    let kinds = view["attempts"].as_array().unwrap().iter();
-    let kinds: Vec<&str> = kinds
-        .filter_map(|a| a["incident"]["class"].as_str())
-        .collect();
-    assert_eq!(kinds, ["gpu_oom", "gpu_oom"], "{view:#}");
+    let attempts = place.view()["attempts"].clone();
+    let class = |at: usize| attempts[at]["incident"]["class"].clone();
+    assert_eq!([class(0), class(1)], ["gpu_oom", "gpu_oom"]);
 }
 
 #[test]
@@ -90,7 +87,7 @@ fn a_job_that_reaches_its_time_limit_ends_the_run_and_says_so() {
     };
     let place = Place::beside(flux, "limit").with(&[LARGE_CARD, ("SIM_STEP_S", "600")]);
     let told = place
-        .submit(&["--watch", "--set", "time_limit=20"])
+        .submit(&["--watch", "--set", "time_limit=00:00:20"])
         .expect_code(6);
     told.says("TIMEOUT");
     let jobs = place.one_job_per_attempt();
