@@ -134,7 +134,8 @@ impl Runs {
     /// The run that is meant by its name, or by the id of one of its jobs.
     pub fn find(&self, wanted: &str) -> Result<Stored, CommandFailure> {
         // As Flux prints the ids of its jobs where the locale has this letter.
-        let wanted = &wanted.replacen('ƒ', "f", 1);
+        let wanted = wanted.replacen('ƒ', "f", 1);
+        let wanted = wanted.as_str();
         // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
         if self.folder(wanted).is_ok_and(|f| f.inputs().is_file()) {
             return self.open(wanted);
