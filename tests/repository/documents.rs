@@ -131,14 +131,9 @@ fn example(document: &str) -> tempfile::TempDir {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(root().join("examples").join(name).join(file), to).unwrap();
     }
-    // The script that the reader of docs/adopt.md, docs/backends.md and README.md has.
+    // The script that the reader of docs/adopt.md and README.md has.
     let script = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython3 -m verl.trainer.main_ppo data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=4\n";
-    for name in [
-        "submit_grpo.slurm",
-        "my_job.slurm",
-        "train.sbatch",
-        "job.flux",
-    ] {
+    for name in ["submit_grpo.slurm", "my_job.slurm", "train.sbatch"] {
         fs::write(dir.path().join(name), script).unwrap();
     }
     dir
