@@ -16,14 +16,14 @@ if args.per_device_train_batch_size > 4:
 print({"train_loss": 1.0}, flush=True)
 "#;
 
-fn ends_well(story: &str, directives: &str) {
+fn ends_well(story: &str, directives: &str, launcher: &str) {
     let Some(flux) = Instance::shared() else {
         return;
     };
     let place = Place::beside(flux, story);
     place.write("train.py", TRAIN);
     let script = format!(
-        "#!/bin/bash\n{directives}\n\npython3 train.py --per_device_train_batch_size 8 --gradient_accumulation_steps 1\n"
+        "#!/bin/bash\n{directives}\n\n{launcher}python3 train.py --per_device_train_batch_size 8 --gradient_accumulation_steps 1\n"
     );
     place.write("job.sh", &script);
     let words = ["--yes", "--watch", "--preset", "hf-trainer", "job.sh"];
@@ -48,16 +48,18 @@ fn ends_well(story: &str, directives: &str) {
 
 #[test]
 fn a_script_with_fluxs_directives_is_submitted_as_it_is_and_again_with_less() {
-    ends_well(
-        "flux-lines",
-        "# flux: -N1 -n1\n# flux: --gpus-per-slot=2 -t 10m",
-    );
+    let directives = "# flux: -N1 -n1\n# flux: --gpus-per-slot=2 -t 10m";
+    ends_well("flux-lines", directives, "");
+}
+
+#[test]
+fn a_program_that_flux_starts_on_two_nodes_is_found_behind_it() {
+    let directives = "# flux: -N2 -n2 --gpus-per-slot=2";
+    ends_well("two-nodes", directives, "flux run -N2 -n2 -g2 ");
 }
 
 #[test]
 fn the_slurm_directives_of_a_script_are_said_in_fluxs_words() {
-    ends_well(
-        "slurm-lines",
-        "#SBATCH --nodes=1 --gres=gpu:2 --time=10:00\n#SBATCH -J mine -o %j.out",
-    );
+    let directives = "#SBATCH --nodes=1 --gres=gpu:2 --time=10:00\n#SBATCH -J mine -o %j.out";
+    ends_well("slurm-lines", directives, "");
 }
