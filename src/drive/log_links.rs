@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use super::RunFolder;
+use crate::core::engine::History;
 use crate::core::request::Request;
 use oomctl_base::job::JobId;
 
 /// The logs of an attempt, each with the place of a link to it: in the project's folder for logs, and where a script of
 /// the user's own asks for its logs.
-pub fn log_links(
+pub(super) fn log_links(
     folder: &RunFolder,
     request: &Request,
     attempt: u32,
@@ -33,4 +34,25 @@ pub fn log_links(
     let made = all.into_iter();
     made.filter_map(|(log, at)| Some((log.clone(), at?)))
         .collect()
+}
+
+/// The same of all attempts of a run.
+pub fn run_links(
+    folder: &RunFolder,
+    request: &Request,
+    history: &History,
+) -> Vec<(PathBuf, PathBuf)> {
+    let jobs = history.attempts.iter();
+    let jobs = jobs.filter_map(|a| Some((a.number, &a.job.as_ref()?.id)));
+    jobs.flat_map(|(attempt, job)| log_links(folder, request, attempt, job))
+        .collect()
+}
+
+/// Removes links that still lead to these logs. One that stays leads nowhere, and does no harm.
+pub fn remove_links(links: Vec<(PathBuf, PathBuf)>) {
+    for (log, at) in links {
+        if std::fs::read_link(&at).is_ok_and(|to| to == log) {
+            let _ = std::fs::remove_file(&at);
+        }
+    }
 }

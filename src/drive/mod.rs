@@ -47,7 +47,7 @@ pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
 pub use handle::{Handle, history, log_paths as attempt_logs};
-pub use log_links::log_links;
+pub use log_links::{remove_links, run_links};
 pub use measuring::Measurer;
 pub use monotonic_clock::{TimeSource, monotonic_clock};
 pub use notice::{Notice, Observer, Silent};

@@ -1,16 +1,16 @@
 //! `oomctl prune`: folders of runs that are over, and that nobody needs any more.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 
 use crate::cli::ask::agree;
-use crate::cli::runs::{Runs, Stored};
+use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::drive::log_links;
+use crate::drive::{remove_links, run_links};
 use crate::io::files::{folder_bytes, remove_whole};
 use crate::io::ledger::{LedgerClaim, Takeover};
 use crate::view::prune_view::{PruneView, PrunedRun};
@@ -132,29 +132,15 @@ fn remove(runs: &Runs, name: &str) -> Result<(), CommandFailure> {
     if stored.history.outcome.is_none() {
         return Err(alive(name));
     }
-    let links = links(&stored);
+    let links = stored
+        .request()
+        .map(|request| run_links(&stored.folder, &request, &stored.history));
     let aside: &Path = &runs
         .project()
         .join(".oomctl")
         .join(format!("pruned-{name}"));
     remove_whole(folder.dir(), aside)?;
     drop(claim);
-    for (log, at) in links {
-        if std::fs::read_link(&at).is_ok_and(|to| to == log) {
-            // One that stays points nowhere, and does no harm.
-            let _ = std::fs::remove_file(&at);
-        }
-    }
+    links.into_iter().for_each(remove_links);
     Ok(())
-}
-
-/// The logs of a run, each with the place of a link to it.
-fn links(stored: &Stored) -> Vec<(PathBuf, PathBuf)> {
-    let Ok(request) = stored.request() else {
-        return Vec::new();
-    };
-    let jobs = stored.history.attempts.iter();
-    let jobs = jobs.filter_map(|a| Some((a.number, &a.job.as_ref()?.id)));
-    jobs.flat_map(|(attempt, job)| log_links(&stored.folder, &request, attempt, job))
-        .collect()
 }

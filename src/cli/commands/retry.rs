@@ -1,10 +1,9 @@
 //! `oomctl retry`: a run that is over continues, once its cause is fixed.
 
-use std::path::Path;
-
 use crate::cli::measure;
 use crate::cli::request::checkpoint;
 use crate::cli::runs::PROGRAM;
+use crate::cli::script::as_submitted;
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
@@ -12,14 +11,9 @@ use crate::cli::watch::{self, once};
 use crate::cli::watch_chain::{self, Supervise};
 use crate::core::engine::{Outcome, RunPhase};
 use crate::core::exit::Exit;
-use crate::core::request::Request;
 use crate::drive::{Handle, Silent, Until};
-use crate::io::files::read_text;
 use crate::io::ledger::Takeover;
 use crate::view::{CommandFailure, print};
-
-/// Largest script that is compared, in bytes: Slurm's own limit (`max_script_size` in slurm.conf(5)).
-const SCRIPT_MAX: u64 = 4 << 20;
 
 /// Arguments of `retry`.
 #[derive(Debug, clap::Args)]
@@ -75,7 +69,7 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
         return Err(CommandFailure::usage(what).hint("call `oomctl run` again"));
     }
     if !args.as_submitted {
-        as_it_was(&name, &request)?;
+        as_submitted(&name, &request)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check_retry(&request)?;
@@ -108,25 +102,6 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     };
     let watched = watched.as_ref().zip(args.supervise);
     once::submit_once(supervisor, &pipeline, args.json, watched)
-}
-
-/// A script that was mended since is not what a retry runs: attempts are copies of the script as it was submitted.
-fn as_it_was(name: &str, request: &Request) -> Result<(), CommandFailure> {
-    let Some(scripts) = &request.inputs().scripts else {
-        return Ok(());
-    };
-    let script = &scripts.script;
-    let path = Path::new(&request.inputs().workdir).join(script);
-    let now = read_text(&path, SCRIPT_MAX).ok();
-    if now.is_none() || now.as_ref() == scripts.files.get(script) {
-        return Ok(());
-    }
-    let what = format!(
-        "{script} changed since {name} was submitted, and `retry` runs the script as it was"
-    );
-    let hint =
-        format!("`oomctl submit {script}` runs the new one; `retry --as-submitted` the old one");
-    Err(CommandFailure::usage(what).hint(hint))
 }
 
 fn not_over(name: &str, phase: RunPhase) -> CommandFailure {

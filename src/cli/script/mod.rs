@@ -2,6 +2,7 @@
 
 mod adopted;
 mod arguments;
+mod as_submitted;
 mod command;
 mod described;
 mod estimated;
@@ -14,6 +15,7 @@ mod unused;
 mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};
+pub use as_submitted::as_submitted;
 pub use command::composed;
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
