@@ -162,6 +162,7 @@ impl PlanAfterView {
     /// Does what helps stand in no knob: no rung is taken, or the program starts one process for all GPUs?
     fn is_left_to_people(&self) -> bool {
         let nothing = self.steps.is_empty() && self.shortfall.is_none();
+        let nothing = nothing && self.incident.own_code.is_empty();
         nothing && self.incident.course.is_none() || self.incident.data_parallel
     }
 
@@ -223,7 +224,12 @@ fn no_figures(incident: &Incident) -> Option<String> {
 /// What else the log tells that the decision must bear: what no knob does, remarks on figures, failures behind the first.
 fn beside(incident: &Incident) -> Vec<String> {
     let leaks = incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak);
-    let restart = incident.helps.first().filter(|_| leaks);
+    let restart = incident
+        .helps
+        .first()
+        .filter(|_| leaks && incident.own_code.is_empty());
+    let own_code = incident.own_code.iter();
+    let restart = restart.into_iter().chain(own_code);
     let restart = restart.map(|help| format!("helps      {help}"));
     let notes = incident
         .notes
@@ -231,5 +237,5 @@ fn beside(incident: &Incident) -> Vec<String> {
         .map(|note| format!("note       {note}"));
     let then = incident.consequences.iter().take(MOST_FOLLOWING);
     let then = then.map(|e| format!("followed   {}", evidence(e)));
-    restart.into_iter().chain(notes).chain(then).collect()
+    restart.chain(notes).chain(then).collect()
 }

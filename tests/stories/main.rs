@@ -67,6 +67,7 @@ mod phantom;
 mod picture;
 mod pipeline;
 mod place;
+mod plain_code;
 mod program_values;
 mod promises;
 mod python_package;

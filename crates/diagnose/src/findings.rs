@@ -90,5 +90,7 @@ pub(super) fn steps(incident: &mut Incident, findings: &Findings<'_>) {
     if let Some(progress) = &findings.progress {
         incident.step = progress.step.checked_add(1);
         incident.first_step = Some(!findings.moved);
+    } else if findings.tails.iter().any(|tail| tail.counts_on()) {
+        incident.first_step = Some(false);
     }
 }

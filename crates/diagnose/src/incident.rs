@@ -5,13 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::KnownBug;
 use super::class::{Class, Tri};
-use super::course::MemoryCourse;
+use super::course::{CoursePattern, MemoryCourse};
 use super::engine_cache::EngineCache;
 use super::evidence::Evidence;
 use super::frame::Frame;
 use super::snapshot::Snapshot;
 use oomctl_base::job::ExitStatus;
 use oomctl_base::units::Bytes;
+
+/// The end of a remark that asks for what the code would tell.
+pub(super) const CODE_ASKED: &str = "(does the code keep tensors without .item() or .detach()?)";
 
 /// Why an attempt ended.
 ///
@@ -34,7 +37,7 @@ pub struct Incident {
     pub fatal: bool,
     /// Would the same job, unchanged, have a fair chance? `None` where that cannot be told.
     pub retryable_unchanged: Option<bool>,
-    /// `init`, `load`, `rollout`, `kv_cache`, `cuda_graph`, `wake_up`, `old_logprob`, `ref_logprob`,
+    /// `init`, `load`, `preparation`, `rollout`, `kv_cache`, `cuda_graph`, `wake_up`, `old_logprob`, `ref_logprob`,
     /// `critic`, `actor_update`, `optimizer_step`, `forward`, `backward`, `checkpoint`,
     /// `dataloader`, `eval`, `nccl`, `unknown`. An RL phase wins over forward or backward in it.
     pub phase: String,
@@ -86,7 +89,7 @@ pub struct Incident {
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Did it die in the first step (or before)? `None` when no step was ever printed.
+    /// Did it die in the first step (or before)? `None` when nothing was ever counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<bool>,
     /// What memory did over the steps before; `None` where the log does not tell, or too little.
@@ -110,6 +113,9 @@ pub struct Incident {
     /// The last lines of the log, where no signature tells why it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
+    /// Places of the program's own code that hold the memory, each with what to do about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_code: Vec<String>,
     /// Bugs of a version that it is, or may be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_bugs: Vec<KnownBug>,
@@ -133,6 +139,29 @@ impl Incident {
     /// A process was killed, and nothing shows that it was for lack of host memory.
     pub fn is_bare_kill(&self) -> bool {
         self.class == Class::HostOom && self.is_host_oom == Tri::Ambiguous
+    }
+
+    /// Does memory fill up whatever a step needs? Then another way to train only delays the end.
+    pub fn leaks(&self) -> bool {
+        let course = self.course.as_ref();
+        let rises = course.is_some_and(|course| course.pattern == CoursePattern::Leak);
+        rises || !self.own_code.is_empty()
+    }
+
+    /// Takes places of the program that hold memory. Where it is uncertain that this failure is theirs, they are remarks.
+    pub fn held_by_code(&mut self, places: Vec<String>, certain: bool) {
+        if !certain {
+            let perhaps = places.into_iter().map(|place| format!("perhaps: {place}"));
+            self.notes.extend(perhaps);
+            return;
+        }
+        if !places.is_empty() {
+            self.notes.retain(|note| !note.ends_with(CODE_ASKED));
+            self.helps.clone_from(&places);
+            self.worse =
+                vec!["smaller batches: the code would keep as much all the same".to_owned()];
+        }
+        self.own_code = places;
     }
 
     /// A fatal incident of which only kind and class are known; the class says what ran out.

@@ -34,7 +34,7 @@ pub(super) struct Count {
 
 /// May a line of these bytes count?
 static HINTS: LazyLock<regex::bytes::Regex> = LazyLock::new(|| {
-    let hints = r"(?i-u)step|iter|batch|epoch|update|\d\|\d+\||\d/\d+ (?:\[|\xe2\x94\x81)";
+    let hints = r"(?i-u)step|iter|batch|epoch|update|image|sample|episode|\d\|\d+\||\d/\d+ (?:\[|\xe2\x94\x81)";
     regex::bytes::Regex::new(hints).expect("a constant, compiled by the tests of this file")
 });
 
@@ -65,7 +65,7 @@ impl Count {
         const NUMBER: &str = r"(\d+(?:[,_]\d{3})*(?:\.\d+)?)([kKMB]\b)?";
         static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
             compiled(&format!(
-                r#"(?i:(?:^|[^a-z]|global|train|mini|micro)(step|iter|iteration|batch|epoch|update)s?)(?:["']|\(\w+\))?[ :=#\[(|]{{0,8}}{NUMBER}(?:\]? ?\[ *(\d+) ?/)?"#
+                r#"(?i:(?:^|[^a-z]|global|train|mini|micro)(step|iter|iteration|batch|epoch|update|image|sample|episode)s?)(?:["']|\(\w+\))?[ :=#\[(|]{{0,8}}{NUMBER}(?:\]? ?\[ *(\d+) ?/)?"#
             ))
         });
         /// A bar with its numbers in front: torchtune's `epoch|step|Loss: …`, and Keras' `step/steps [===>`.

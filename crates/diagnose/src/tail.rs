@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clean::sanitize;
+use super::rising::{self, Count};
 
 /// Bytes of the end that are kept.
 const BYTES: usize = 4_096;
@@ -12,6 +13,9 @@ const LINES: usize = 10;
 
 /// Characters of one of them.
 const CHARS: usize = 300;
+
+/// Ways of counting that are told apart.
+const COUNTS: usize = 8;
 
 /// The last bytes of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -24,6 +28,23 @@ impl Tail {
         let spare = (self.0.len() + new.len()).saturating_sub(BYTES);
         self.0.drain(..spare);
         self.0.extend_from_slice(new);
+    }
+
+    /// Whether its lines count on, in words of the program's own: `Epoch 1 | Step 400`, `Epoch 1 | Step 500`.
+    pub(super) fn counts_on(&self) -> bool {
+        let mut seen: Vec<Count> = Vec::with_capacity(COUNTS);
+        for line in self.0.split(|b| matches!(b, b'\n' | b'\r')) {
+            let Some((count, _)) = rising::read(line) else {
+                continue;
+            };
+            seen.truncate(COUNTS);
+            match seen.iter_mut().find(|before| before.is_like(&count)) {
+                Some(before) if count.rose(before).is_some() => return true,
+                Some(before) => *before = count,
+                None => seen.push(count),
+            }
+        }
+        false
     }
 
     /// The last lines that are not blank, without control characters. Of a bar that was drawn again and again
@@ -68,6 +89,29 @@ mod tests {
         let log = b"begins\n\n  1%|  | 1/9 [00:01]\r  2%|  | 2/9 [00:02]\r\n\x1b[31mbroken\x1b[0m\x07\nhalf";
         let last = ["begins", "  2%|  | 2/9 [00:02]", "broken", "half"];
         assert_eq!(tail(&[log]), last);
+    }
+
+    #[test]
+    fn a_program_that_counts_in_its_own_words_has_made_steps() {
+        let counts = |log: &str| {
+            let mut tail = Tail::default();
+            tail.take(log.as_bytes());
+            tail.counts_on()
+        };
+        for log in [
+            "Epoch 1 | Step 400 | loss = 1.1\nEpoch 1 | Step 500 | loss = 1.0\nTraceback\n",
+            "[Epoch 1/9][Batch 4783/4783] a\n[Epoch 2/9][Batch 1200/4783] a\n",
+            "image 1/2000 done\nimage 2/2000 done\n",
+        ] {
+            assert!(counts(log), "{log}");
+        }
+        for log in [
+            "=> loaded checkpoint (epoch 12)\nTraceback\n",
+            "Epoch 1 of 9\nloss 0.4\nEpoch 1 of 9\n",
+            "Downloading 1/3\nDownloading 2/3\n",
+        ] {
+            assert!(!counts(log), "{log}");
+        }
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use super::course::{self, Records};
 use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
 use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
-use super::incident::Incident;
+use super::incident::{CODE_ASKED, Incident};
 use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
 use super::phase::{self, LOOP};
 use super::prefix::body_of;
@@ -105,8 +105,17 @@ fn late(incident: &Incident) -> Option<String> {
     let training = TRAINING.contains(&incident.phase.as_str());
     (of_memory && unclear && training).then(|| {
         format!(
-            "{step} steps went well before: this one had a larger batch or longer sequences, or memory grows from step to step (does the code keep tensors without .item() or .detach()?)"
+            "{step} steps went well before: this one had a larger batch or longer sequences, or memory grows from step to step {CODE_ASKED}"
         )
+    })
+}
+
+/// A remark on a backward pass that keeps its graph.
+fn retains(incident: &Incident) -> Option<String> {
+    let frame = incident.frame.as_ref()?;
+    let keeps = frame.code.contains("retain_graph=True") && incident.class == Class::GpuOom;
+    keeps.then(|| {
+        format!("`retain_graph=True` at {frame} keeps the graph after the backward pass: leave it out, unless a second pass needs it")
     })
 }
 
@@ -139,8 +148,8 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     }
     let none = Records::default();
     incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
-    let late = late(&incident);
-    incident.notes.extend(late);
+    let (late, retains) = (late(&incident), retains(&incident));
+    incident.notes.extend(late.into_iter().chain(retains));
     if incident.kind != "no_failure" {
         advise(&mut incident);
     }

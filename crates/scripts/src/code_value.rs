@@ -106,9 +106,9 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<9>(
+        let words = word_list::<10>(
             "add_argument click typer from_pretrained environ safe_load OmegaConf .load(
-             .backward(",
+             .backward( .fit(",
         );
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();

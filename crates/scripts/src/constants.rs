@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
-use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block};
+use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block, keyword};
+use oomctl_base::word_list;
 
 /// By these names a program may give a variable any value.
 const REBINDS: [&str; 3] = ["exec", "setattr", "globals"];
@@ -27,8 +28,7 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
         return found;
     }
     // An imported module may have loops and settings of its own.
-    let trains = |f: &&PythonFile<'_>| f.tokens.iter().any(|t| t.is("backward"));
-    for file in files.iter().filter(trains) {
+    for file in files.iter().filter(|f| trains(&f.tokens)) {
         for (at, name, value) in (0..file.tokens.len()).filter_map(|at| given(&file.tokens, at)) {
             let key = name.to_lowercase();
             let divided =
@@ -52,7 +52,55 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
         }
     }
     found.retain(|key, _| !several.contains(key));
+    for (key, constant) in loaded(files) {
+        found.entry(key.to_owned()).or_insert(constant);
+    }
     found
+}
+
+/// Calls that take a batch, of PyTorch and of Keras.
+const LOADERS: [&str; 5] =
+    word_list("DataLoader fit flow flow_from_directory image_dataset_from_directory");
+
+/// Whether a text trains by itself: with PyTorch's `backward`, or Keras' `fit`.
+pub(super) fn trains(tokens: &[PythonToken<'_>]) -> bool {
+    let keras = |t: &PythonToken<'_>| t.is("keras") || t.is("tensorflow");
+    let fits = || calls(tokens, |t| t.is("fit")).next().is_some();
+    tokens.iter().any(|t| t.is("backward")) || tokens.iter().any(keras) && fits()
+}
+
+/// The batches that are written out where data is loaded (`DataLoader(data, batch_size=32)`), by the options that they stand for:
+/// where there is one.
+fn loaded(files: &[PythonFile<'_>]) -> Vec<(&'static str, Constant)> {
+    let trains = files.iter().filter(|f| trains(&f.tokens));
+    let batches = trains.flat_map(|file| {
+        let calls = statements(&file.tokens).flat_map(|line| {
+            let aside = runs_aside(line);
+            let calls = calls(line, |t| LOADERS.contains(&t.text));
+            calls.map(move |at| {
+                // Keras' `fit` is given data to validate on as well.
+                let key = match aside && !line[at].is("fit") {
+                    true => "eval_batch_size",
+                    false => "batch_size",
+                };
+                (key, arguments(&line[at + 2..]))
+            })
+        });
+        calls.filter_map(move |(key, all)| match keyword(&all, "batch_size")? {
+            [value] if value.kind == TokenKind::Number => Some((key, file, value)),
+            _ => None,
+        })
+    });
+    let all: Vec<_> = batches.collect();
+    let single = |key: &str| all.iter().filter(|(other, ..)| *other == key).count() == 1;
+    let constants = all.iter().filter(|(key, ..)| single(key));
+    constants
+        .map(|(key, file, value)| {
+            let value = CodeValue::literal(file, value);
+            let is_global = false;
+            (*key, Constant { value, is_global })
+        })
+        .collect()
 }
 
 /// Whether a program may give a name a value where nobody sees it.
@@ -113,7 +161,8 @@ pub(super) fn is_fixed_here(tokens: &[PythonToken<'_>], at: usize) -> bool {
             let end = (at..tokens.len())
                 .find(|end| tokens[*end].kind == TokenKind::End && ends_block(tokens, begin, *end));
             let inside = &tokens[begin..end.unwrap_or(tokens.len())];
-            inside.iter().any(|t| t.is("backward"))
+            let names = ["backward", "fit"];
+            trains(tokens) && inside.iter().any(|t| names.contains(&t.text))
         }
         Some(_) => false,
     }

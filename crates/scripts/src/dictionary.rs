@@ -3,6 +3,7 @@
 use super::code_value::{CodeValue, PythonFile};
 use super::constants::{
     Constant, carries, is_aside, is_fixed_here, is_plain, may_rebind, runs_aside, statements,
+    trains,
 };
 use super::declared::is_by_parts;
 use super::loaded::load;
@@ -29,7 +30,7 @@ struct Lookup<'s, 't> {
 
 /// The entries that training looks up and that nothing else gives a value, by key.
 pub(super) fn entries<'t>(files: &[PythonFile<'t>]) -> Vec<(&'t str, Constant)> {
-    let trains = |f: &PythonFile<'_>| f.tokens.iter().any(|t| t.is("backward"));
+    let trains = |f: &PythonFile<'_>| trains(&f.tokens);
     // Settings of a file may take the dictionary's place.
     if load(files) || may_rebind(files) || !files.iter().any(trains) {
         return Vec::new();

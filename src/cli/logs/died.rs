@@ -115,7 +115,8 @@ impl Died {
         let now = request.memory(rungs);
         let scripts = request.inputs().scripts.as_ref();
         let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
-        let unrecognised = scripts.is_some_and(|s| !s.recognised) && steps.is_empty() && of_gpu;
+        let unanswered = of_gpu && steps.is_empty() && incident.own_code.is_empty();
+        let unrecognised = unanswered && scripts.is_some_and(|s| !s.recognised);
         let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         let view = match self.earlier.is_empty() && of_others(&incident) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::array::is_array;
 use oomctl_scripts::{
-    Adoption, ENVIRONMENT, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
+    Adoption, ENVIRONMENT, KeptMemory, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
 
 /// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler.
@@ -41,6 +41,9 @@ pub struct Scripts {
     /// What is known of the framework's version, for people, where the scripts are asked for it.
     #[serde(default)]
     pub version: Option<String>,
+    /// Places of the program that keep memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptMemory>,
     /// The list of the array's tasks, where this is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
@@ -92,6 +95,7 @@ impl Scripts {
             launchers: Arc::new(launchers.clone()),
             recognised: adoption.stack.is_some(),
             version: None,
+            kept: adoption.kept(),
             array: None,
         }
     }

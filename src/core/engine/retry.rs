@@ -41,15 +41,15 @@ pub(super) fn before_a_rung(
     let rungs = run.history.rungs();
     let steps = attempt.progress.as_ref().map_or(0, Progress::done);
     let resumes = || run.request.has_checkpoint(&rungs, steps);
+    if incident.leaks() {
+        let further = !no_further(&run.history, RetryCause::Leak);
+        let again = left(RetryCause::Leak, supervision.leak_retries) && further && resumes();
+        return again.then_some(RetryCause::Leak);
+    }
     match incident.course.as_ref().map(|course| course.pattern) {
-        Some(CoursePattern::Leak) => {
-            let further = !no_further(&run.history, RetryCause::Leak);
-            let again = left(RetryCause::Leak, supervision.leak_retries) && further && resumes();
-            return again.then_some(RetryCause::Leak);
-        }
         // The same configuration would meet the same lengths again.
         Some(CoursePattern::GrowingResponses | CoursePattern::Outlier) => return None,
-        Some(CoursePattern::Lack) | None => {}
+        Some(CoursePattern::Leak | CoursePattern::Lack) | None => {}
     }
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
     // What is not sampled, and what is evaluated, comes again as it was.

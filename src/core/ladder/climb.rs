@@ -176,9 +176,9 @@ impl RungView<'_, '_> {
         if self.context.policy == Policy::SameMath && effect == Effect::ChangesTraining {
             return Err("changes training, which the policy same-math forbids".to_owned());
         }
-        let delays = self.failure.leaks && !self.context.whole_rungs;
-        if delays && effect == Effect::ChangesTraining {
-            return Err("changes training, and against a leak it only delays the end".to_owned());
+        let leaks = self.failure.leaks.filter(|_| !self.context.whole_rungs);
+        if let Some(why) = leaks.filter(|_| effect == Effect::ChangesTraining) {
+            return Err(why.to_owned());
         }
         notes.extend(along);
         let env = self.context.preset.env();

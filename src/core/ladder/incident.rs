@@ -8,12 +8,12 @@ use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
 use oomctl_base::{Problem, Role, nearest, word_list};
-use oomctl_diagnose::{Class, CoursePattern, EngineCache, Incident, KnownBug};
+use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
 use oomctl_memory::{Phase, Spec};
 
 /// Phases in which a knob can act on the memory of a GPU: those of `Incident::phase` that are about it.
-const PHASES: [&str; 17] = word_list(
-    "init load kv_cache cuda_graph rollout wake_up weight_sync old_logprob ref_logprob critic
+const PHASES: [&str; 18] = word_list(
+    "init load preparation kv_cache cuda_graph rollout wake_up weight_sync old_logprob ref_logprob critic
      actor_update forward backward optimizer_step checkpoint eval nccl",
 );
 
@@ -40,8 +40,8 @@ pub(super) struct FailureContext {
     pub in_layer: bool,
     /// A process was killed, and only what its own message names is tried.
     pub guessed: bool,
-    /// Memory rose step by step until it was full.
-    pub leaks: bool,
+    /// Why another way to train is no answer, where memory fills up whatever a step needs.
+    pub leaks: Option<&'static str>,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
     value: Jinja,
@@ -91,10 +91,12 @@ impl FailureContext {
             sampler: incident.and_then(sampler),
             in_layer: incident.is_some_and(|i| i.in_layer),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
-            leaks: incident.is_some_and(|i| {
-                let course = i.course.as_ref();
-                course.is_some_and(|c| c.pattern == CoursePattern::Leak)
-            }),
+            leaks: incident
+                .filter(|i| i.leaks())
+                .map(|i| match i.own_code[..] {
+                    [] => "changes training, and against a leak it only delays the end",
+                    _ => "changes training, and the code would keep as much memory all the same",
+                }),
             total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }

@@ -1,5 +1,6 @@
 //! Which rungs answer a failure of the configuration with those taken so far.
 
+use super::own_code;
 use super::request::Request;
 use crate::core::ladder::{
     ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, own_engine, predict,
@@ -160,10 +161,13 @@ impl Request {
     }
 
     /// Asks the configuration with these rungs which of an incident's bugs it can have, and whether it has an engine of its own
-    /// beside the training.
+    /// beside the training, and which places of the user's own code hold the memory.
     pub fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
         let context = self.context(rungs, 1);
         settle(&context, incident);
         own_engine(&context, incident);
+        if let (Some(scripts), Some(own)) = (&self.inputs().scripts, self.adoption()) {
+            own_code::blame(incident, &scripts.kept, &own);
+        }
     }
 }

@@ -16,6 +16,7 @@ mod largest;
 mod limits;
 mod memory;
 mod notices;
+mod own_code;
 mod plan;
 mod probe;
 mod queue;

@@ -12,7 +12,14 @@ use crate::core::ladder::{Change, Step};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
-use oomctl_diagnose::{Evidence, Incident, Link, sanitize};
+use oomctl_diagnose::{Evidence, HIDDEN_EXIT, Incident, Link, sanitize};
+
+/// What a failure's own line has no room for: that an exit code is hidden, and which places of the code hold the memory.
+pub(super) fn remarks(incident: &Incident) -> impl Iterator<Item = String> {
+    let hidden = incident.notes.iter().filter(|note| *note == HIDDEN_EXIT);
+    let hidden = hidden.map(|note| format!("note: {note}"));
+    hidden.chain(incident.own_code.iter().cloned())
+}
 
 /// Names with how often they follow each other: `halve-batches (2x), offload`.
 pub fn each_once(names: &[String]) -> String {

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::explanation::explained;
 use super::kept::LastLines;
 use super::lines::{
-    ahead, bugs, course, dependent, evidence, hangs, is_news, rungs, steered, taken_back,
+    ahead, bugs, course, dependent, evidence, hangs, is_news, remarks, rungs, steered, taken_back,
 };
 use super::outcome::{expectation, job_reason, reason};
 use super::run_view::total;
@@ -21,7 +21,7 @@ use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::core::measure::Measured;
 use crate::drive::{Notice, Observer};
 use oomctl_base::job::{JobState, JobStatus, Stage};
-use oomctl_diagnose::{Class, HIDDEN_EXIT, Incident, Progress, sanitize};
+use oomctl_diagnose::{Class, Incident, Progress, sanitize};
 
 /// Lines of evidence shown for an incident; all of them are in `verdict.json`.
 const EVIDENCE_SHOWN: usize = 1;
@@ -199,9 +199,7 @@ impl Story {
                 attempt, incident, ..
             } if is_news(incident) => {
                 self.say(run, &died(*attempt, incident));
-                let hidden = incident.notes.iter().filter(|note| *note == HIDDEN_EXIT);
-                let hidden = hidden.map(|note| format!("note: {note}"));
-                for note in hidden.chain(self.figures.died(run, *attempt, incident)) {
+                for note in remarks(incident).chain(self.figures.died(run, *attempt, incident)) {
                     self.say(run, &format!("           {}", Paint(WARN, &note)));
                 }
             }

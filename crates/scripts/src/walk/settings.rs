@@ -169,7 +169,9 @@ impl Walker<'_> {
 
 /// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.
 fn option(word: &str, before: &str) -> String {
-    let name = word.split_once('=').map_or(before, |(name, _)| name);
-    let name = name.strip_prefix("--").unwrap_or_default();
+    let name = match word.split_once('=') {
+        Some((name, _)) => name.strip_prefix("--").unwrap_or(name),
+        None => before.strip_prefix("--").unwrap_or_default(),
+    };
     name.replace('-', "_")
 }

@@ -1,0 +1,134 @@
+//! Which names carry a graph, and which a gradient is computed of.
+
+use std::collections::BTreeSet;
+
+use super::super::python::PythonToken;
+use super::lines::{GivenValue, behind_bracket, dotted};
+use super::program::{FunctionLines, ProgramLines};
+use super::words::{appended, frees, is_loss, names};
+
+/// What tells the size of a tensor.
+const SIZES: [&str; 2] = ["size", "shape"];
+
+/// Packages whose functions hand graphs on.
+const TENSORS: [&str; 3] = ["torch", "F", "nn"];
+
+/// Most names through which a value is followed.
+const DEPTH: usize = 4;
+
+/// Most rounds in which names are found that a gradient is computed of.
+const ROUNDS: usize = 6;
+
+impl FunctionLines<'_, '_, '_> {
+    /// What is given to a name in this function.
+    fn given<'s>(&'s self, name: &'s str) -> impl Iterator<Item = GivenValue<'s, 's>> {
+        let all = self.lines.iter().map(|at| &self.text.lines[*at]);
+        all.filter_map(|line| GivenValue::read(line.tokens))
+            .filter(move |given| given.targets.iter().any(|target| target == name))
+    }
+
+    /// Whether an expression carries a graph for certain.
+    pub(super) fn carries(&self, value: &[PythonToken<'_>], depth: usize) -> bool {
+        if depth > DEPTH || frees(value) {
+            return false;
+        }
+        let mut at = 0;
+        while at < value.len() {
+            let Some((path, end)) = dotted(value, at) else {
+                at += 1;
+                continue;
+            };
+            let is = |text: &str| value.get(end).is_some_and(|t| t.is(text));
+            let (root, last) = (first(&path), self.last(&path));
+            if SIZES.contains(&last) {
+                at = match is("(") || is("[") {
+                    true => behind_bracket(value, end),
+                    false => end,
+                };
+                continue;
+            }
+            if is("(") {
+                let of_name = path
+                    .rsplit_once('.')
+                    .is_some_and(|(object, _)| self.name_carries(object, depth));
+                if self.program.computes(last) || of_name {
+                    return true;
+                }
+                // What an unknown function makes of a tensor is unknown.
+                at = match TENSORS.contains(&root) {
+                    true => end + 1,
+                    false => behind_bracket(value, end),
+                };
+                continue;
+            }
+            // The name of an argument is none.
+            if !is("=") && (self.name_carries(&path, depth) || self.name_carries(root, depth)) {
+                return true;
+            }
+            at = end;
+        }
+        false
+    }
+
+    fn last<'p>(&self, path: &'p str) -> &'p str {
+        path.rsplit('.').next().unwrap_or(path)
+    }
+
+    /// Whether a name carries a graph wherever this function gives it a value.
+    fn name_carries(&self, name: &str, depth: usize) -> bool {
+        if name == "self" || self.program.nets.contains(self.last(name)) {
+            return false;
+        }
+        let mut given = self
+            .given(name)
+            .filter(|g| !g.targets.contains(&"self".to_owned()));
+        let Some(one) = given.next() else {
+            return false;
+        };
+        let rest: Vec<GivenValue<'_, '_>> = given.collect();
+        let all = || std::iter::once(&one).chain(&rest);
+        let backward = self.backward.contains(name);
+        let known = backward && is_loss(name);
+        // A loss that comes with others may be a number for people.
+        if !backward && is_loss(name) && all().any(|g| g.targets.len() > 1) {
+            return false;
+        }
+        !all().any(|g| frees(g.value)) && (known || all().any(|g| self.carries(g.value, depth + 1)))
+    }
+
+    /// Names that go into what a gradient is computed of.
+    pub(super) fn flowing(&self) -> BTreeSet<String> {
+        let mut found = self.backward.clone();
+        for _ in 0..ROUNDS {
+            let known = found.len();
+            for at in &self.lines {
+                let line = self.text.lines[*at].tokens;
+                let given = GivenValue::read(line).map(|g| (g.targets, g.value));
+                let given = given.or_else(|| appended(line).map(|(to, what)| (vec![to], what)));
+                if let Some((targets, value)) = given
+                    && targets.iter().any(|target| found.contains(target))
+                {
+                    found.extend(names(value));
+                }
+            }
+            if found.len() == known {
+                break;
+            }
+        }
+        found
+    }
+}
+
+fn first(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
+
+impl ProgramLines<'_> {
+    /// Whether a function of this name computes with weights, or a loss.
+    pub(super) fn computes(&self, name: &str) -> bool {
+        let lower = name.to_lowercase();
+        let loss = ["criterion", "loss", "cross_entropy"];
+        let loss = loss.iter().any(|word| lower.contains(word));
+        (loss || self.nets.contains(name)) && !self.plain.contains(name)
+    }
+}

@@ -1,0 +1,133 @@
+//! Code that keeps the graph of every step: PyTorch then frees nothing that it needs.
+//!
+//! Rule: a place is named only where the text shows what is kept, that nothing lets go of it, and that no gradient is computed
+//! of it later. Source: PyTorch documentation, `notes/faq` ("My model reports cuda runtime error(2): out of memory").
+
+mod flow;
+mod lines;
+mod program;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use serde::{Deserialize, Serialize};
+
+use super::adopt::Adoption;
+use super::imports::modules;
+use super::python::place;
+use super::walk::folder_of_file;
+use lines::CodeText;
+use program::ProgramLines;
+
+/// Characters of a statement that are shown.
+const SHOWN: usize = 80;
+
+/// Most places of a program that are named.
+const PLACES: usize = 4;
+
+/// What a line does that keeps memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keeping {
+    /// It adds losses up, each with its graph.
+    Sum,
+    /// It collects tensors, each with its graph.
+    Collection,
+    /// It hands the state of one step, with its graph, to the next.
+    State,
+    /// It computes an evaluation with graphs.
+    Evaluation,
+    /// It loads a checkpoint onto the GPU.
+    Checkpoint,
+}
+
+/// A place of a program that keeps memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptMemory {
+    /// What it does.
+    pub what: Keeping,
+    /// File, as the job names it.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// The statement, in one line.
+    pub text: String,
+    /// The function in which it stands; empty outside of any.
+    pub function: String,
+}
+
+impl KeptMemory {
+    /// What it does, and what to do about it.
+    pub fn sentence(&self) -> String {
+        let Self {
+            path, line, text, ..
+        } = self;
+        let said = match self.what {
+            Keeping::Sum => {
+                "adds up losses with their graphs, so memory grows every step: add `loss.item()` or `loss.detach()`"
+            }
+            Keeping::Collection => {
+                "keeps tensors with their graphs, so memory grows every step: compute them under `torch.no_grad()`, or keep `.detach().cpu()`"
+            }
+            Keeping::State => {
+                "hands a state with its graph to the next step, so memory grows every step: `.detach()` it between steps"
+            }
+            Keeping::Evaluation => {
+                "evaluates with graphs for gradients: put it below `with torch.no_grad():`"
+            }
+            Keeping::Checkpoint => {
+                "loads the checkpoint onto the GPU, beside the model: use `map_location=\"cpu\"`, and delete it once it is loaded"
+            }
+        };
+        format!("{path}:{line} `{text}` {said}")
+    }
+}
+
+impl Adoption<'_> {
+    /// Places of the program that keep memory, in the order of its files and lines.
+    pub fn kept(&self) -> Vec<KeptMemory> {
+        let files = self.reading.with_created(self.given.files);
+        let call = self.calls().next().or(self.reading.calls.last());
+        let program = call.and_then(|call| call.program.as_ref());
+        let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
+            return Vec::new();
+        };
+        let (own, _) = modules(program, folder_of_file(program.0), &files);
+        let texts: Vec<CodeText<'_, '_>> = own
+            .iter()
+            .map(|file| CodeText::new(file.path, file.text, &file.tokens))
+            .collect();
+        kept(&texts)
+    }
+}
+
+/// The places of a program with these files.
+fn kept(texts: &[CodeText<'_, '_>]) -> Vec<KeptMemory> {
+    let program = ProgramLines::of(texts);
+    let mut found = Vec::new();
+    for text in texts {
+        for at in 0..text.lines.len() {
+            if let Some(what) = program.keeping(text, at) {
+                found.push(shown(text, at, what));
+            }
+        }
+    }
+    found.truncate(PLACES);
+    found
+}
+
+fn shown(text: &CodeText<'_, '_>, at: usize, what: Keeping) -> KeptMemory {
+    let line = &text.lines[at];
+    let (from, to) = (line.tokens[0].from, line.tokens.last().map_or(0, |t| t.to));
+    let statement = text.text.get(from..to).unwrap_or_default();
+    let words: Vec<&str> = statement.split_whitespace().collect();
+    KeptMemory {
+        what,
+        path: text.path.to_owned(),
+        line: place(text.text, from).0,
+        text: words.join(" ").chars().take(SHOWN).collect(),
+        function: line
+            .function
+            .map_or_else(String::new, |function| text.name_of(function).to_owned()),
+    }
+}

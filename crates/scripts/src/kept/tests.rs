@@ -1,0 +1,161 @@
+use super::super::python::tokens;
+use super::*;
+
+/// What is found in a program of one file, as kinds and lines.
+fn found(text: &str) -> Vec<(Keeping, usize)> {
+    let tokens = tokens(text);
+    let texts = [CodeText::new("t.py", text, &tokens)];
+    let places = kept(&texts).into_iter();
+    places.map(|place| (place.what, place.line)).collect()
+}
+
+/// A training loop with this line behind its backward pass, and these before it.
+fn loop_with(before: &str, inside: &str) -> String {
+    format!(
+        "import torch\nmodel.train()\n{before}\nfor epoch in range(9):\n    for x, y in loader:\n        out = model(x)\n        \
+         loss = criterion(out, y)\n        loss.backward()\n        optimizer.step()\n        {inside}\n"
+    )
+}
+
+#[test]
+fn losses_that_are_added_up_or_collected_with_their_graphs_are_found() {
+    for (before, inside) in [
+        ("total = 0", "total += loss"),
+        ("total = 0.0", "total += loss * x.size(0)"),
+        ("total = 0", "total = total + loss / len(loader)"),
+    ] {
+        let text = loop_with(before, inside);
+        assert_eq!(found(&text), [(Keeping::Sum, 10)], "{text}");
+    }
+    for (before, inside) in [
+        ("losses = []", "losses.append(loss)"),
+        ("outs = []", "outs.append(out)"),
+        ("outs = []", "outs.append(out.cpu())"),
+        ("log = {'a': []}", "log['a'].append(loss)"),
+    ] {
+        let text = loop_with(before, inside);
+        assert_eq!(found(&text), [(Keeping::Collection, 10)], "{text}");
+    }
+}
+
+#[test]
+fn numbers_and_what_a_gradient_is_computed_of_are_none() {
+    for (before, inside) in [
+        ("total = 0", "total += loss.item()"),
+        ("total = 0", "total += float(loss)"),
+        ("total = 0", "total += loss.detach()"),
+        ("total = 0", "total += loss.data"),
+        ("total = 0", "total += len(x)"),
+        ("sizes = []", "sizes.append(out.size(0))"),
+        ("sizes = []", "sizes.append(out.shape[0])"),
+        ("right = 0", "right += (out.argmax(1) == y).sum()"),
+        ("losses = []", "losses.append(loss.item())"),
+        ("outs = []", "outs.append(out.detach().cpu())"),
+        ("names = []", "names.append(y)"),
+        ("", "print(loss)"),
+        ("scores = []", "scores.append(accuracy(out, y))"),
+        ("total = 0", "total = loss"),
+    ] {
+        let text = loop_with(before, inside);
+        assert_eq!(found(&text), [], "{text}");
+    }
+    // Begun anew in the same loop.
+    let parts = "model.train()\nfor x in loader:\n    total = 0\n    for part in x:\n        loss = criterion(model(part))\n        total += loss\n    total.backward()\n";
+    assert_eq!(found(parts), []);
+    let shown = loop_with("mean = 0", "mean += loss_items");
+    let shown = shown.replace("loss = criterion", "loss, loss_items = criterion");
+    assert_eq!(found(&shown), []);
+    let freed = loop_with("total = 0", "loss = loss.item()\n        total += loss");
+    assert_eq!(found(&freed), []);
+    let cleared = loop_with(
+        "outs = []",
+        "outs.append(out)\n        if full: outs.clear()\n        outs = []",
+    );
+    assert_eq!(found(&cleared), []);
+}
+
+#[test]
+fn a_function_that_a_training_loop_calls_keeps_what_its_object_has() {
+    let text = "def step(self, data):\n    parts, loss_a, loss_b = self.net(data)\n    loss = loss_a + loss_b\n    loss.backward()\n    self.sums['a'] += loss_a * 1000\n";
+    assert_eq!(found(text), [(Keeping::Sum, 5)]);
+    let meter = "class Meter:\n    def update(self, val):\n        self.sum += val\ndef step(self, data):\n    loss = self.net(data)\n    loss.backward()\n    self.meter.update(loss)\n";
+    assert_eq!(found(meter), [(Keeping::Sum, 7)]);
+    assert_eq!(found(&meter.replace("(loss)", "(loss.item())")), []);
+    // Whoever gets it may compute a gradient of it.
+    let helper = "def together(outs, y):\n    total = 0\n    for out in outs:\n        total += criterion(out, y)\n    return total\n";
+    assert_eq!(found(helper), []);
+}
+
+#[test]
+fn an_evaluation_with_graphs_is_found_and_one_without_is_not() {
+    let text = "def validate(model, loader):\n    model.eval()\n    for x, y in loader:\n        out = model(x)\n        right = out.argmax(1) == y\n";
+    assert_eq!(found(text), [(Keeping::Evaluation, 4)]);
+    for quiet in [
+        format!("@torch.no_grad()\n{text}"),
+        text.replace("    for x", "    with torch.no_grad():\n     for x")
+            .replace("        ", "         "),
+        format!("{text}with torch.inference_mode():\n    validate(m, l)\n"),
+        format!("torch.set_grad_enabled(False)\n{text}"),
+        format!("@smart_inference_mode()\n{text}"),
+    ] {
+        assert_eq!(found(&quiet), [], "{quiet}");
+    }
+    let layers = "model.eval()\nm.train()\ndef predict(model, x):\n    for m in model.layers:\n        x = m(x)\n";
+    assert_eq!(found(layers), []);
+    let infer = "model.eval()\nouts = []\nfor x in loader:\n    out = model(x)['out']\n    outs.append(out)\n";
+    assert_eq!(
+        found(infer),
+        [(Keeping::Evaluation, 4), (Keeping::Collection, 5)]
+    );
+    // One file that trains and evaluates.
+    let both = format!(
+        "{}    model.eval()\n    for x in tests:\n        out = model(x)\n",
+        loop_with("", "pass")
+    );
+    assert_eq!(found(&both), [(Keeping::Evaluation, 13)]);
+}
+
+#[test]
+fn a_state_that_is_handed_on_needs_a_graph_that_is_retained() {
+    let text = "model.train()\nh = None\nfor x in loader:\n    out, h = model(x, h)\n    loss = criterion(out)\n    loss.backward(retain_graph=True)\n";
+    assert_eq!(found(text), [(Keeping::State, 4)]);
+    assert_eq!(found(&text.replace("retain_graph=True", "")), []);
+    assert_eq!(
+        found(&text.replace("    loss =", "    h = h.detach()\n    loss =")),
+        []
+    );
+}
+
+#[test]
+fn a_checkpoint_on_the_gpu_is_found() {
+    for text in [
+        "c = torch.load(path)\n",
+        "c = torch.load(p, map_location=device)\n",
+    ] {
+        assert_eq!(found(text), [(Keeping::Checkpoint, 1)]);
+    }
+    for text in [
+        "c = torch.load(p, map_location='cpu')\n",
+        "c = torch.load(p, map_location=torch.device('cpu'))\n",
+        "c = torch.load(p, map_location=lambda s, l: s)\n",
+        "c = json.load(f)\n",
+    ] {
+        assert_eq!(found(text), [], "{text}");
+    }
+}
+
+#[test]
+fn any_text_is_read() {
+    for text in [
+        "for",
+        "for x in",
+        "a +=",
+        "x.append(",
+        "def",
+        "@\n",
+        "with torch.no_grad():",
+        "a = torch.load(",
+    ] {
+        let _ = found(text);
+    }
+}

@@ -1,0 +1,85 @@
+//! Which places of the user's own code can have caused a lack of memory.
+
+use oomctl_diagnose::{Class, CoursePattern, Incident};
+use oomctl_scripts::{Adoption, Keeping, KeptMemory};
+
+/// Phases of an incident in which what the steps before left behind can run out.
+const OF_STEPS: [&str; 7] = [
+    "unknown",
+    "forward",
+    "backward",
+    "optimizer_step",
+    "actor_update",
+    "eval",
+    "dataloader",
+];
+
+/// Names those of the places of a program that can have held the memory which ran out.
+pub(super) fn blame(incident: &mut Incident, places: &[KeptMemory], own: &Adoption<'_>) {
+    if !may_be_of_code(incident) {
+        return;
+    }
+    let told = |keeps: &dyn Fn(&KeptMemory) -> bool| -> Vec<String> {
+        let places = places.iter().filter(|place| keeps(place));
+        places.map(KeptMemory::sentence).collect()
+    };
+    let of_gpu = incident.class == Class::GpuOom;
+    let loaded = told(&|place| of_gpu && place.what == Keeping::Checkpoint);
+    let resumes = incident.first_step != Some(false) && resumes(own);
+    if resumes && !loaded.is_empty() {
+        incident.held_by_code(loaded, true);
+        return;
+    }
+    let grown = told(&|place| grows(incident, place));
+    let evaluated = told(&|place| of_gpu && evaluates(incident, place));
+    let certain = incident.first_step == Some(false) || !evaluated.is_empty();
+    let all = grown.into_iter().chain(evaluated).collect();
+    incident.held_by_code(all, certain);
+}
+
+fn may_be_of_code(incident: &Incident) -> bool {
+    let of_memory = matches!(incident.class, Class::GpuOom | Class::HostOom);
+    let course = incident.course.as_ref().map(|course| course.pattern);
+    let of_data = matches!(
+        course,
+        Some(CoursePattern::Outlier | CoursePattern::GrowingResponses)
+    );
+    of_memory && incident.fatal && !of_data && incident.co_tenant_bytes.is_none()
+}
+
+/// Whether a place leaves something behind at each step, and there were steps.
+fn grows(incident: &Incident, place: &KeptMemory) -> bool {
+    let each = matches!(
+        place.what,
+        Keeping::Sum | Keeping::Collection | Keeping::State
+    );
+    let phase = OF_STEPS.contains(&incident.phase.as_str());
+    each && phase && incident.first_step != Some(true)
+}
+
+/// Whether a place computes graphs in the evaluation that ran out.
+fn evaluates(incident: &Incident, place: &KeptMemory) -> bool {
+    let here = incident.frame.as_ref().is_some_and(|frame| {
+        let outside = place.function.is_empty() && frame.function == "<module>";
+        let same = outside || frame.function == place.function;
+        same && frame.file.ends_with(place.path.trim_start_matches("./"))
+    });
+    place.what == Keeping::Evaluation && (incident.phase == "eval" || here)
+}
+
+/// Whether the command says that the program goes on from a checkpoint: `--resume ckpt.pt`, `init_from=resume`.
+fn resumes(own: &Adoption<'_>) -> bool {
+    let Some(call) = own.calls().next().or(own.reading.calls.last()) else {
+        return false;
+    };
+    let words = call
+        .words
+        .iter()
+        .map(|word| word.text.text().to_lowercase());
+    let off = ["false", "none", "null", "no", "0"];
+    let mut words = words.skip(call.args);
+    words.any(|word| {
+        let value = word.rsplit('=').next().unwrap_or_default();
+        word.contains("resum") && !off.contains(&value)
+    })
+}

@@ -1,0 +1,232 @@
+//! Failures of programs that no preset knows: what their code keeps, their own names for a batch, what runs before and beside
+//! training. Logs are written by hand in the formats of PyTorch 1.13 and of common examples.
+
+use super::fixing::{fixed, job};
+use super::place::{Done, install};
+
+const OOM: &str = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 0; 10.76 GiB total capacity; \
+    9.31 GiB already allocated; 39.44 MiB free; 9.40 GiB reserved in total by PyTorch)\n";
+
+/// Steps, in words of the program's own.
+const STEPS: &str = "Epoch 1 | Step 100 | loss 2.1\nEpoch 1 | Step 200 | loss 1.9\n";
+
+const BACKWARD: &str = "  File \"/home/u/x/train.py\", line 30, in main\n    loss.backward()\n";
+
+fn log(before: &str, frames: &str) -> String {
+    format!("{before}Traceback (most recent call last):\n{frames}{OOM}")
+}
+
+/// A program with this line behind its optimizer's step.
+fn program(line: &str) -> String {
+    format!(
+        "import argparse, torch\nparser = argparse.ArgumentParser()\nparser.add_argument('--batch-size', type=int)\n\
+         args = parser.parse_args()\nmodel = Net().cuda()\noptimizer = torch.optim.Adam(model.parameters())\ntotal = 0\n\
+         for x, y in DataLoader(data, batch_size=args.batch_size):\n    loss = criterion(model(x), y)\n    loss.backward()\n    \
+         optimizer.step()\n    {line}\n"
+    )
+}
+
+fn of_program(text: &str, log: &str) -> Done {
+    fixed(
+        "python train.py --batch-size 32",
+        log,
+        &[("train.py", text)],
+    )
+}
+
+/// A batch that fitted for hundreds of steps fits; what grew beside it is the code's.
+#[test]
+fn losses_with_their_graphs_are_named_and_the_batch_stays() {
+    let leaks = program("total += loss");
+    let late = log(STEPS, BACKWARD);
+    let told = of_program(&leaks, &late);
+    told.says(&[
+        "train.py:12 `total += loss` adds up losses with their graphs",
+        "no rung of the ladder helps",
+        "the code would keep as much memory all the same",
+    ]);
+    of_program(&program("total += loss.item()"), &late).says(&["batch_size  32 -> 16"]);
+    // In the first step nothing has grown yet.
+    let first = of_program(&leaks, &log("Loading data\n", BACKWARD));
+    first.says(&["batch_size  32 -> 16", "perhaps: train.py:12"]);
+}
+
+/// The watch says it, and submits nothing that only delays the end.
+#[test]
+fn a_watch_ends_with_the_line_that_keeps_memory() {
+    let place = job(
+        "PATH=$PWD/bin:$PATH python train.py --batch-size 32",
+        "",
+        &[("train.py", &program("total += loss"))],
+    );
+    place.write("said", &log(STEPS, BACKWARD));
+    place.write("bin/README", "Programs of this story.\n");
+    install(
+        &place.path("bin/python"),
+        "#!/bin/sh\ncat said >&2\nexit 1\n",
+    );
+    let done = place.run("submit --backend local --yes --watch --plain job.sh");
+    done.says(&["train.py:12 `total += loss`"]);
+    assert!(!done.told().contains("attempt 2"), "{}", done.told());
+}
+
+/// An inference without `no_grad`: no preset knows the script, and its own code does.
+#[test]
+fn what_an_inference_keeps_is_named_without_a_preset() {
+    let text = "import torch\nmodel = load().cuda()\nmodel.eval()\nouts = []\nfor x in loader:\n    out = model(x)\n    outs.append(out)\n";
+    let frames = "  File \"infer.py\", line 6, in <module>\n    out = model(x)\n";
+    let steps = "image 1/2000 done\nimage 2/2000 done\n";
+    fixed(
+        "python infer.py",
+        &log(steps, frames),
+        &[("infer.py", text)],
+    )
+    .says(&[
+        "infer.py:6 `out = model(x)` evaluates with graphs",
+        "infer.py:7 `outs.append(out)` keeps tensors with their graphs",
+    ]);
+}
+
+/// A fresh run fits, so the model is not too large.
+#[test]
+fn a_checkpoint_on_the_gpu_is_named_where_the_job_resumes() {
+    let text = program("pass").replace(
+        "total = 0",
+        "model.load_state_dict(torch.load('ckpt.pt')['model'])",
+    );
+    let text = text.replace("args =", "parser.add_argument('--resume')\nargs =");
+    let fails = log("Resuming from ckpt.pt\n", BACKWARD);
+    let resumed = "python train.py --batch-size 32 --resume ckpt.pt";
+    let told = fixed(resumed, &fails, &[("train.py", &text)]);
+    told.says(&[
+        "train.py:8",
+        "map_location=\"cpu\"",
+        "no rung of the ladder helps",
+    ]);
+    of_program(&text, &fails).says(&["batch_size  32 -> 16"]);
+}
+
+/// Each program has its own word for it.
+#[test]
+fn a_batch_is_found_under_the_names_that_programs_have_for_it() {
+    let fails = log("", BACKWARD);
+    for (command, change) in [
+        ("python train.py --batch 32", "32 -> 16"),
+        ("python train.py --batchSize 32", "32 -> 16"),
+        ("python main.py -a resnet50 -b 256", "256 -> 128"),
+        ("python train.py --train-bs 64 --eval-bs 32", "64 -> 32"),
+        ("python train.py --imgs-per-gpu 8", "8 -> 4"),
+        ("python train.py bs=32 epochs=3", "32 -> 16"),
+        ("python train.py data.train_batch_size=64", "64 -> 32"),
+        (
+            "python tools/train.py c.py --cfg-options data.samples_per_gpu=8",
+            "8 -> 4",
+        ),
+        (
+            "yolo detect train data=c.yaml model=y.pt batch=16",
+            "16 -> 8",
+        ),
+        (
+            "fairseq-train d --arch transformer --max-tokens 4096 --update-freq 8",
+            "4096 -> 2048",
+        ),
+        (
+            "fairseq-train d --arch transformer --max-sentences 32",
+            "32 -> 16",
+        ),
+    ] {
+        let told = fixed(command, &fails, &[]);
+        told.says(&[change]);
+    }
+    // What accumulates keeps the mathematics.
+    for (command, changes) in [
+        (
+            "python train.py --batch 32 --update-freq 2",
+            ["32 -> 16", "2 -> 4"],
+        ),
+        (
+            "python tools/train.py c.py --cfg-options train_dataloader.batch_size=8 optim_wrapper.accumulative_counts=2",
+            ["8 -> 4", "2 -> 4"],
+        ),
+        (
+            "fairseq-train d --arch transformer --max-tokens 4096 --update-freq 8",
+            ["4096 -> 2048", "8 -> 16"],
+        ),
+    ] {
+        fixed(command, &fails, &[]).says(&[changes[0], changes[1], "(same math)"]);
+    }
+}
+
+/// A number that is written into the call counts as well.
+#[test]
+fn the_batch_of_a_loader_is_changed_where_it_is_written() {
+    let text = "import torch\nmodel = Net().cuda()\nloader = DataLoader(train_set, batch_size=32, shuffle=True)\n\
+        val_loader = DataLoader(val_set, batch_size=128)\nfor x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n";
+    let changed = fixed("python train.py", &log("", BACKWARD), &[("train.py", text)]);
+    changed.says(&[
+        "batch_size  32 -> 16",
+        "+loader = DataLoader(train_set, batch_size=16,",
+    ]);
+    let tested = "  File \"/home/u/x/train.py\", line 50, in validate\n    out = model(x)\n";
+    let changed = fixed("python train.py", &log("", tested), &[("train.py", text)]);
+    changed.says(&["eval_batch_size  128 -> 64"]);
+    let keras = "from tensorflow import keras\nmodel = keras.Sequential()\nmodel.fit(x, y, batch_size=64, validation_data=(x_val, y_val))\n";
+    let full = "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[64,512,512,64]\n";
+    fixed("python train.py", full, &[("train.py", keras)]).says(&["batch_size  64 -> 32"]);
+    // Two loaders that train: it is unknown which of them was too large.
+    let two = text.replace("val_", "more_");
+    let none = fixed("python train.py", &log("", BACKWARD), &[("train.py", &two)]);
+    assert!(!none.out.contains("->"), "{}", none.told());
+}
+
+#[test]
+fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
+    let cached = "  File \"/w/library/train_util.py\", line 985, in cache_latents\n    cache_batch_latents(vae, batch)\n  \
+        File \"/w/library/train_util.py\", line 2318, in cache_batch_latents\n    latents = vae.encode(images)\n";
+    let images =
+        "accelerate launch sdxl_train.py --train_batch_size=2 --vae_batch_size=4 --cache_latents";
+    let told = fixed(images, &log("caching latents...\n", cached), &[]);
+    told.says(&[
+        "in preparation",
+        "preparation_batch_size  4 -> 2  (same math)",
+    ]);
+    let none = fixed(
+        &images.replace("--vae_batch_size=4 ", ""),
+        &log("", cached),
+        &[],
+    );
+    none.says(&[
+        "no rung of the ladder helps",
+        "a smaller batch of what is computed before training",
+    ]);
+    let tested = log(
+        STEPS,
+        "  File \"/home/u/x/train.py\", line 50, in test\n    out = model(x)\n",
+    );
+    let own = "python train.py --batch-size 64 --test-batch-size 256";
+    fixed(own, &tested, &[]).says(&["eval_batch_size  256 -> 128  (same math)"]);
+    let least = "python train.py --batch-size 64 --test-batch-size 1";
+    fixed(least, &tested, &[]).says(&["the evaluation has a batch of its own"]);
+    // Without one it takes that of training.
+    fixed("python train.py --batch-size 64", &tested, &[]).says(&["batch_size  64 -> 32"]);
+}
+
+/// Shared memory has no option of Slurm, and where the job asks for no host memory there is none to raise.
+#[test]
+fn processes_that_load_data_are_made_fewer_where_nothing_else_gives_them_room() {
+    let worker = |signal: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/home/u/x/train.py\", line 30, in main\n    for x in loader:\n\
+             RuntimeError: DataLoader worker (pid 4161) is killed by signal: {signal}.\n"
+        )
+    };
+    let script = "python train.py --batch-size 64 --workers 16";
+    let full = "Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit";
+    for signal in ["Killed", full] {
+        let told = fixed(script, &worker(signal), &[]);
+        told.says(&["num_workers  16 -> 8  (same math)"]);
+        assert!(!told.out.contains("batch_size  64"), "{}", told.told());
+    }
+    let asked = format!("#SBATCH --mem=64G\n{script}");
+    fixed(&asked, &worker("Killed"), &[]).says(&["mem  64G -> 128G"]);
+}
