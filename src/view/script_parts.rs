@@ -192,6 +192,7 @@ impl UnchangedRetry {
 /// Files that the scripts name and that are not there. The script that activates an environment gives no value.
 pub fn missing(adoption: &Adoption<'_>) -> Vec<String> {
     let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
-    let wanted = adoption.reading.wanted.iter();
+    let reading = &adoption.reading;
+    let wanted = reading.wanted.difference(&reading.data);
     wanted.filter(|path| !activates(path)).cloned().collect()
 }

@@ -335,16 +335,18 @@ fn look_inside(reading: &mut Reading, at: usize, given: SubmissionContext<'_>, s
     let keys: Vec<String> = known.flat_map(|(l, _)| l.file_keys.clone()).collect();
     add_inner(reading, at, given.files, &stack.recognise, &keys);
     let shipped = &stack.recognise.configs;
+    let unread = std::mem::take(&mut reading.calls[at].unread);
+    let call = &reading.calls[at];
+    let (unread, others): (Vec<UnreadFile>, Vec<UnreadFile>) =
+        unread.into_iter().partition(|file| {
+            file.reader != SettingsReader::Program
+                || !shipped.contains(&file.path)
+                    && !call.has_for_data(file, &stack.recognise, &keys)
+        });
+    let data = others.into_iter().map(|file| file.path);
+    reading.data.extend(data);
     let call = &mut reading.calls[at];
-    // A file of data that an option names is none of settings, whatever its ending.
-    let indifferent = |option: &str| stack.recognise.is_indifferent(option);
-    let of_data = |option: &str| {
-        !option.is_empty() && (indifferent(option) || indifferent(&format!("--{option}")))
-    };
-    call.unread.retain(|file| {
-        let is_known = shipped.contains(&file.path) || of_data(&file.option);
-        file.reader != SettingsReader::Program || !is_known
-    });
+    call.unread = unread;
     let read = call.settings.len() + call.all_unread().count();
     if read == 0 && stack.is_told_by_files() {
         let program = call.program.as_deref().unwrap_or("the program");

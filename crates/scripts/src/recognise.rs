@@ -69,6 +69,18 @@ pub(crate) fn ends_a_key<'k>(keys: impl IntoIterator<Item = &'k String>, option:
     keys.any(|key| key.rsplit('.').next() == Some(option))
 }
 
+/// What a part of a name begins with that is about settings.
+const SETTINGS: [&str; 14] = [
+    "conf", "cfg", "arg", "setting", "option", "opt", "yaml", "yml", "hparam", "hyp", "param",
+    "recipe", "preset", "exp",
+];
+
+/// Whether the name of an option or of a file is about settings, as far as its words say.
+pub(crate) fn is_of_settings(name: &str) -> bool {
+    let mut parts = name.split(['_', '-', '.', '+']);
+    parts.any(|part| SETTINGS.iter().any(|word| part.starts_with(word)))
+}
+
 impl Recognise {
     /// The names that count in the text of a program.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use super::adopt::Adoption;
 use super::knobs::find;
+use super::recognise::{Recognise, ends_a_key, is_of_settings};
+use super::settings::SettingsFormat;
 use super::stack::StackKnob;
 use super::traced::PartOrigin;
-use super::walk::Call;
+use super::walk::{Call, UnreadFile};
 use crate::{SettingsReader, Spelling};
 
 /// Most characters of a word that is named.
@@ -36,6 +38,24 @@ impl Call {
         let shown: String = line.chars().take(SHOWN).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
         Some(format!("`{shown}{more}`"))
+    }
+}
+
+impl Call {
+    /// Whether a file that an option of the program names is one of data, whatever its ending.
+    pub(super) fn has_for_data(
+        &self,
+        file: &UnreadFile,
+        known: &Recognise,
+        launched: &[String],
+    ) -> bool {
+        let (option, stem) = (file.option.as_str(), SettingsFormat::stem(&file.path));
+        let flag = format!("--{option}");
+        let of_settings = is_of_settings(option)
+            || is_of_settings(stem)
+            || ends_a_key(known.file_keys.iter().chain(launched), option);
+        let named = !option.is_empty() && self.takes_a_value(&flag);
+        named && (!of_settings || known.is_indifferent(option) || known.is_indifferent(&flag))
     }
 }
 
@@ -80,8 +100,8 @@ mod tests {
     use oomctl_base::{Effect, ValueKind};
 
     use super::*;
+    use crate::Stack;
     use crate::tests::reading;
-    use crate::{Recognise, Stack};
 
     fn knob(name: &str, spelling: Spelling, reader: SettingsReader) -> StackKnob {
         StackKnob {
@@ -148,10 +168,18 @@ mod tests {
         check(library, true, [None, None, None, d]);
         check(library, false, [None, d, d, d]);
         check("python -m m --x 1 --data-path a.json\n", false, [None; 4]);
-        check(
-            "python -m m --x 1 --other a.json\n",
-            false,
-            [Some("a.json"); 4],
-        );
+        let data = ["--annotations coco.json", "annotations=coco.json"];
+        for words in data.map(|words| format!("python -m m --x 1 {words}\n")) {
+            check(&words, false, [None; 4]);
+        }
+        for (words, file) in [
+            ("--run-config a.json", "a.json"),
+            ("--other my_config.json", "my_config.json"),
+            ("hparams=a.json", "a.json"),
+            ("a.json", "a.json"),
+        ] {
+            let script = format!("python -m m --x 1 {words}\n");
+            check(&script, false, [Some(file); 4]);
+        }
     }
 }

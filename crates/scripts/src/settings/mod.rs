@@ -66,6 +66,12 @@ impl SettingsFormat {
         }
     }
 
+    /// The name of a file without its folder and the ending that says the format.
+    pub(crate) fn stem(path: &str) -> &str {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+    }
+
     /// What a text of this format says. None where it is none of it, or larger or deeper than what is read.
     pub fn read(self, text: &str) -> Option<Settings> {
         if text.len() > MAX_FILE {

@@ -78,6 +78,8 @@ pub struct Reading {
     pub calls: Vec<Call>,
     /// Files that were asked for and not given, by the paths that the scripts name.
     pub wanted: BTreeSet<String>,
+    /// Files of data among them, which give no setting.
+    pub data: BTreeSet<String>,
     /// Files that would tell more and were not given, whether they are there or not.
     pub sought: BTreeSet<String>,
     /// Files that the scripts write themselves, with what they write.

@@ -170,7 +170,8 @@ impl Walker<'_> {
 /// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.
 fn option(word: &str, before: &str) -> String {
     let name = match word.split_once('=') {
-        Some((name, _)) => name.strip_prefix("--").unwrap_or(name),
+        Some((name, _)) if !name.starts_with('-') => name,
+        Some((name, _)) => name.strip_prefix("--").unwrap_or_default(),
         None => before.strip_prefix("--").unwrap_or_default(),
     };
     name.replace('-', "_")
