@@ -1,4 +1,4 @@
-//! Releases that a traceback can be of: it names files and functions that only some of them have.
+//! Releases that a log or a program can be of: it names files, functions, messages and arguments that only some of them have.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,14 +8,24 @@ use serde::Deserialize;
 
 use super::tables::{read, table};
 
-/// A file, or a function in it, and the releases that have it.
+/// A file, a function in it, words or an argument, and the releases that have it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     /// From the package on; a folder ends in `/`.
+    #[serde(default)]
     file: String,
     #[serde(default)]
     function: Option<String>,
+    /// In place of a file: words of a line.
+    #[serde(default)]
+    says: Option<String>,
+    /// In place of a file: a class or function that a program calls,
+    #[serde(default)]
+    call: Option<String>,
+    /// and a keyword among its arguments.
+    #[serde(default)]
+    argument: Option<String>,
     #[serde(default)]
     oldest: Option<Version>,
     #[serde(default)]
@@ -45,7 +55,7 @@ impl Releases {
         !too_old && !too_new
     }
 
-    /// By the tracebacks in a text. `None` where they name nothing that tells, or contradict each other.
+    /// By the lines of a text, a log or a program. `None` where they name nothing that tells, or contradict each other.
     pub fn of(package: &str, text: &str) -> Option<Self> {
         let rows = ROWS.get(package)?;
         let mut found: Vec<(usize, &Row)> = Vec::new();
@@ -56,6 +66,7 @@ impl Releases {
                     .map(|r| (number + 1, r)),
             );
         }
+        found.extend(rows.iter().filter_map(|r| Some((r.called_at(text)?, r))));
         let newest = found.iter().filter(|(_, row)| row.newest.is_some());
         let newest = newest.min_by_key(|(_, row)| &row.newest);
         let oldest = found.iter().filter(|(_, row)| row.oldest.is_some());
@@ -65,7 +76,7 @@ impl Releases {
             oldest: oldest.and_then(|(_, row)| row.oldest.clone()),
             newest: newest.and_then(|(_, row)| row.newest.clone()),
             line: *line,
-            names: row.function.as_ref().unwrap_or(&row.file).clone(),
+            names: row.name().to_owned(),
         };
         let ends = all.oldest.as_ref().zip(all.newest.as_ref());
         ends.is_none_or(|(oldest, newest)| oldest <= newest)
@@ -74,8 +85,34 @@ impl Releases {
 }
 
 impl Row {
-    /// Whether a line is a frame of it: `File "…/FILE", line 3, in FUNCTION`, or `…/FILE:3 in FUNCTION`.
+    /// What it is known by.
+    fn name(&self) -> &str {
+        let names = [&self.says, &self.argument, &self.function];
+        let named = names.into_iter().flatten().next();
+        named.unwrap_or(&self.file)
+    }
+
+    /// The line of the call that gives its argument, from 1.
+    fn called_at(&self, text: &str) -> Option<usize> {
+        let (call, argument) = (self.call.as_ref()?, self.argument.as_ref()?);
+        let starts = text.match_indices(call.as_str());
+        let mut calls = starts.filter_map(|(at, _)| {
+            let rest = text[at + call.len()..].strip_prefix('(')?;
+            let part = |c: char| c.is_alphanumeric() || c == '_';
+            let whole = !text[..at].ends_with(part);
+            (whole && is_given(rest, argument)).then(|| text[..at].matches('\n').count() + 1)
+        });
+        calls.next()
+    }
+
+    /// Whether a line has its words, or is a frame of it: `File "…/FILE", line 3, in FUNCTION`, or `…/FILE:3 in FUNCTION`.
     fn is_in(&self, line: &str) -> bool {
+        if let Some(words) = &self.says {
+            return line.contains(words.as_str());
+        }
+        if self.file.is_empty() {
+            return false;
+        }
         let Some((before, rest)) = line.split_once(&self.file) else {
             return false;
         };
@@ -90,6 +127,33 @@ impl Row {
         let is_named = |name: &String| function.rsplit('.').next() == Some(name);
         is_file && is_of_package && is_frame && self.function.as_ref().is_none_or(is_named)
     }
+}
+
+/// Characters of a call that are looked at.
+const CALL: usize = 10_000;
+
+/// Whether a keyword stands among the arguments of a call whose bracket is open, not in a call inside it.
+fn is_given(arguments: &str, keyword: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut depth, mut before) = (1_usize, ' ');
+    for (at, c) in arguments.char_indices().take(CALL) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ if depth == 1 && !part(before) => {
+                let rest = arguments[at..].strip_prefix(keyword).map(str::trim_start);
+                if rest.is_some_and(|rest| rest.starts_with('=') && !rest.starts_with("==")) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            return false;
+        }
+        before = c;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -140,6 +204,36 @@ mod tests {
             assert_eq!(shown("verl", text), None, "{text}");
             assert_eq!(shown("trl", text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_argument_of_the_very_call_bounds_the_version() {
+        let of = |code: &str| shown("trl", code);
+        let both = "from trl import SFTTrainer\ntrainer = SFTTrainer(\n    model,\n    args=TrainingArguments(output_dir='out'),\n    tokenizer=tok,\n    max_seq_length = 512,\n)\n";
+        assert_eq!(of(both).as_deref(), Some("..0.12.2 2:max_seq_length"));
+        let one = "t = SFTTrainer(model, tokenizer=tok)\n";
+        assert_eq!(of(one).as_deref(), Some("..0.15.2 1:tokenizer"));
+        for other in [
+            "SFTTrainer(model, args=SFTConfig(max_seq_length=512), processing_class=tok)",
+            "SFTTrainer(model)\nf(max_seq_length=512)",
+            "MySFTTrainer(model, max_seq_length=512)",
+            "SFTTrainer(model, x=max_seq_length == 3)",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_others_print_bounds_the_version_of_what_needs_them() {
+        let banner = "INFO 01-29 [llm_engine.py:234] Initializing an LLM engine (v0.7.0) with config: model='a'";
+        assert!(shown("trl", banner).is_some_and(|s| s.starts_with("..0.16.1 1:")));
+        let old = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity; 13.16 GiB already allocated; 1.11 GiB free)";
+        assert!(shown("trl", old).is_some_and(|s| s.starts_with("..0.19.1 1:")));
+        assert!(shown("transformers", old).is_some_and(|s| s.starts_with("..4.51.3 1:")));
+        assert!(
+            shown("ms-swift", "swift sft --sft_type lora")
+                .is_some_and(|s| s.starts_with("..2.6.1 1:"))
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::cli::script::read::{Read, text_of};
 use crate::core::adopt::version::{
     KnownVersion, REQUIREMENTS, Tree, VersionStatement, environments, files, in_frames, in_log,
-    in_requirements, in_scripts, in_tree, installed, trees,
+    in_requirements, in_scripts, in_tree, installed, own_texts, trees,
 };
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::{Framework, PresetFile, RungSpec};
@@ -59,7 +59,8 @@ pub fn known(
         told.extend(in_log(framework, log));
     }
     told.extend(required(framework, &trees, read));
-    KnownVersion::of(file, &told, in_frames(framework, &read.logs))
+    let texts = [read.logs.as_slice(), &own_texts(reading)].concat();
+    KnownVersion::of(file, &told, in_frames(framework, &texts))
 }
 
 /// What is installed in the environments that the script takes over, and the version of its framework where that is known.

@@ -16,6 +16,7 @@ use oomctl_diagnose::{Releases, WrittenVersion};
 
 pub use named::{
     LogExcerpt, MAX_LOG, activated, active, environments, in_frames, in_log, in_scripts, installed,
+    own_texts,
 };
 pub use required::{REQUIREMENTS, in_requirements};
 pub use tree::{Tree, files, in_tree, trees};

@@ -7,7 +7,7 @@ use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
 use oomctl_base::word_list;
 use oomctl_diagnose::{Releases, WrittenVersion, same_package};
-use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, Submission};
+use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, ScriptSource, Submission};
 
 /// Commands of a script that name what it runs with.
 const COMMANDS: [&str; 10] = word_list("module ml pip pip3 uv source . conda mamba micromamba");
@@ -95,15 +95,26 @@ pub fn in_log(framework: &Framework, log: &LogExcerpt) -> Vec<VersionStatement> 
     told
 }
 
-/// The releases that the tracebacks of logs can be of, and where that stands.
+/// The scripts and programs of a job, as excerpts.
+pub fn own_texts(reading: &Reading) -> Vec<LogExcerpt> {
+    let own = reading.sources.iter().skip(SCRIPT);
+    let excerpt = |source: &ScriptSource| LogExcerpt {
+        path: source.path.clone(),
+        is_head: true,
+        text: source.text.clone(),
+    };
+    own.map(excerpt).collect()
+}
+
+/// The releases that logs and programs can be of, by what leaves the fewest newer ones, and where that stands.
 pub fn in_frames(framework: &Framework, logs: &[LogExcerpt]) -> Option<(Releases, String)> {
-    let mut found = logs.iter().filter_map(|log| {
+    let found = logs.iter().filter_map(|log| {
         let mut packages = framework.packages.iter();
         let releases = packages.find_map(|package| Releases::of(package, &log.text))?;
         let by = format!("{} ({})", log.place(releases.line - 1), releases.names);
         Some((releases, by))
     });
-    found.next()
+    found.min_by_key(|(releases, _)| (releases.newest.is_none(), releases.newest.clone()))
 }
 
 /// What is installed in a folder, by the names of what lies in it (`trl-0.20.0.dist-info`).
