@@ -11,12 +11,19 @@ use super::incident::Incident;
 use super::snapshot::{MemoryOwner, Snapshot};
 use super::tables::{read, table};
 use super::{kind, replicas, signatures};
+use oomctl_base::word_list;
 
 /// Rows in the order in which they count.
 static ROWS: LazyLock<Vec<Advice>> = LazyLock::new(|| read(table!("remedies")));
 
 /// The name of the row for memory that is reserved and cannot be used.
 const FRAGMENTATION: &str = "fragmentation";
+
+/// The name of the row for one request that no other memory makes room for.
+const ONE_TENSOR: &str = "one_tensor";
+
+/// Percent of a GPU from which on a request leaves no room for anything else.
+const WHOLE: u64 = 90;
 
 /// The name of the row for logits that ran out, by the frames.
 const LOGITS: &str = "logits";
@@ -42,6 +49,9 @@ pub struct Advice {
     /// Phases for which the row holds; empty for all.
     #[serde(default)]
     pub phases: Vec<String>,
+    /// What the message says where the row does not hold.
+    #[serde(default)]
+    pub unless: Option<String>,
     /// What helps, the best first.
     pub helps: Vec<Remedy>,
     /// What makes it worse, or changes nothing.
@@ -66,15 +76,34 @@ pub struct Remedy {
     /// Roles of knobs: what it does comes before the first rung that raises one of these, where it is none of what comes first.
     #[serde(default)]
     pub ahead_of: Vec<String>,
+    /// It is about what the GPU is shared with: an inference engine.
+    #[serde(default)]
+    of_engine: bool,
+}
+
+impl Remedy {
+    /// Whether people should read it: nothing is said of an engine where there is none.
+    pub(super) fn concerns(&self, incident: &Incident) -> bool {
+        const SHARED: [&str; 9] = word_list(
+            "rollout kv_cache cuda_graph wake_up weight_sync old_logprob ref_logprob critic actor_update",
+        );
+        !self.of_engine || incident.engine || SHARED.contains(&incident.phase.as_str())
+    }
 }
 
 /// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation, for who
 /// holds the GPU and for logits, where that is known.
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
-    let pieces = fragmented.then(|| row(FRAGMENTATION, "")).flatten();
+    let said = incident.evidence.first().map_or("", |e| e.text.as_str());
+    let fitting = || {
+        ROWS.iter()
+            .find(|a| a.failure == FRAGMENTATION && a.fits(said))
+    };
+    let pieces = fragmented.then(fitting).flatten();
     let phase = &incident.phase;
     let own = of_the_message(incident)
+        .or_else(|| wants_a_gpu(incident).then(|| row(ONE_TENSOR, phase))?)
         .or_else(|| confirmed(incident))
         .or_else(|| row_of_phase(&incident.kind, phase))
         .or_else(|| {
@@ -95,6 +124,22 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let logits = logits.then(|| row(LOGITS, phase)).flatten();
     let known = course.into_iter().chain(pieces).chain(held).chain(logits);
     known.chain(own).collect()
+}
+
+/// Does one request want about as much as the GPU has, or more?
+fn wants_a_gpu(incident: &Incident) -> bool {
+    let figures = incident.requested_bytes.zip(incident.total_bytes);
+    let whole = figures.is_some_and(|(wanted, all)| all.0 > 0 && wanted.0 >= all.0 / 100 * WHOLE);
+    whole && incident.class == Class::GpuOom
+}
+
+impl Advice {
+    /// Whether a message does not rule the row out.
+    fn fits(&self, said: &str) -> bool {
+        self.unless
+            .as_ref()
+            .is_none_or(|words| !said.contains(words))
+    }
 }
 
 /// The row for the very message, where there is one.
@@ -160,6 +205,7 @@ fn row_of_phase(name: &str, phase: &str) -> Option<&'static Advice> {
 mod tests {
     use super::super::kind::KINDS;
     use super::*;
+    use oomctl_base::units::Bytes;
 
     #[test]
     fn every_row_is_about_something_and_every_lack_of_memory_has_one() {
@@ -174,7 +220,7 @@ mod tests {
                 CoursePattern::Outlier,
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
-            let shown = [FRAGMENTATION, LOGITS].contains(&name)
+            let shown = [FRAGMENTATION, LOGITS, ONE_TENSOR].contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());
@@ -198,6 +244,65 @@ mod tests {
         assert_eq!(signs("vllm_cumem_oom"), (false, true));
         assert_eq!(signs("sglang_memory"), (true, false));
         assert_eq!(signs("sglang_pass_oom"), (false, true));
+    }
+
+    #[test]
+    fn a_request_as_large_as_the_gpu_is_answered_by_what_makes_it_so_large() {
+        let rows = |wanted: f64, phase: &str| {
+            let mut incident = Incident::bare("cuda_oom", Class::GpuOom);
+            (incident.requested_bytes, incident.total_bytes) =
+                (Some(Bytes::from_gib(wanted)), Some(Bytes::from_gib(79.33)));
+            incident.phase = phase.to_owned();
+            let rows = remedies(&incident).into_iter();
+            rows.map(|row| row.failure.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(341.7, "forward"), ["one_tensor"]);
+        assert_eq!(rows(78.83, "backward"), ["one_tensor"]);
+        assert_eq!(rows(40.0, "forward"), ["cuda_oom"]);
+        assert_eq!(rows(78.83, "kv_cache"), ["cuda_oom"]);
+        let row = row("one_tensor", "forward").expect("it is in the table");
+        let vain = row.worse.iter().flat_map(|r| &r.raises);
+        assert!(vain.clone().any(|role| role == "optimizer_offload"));
+    }
+
+    #[test]
+    fn expandable_segments_are_not_advised_where_pytorch_refuses_them() {
+        let advised = |said: &str| {
+            let mut incident = Incident::bare("cuda_oom", Class::GpuOom);
+            incident.fragmentation = true;
+            let mut root = Evidence {
+                signature: "torch_cuda_oom".to_owned(),
+                role: EvidenceRole::Root,
+                file: String::new(),
+                line: 1,
+                offset: 0,
+                text: String::new(),
+            };
+            said.clone_into(&mut root.text);
+            incident.evidence = vec![root];
+            let mut roles = remedies(&incident).into_iter().flat_map(|row| &row.helps);
+            roles.any(|remedy| remedy.raises == ["allocator_conf"])
+        };
+        assert!(advised("GPU 0 has a total capacity of 79.18 GiB"));
+        assert!(!advised("7.04 GiB already allocated; 0 bytes free"));
+    }
+
+    #[test]
+    fn nothing_is_said_of_an_engine_where_there_is_none() {
+        let said = |engine: bool, phase: &str| {
+            let mut incident = Incident::bare("cuda_oom", Class::GpuOom);
+            incident.phase = phase.to_owned();
+            incident.engine = engine;
+            let (helps, worse) = super::super::particulars::advised(&incident);
+            helps
+                .iter()
+                .chain(&worse)
+                .any(|text| text.contains("engine"))
+        };
+        for phase in ["forward", "unknown"] {
+            assert!(!said(false, phase) && said(true, phase), "{phase}");
+        }
+        assert!(said(false, "actor_update"));
     }
 
     #[test]

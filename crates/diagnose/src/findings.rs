@@ -1,5 +1,10 @@
 //! All that is known from the text when an attempt is judged.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::ascii::ascii;
 use super::class::Class;
 use super::course::Records;
 use super::event::LogEvent;
@@ -59,6 +64,17 @@ impl<'a> Findings<'a> {
             .chain(rest)
             .map(|at| self.tails[at].lines());
         lines.find(|lines| !lines.is_empty()).unwrap_or_default()
+    }
+
+    /// The epoch that the end of a log names last, of so many (`Epoch 111/1000`).
+    pub(super) fn epochs(&self) -> Option<u64> {
+        static EPOCH: LazyLock<Regex> = LazyLock::new(|| {
+            let pattern = r"(?i)\bepoch:?\s*\[?\s*(\d{1,9})\s*(?:/|of)\s*\d";
+            Regex::new(&ascii(pattern)).expect("a constant, compiled by the tests of this crate")
+        });
+        let lines = self.tails.iter().flat_map(|tail| tail.lines());
+        let epoch = |line: String| EPOCH.captures(&line)?[1].parse().ok();
+        lines.filter_map(epoch).max()
     }
 
     pub(super) fn evidence(&self, event: &LogEvent, role: EvidenceRole) -> Evidence {

@@ -80,6 +80,9 @@ pub struct Incident {
     /// One process drives several GPUs (`nn.DataParallel`), by its frames or its warnings.
     #[serde(default)]
     pub data_parallel: bool,
+    /// An inference engine or Ray runs beside the trainer, by what the log prints.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub engine: bool,
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
     #[serde(default)]
     pub logits: bool,

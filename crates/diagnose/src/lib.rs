@@ -23,6 +23,7 @@ mod figures;
 mod findings;
 mod frame;
 mod headline;
+mod hints;
 mod host_use;
 mod incident;
 mod kept;

@@ -65,7 +65,7 @@ pub(super) fn advised(incident: &Incident) -> (Vec<String>, Vec<String>) {
     let words = |of: fn(&Advice) -> &Vec<Remedy>| {
         let mut said: Vec<String> = Vec::new();
         for remedy in rows.iter().flat_map(|row| of(row)) {
-            if !said.contains(&remedy.text) {
+            if remedy.concerns(incident) && !said.contains(&remedy.text) {
                 said.push(remedy.text.clone());
             }
         }
@@ -100,6 +100,7 @@ impl Incident {
     /// Takes back that strangers hold memory of the GPU: the job has an inference engine on it, which can be what holds it.
     pub fn may_be_its_engine(&mut self) {
         let before = advised(self);
+        self.engine = true;
         let Some(held) = self.co_tenant_bytes.take() else {
             return;
         };
@@ -158,10 +159,13 @@ pub(super) fn figures(
     incident.notes.extend(figures.notes());
 }
 
-/// What lies idle is at least what was asked for, and too much of the GPU to be the rest that every cache has.
+/// What lies idle and what is free are at least what was asked for, and too much of the GPU lies idle for the rest that every
+/// cache has. Whole segments were given back before the request failed, so what lies idle is in pieces, beside what is in use.
 fn is_fragmented(idle: Bytes, figures: &MemoryFigures) -> bool {
     let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
-    let enough = wanted.is_some_and(|wanted| idle >= wanted);
+    let free = figures.free.unwrap_or_default();
+    let enough =
+        wanted.is_some_and(|wanted| idle.0.saturating_add(free.0) >= wanted.0 && free < wanted);
     // More than there is proves nothing.
     let possible = figures.total.is_none_or(|all| idle <= all);
     let much = figures.total.is_none_or(|all| idle.0 / IDLE >= all.0 / 100);

@@ -93,6 +93,54 @@ fn the_rest_that_every_cache_has_is_no_fragmentation() {
 }
 
 #[test]
+fn what_lies_idle_and_what_is_free_are_enough_together() {
+    let idle = |bytes: &str| {
+        OOM.replace("2.00 GiB", "9.00 GiB")
+            .replace("6.02 GiB", bytes)
+    };
+    // 1.10 GiB are free.
+    assert!(verdict(&idle("8.00 GiB")).fragmentation);
+    assert!(!verdict(&idle("7.00 GiB")).fragmentation);
+}
+
+#[test]
+fn host_memory_that_ends_after_many_epochs_grows() {
+    let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.";
+    let notes = |lines: &str| verdict(&format!("{lines}\n{killed}\n")).notes.join("\n");
+    assert!(notes("Epoch 111/1000: loss 0.04").contains("110 epochs over the same data"));
+    assert!(notes("epoch [12/300] loss 0.04").contains("11 epochs"));
+    assert!(!notes("Epoch 2/1000: loss 0.04").contains("host memory grows"));
+    assert!(!notes("loss 0.04").contains("host memory grows"));
+    let open = "/w/utils.py:48: RuntimeWarning: More than 20 figures have been opened. Figures created through the pyplot interface are retained until explicitly closed";
+    assert!(notes(open).contains("plt.close()"));
+}
+
+#[test]
+fn the_log_names_a_limit_of_its_own() {
+    let limit = "[INFO:swift] Setting max_pixels: 12845056. You can adjust this hyperparameter through the environment variable: `MAX_PIXELS`.";
+    let notes = verdict(&format!("{limit}\n{OOM}\n")).notes.join("\n");
+    assert!(notes.contains("max_pixels is 12845056 (variable MAX_PIXELS)"));
+}
+
+#[test]
+fn a_worker_of_ones_own_pool_that_is_gone_may_have_had_no_memory() {
+    let incident = verdict(
+        "Traceback (most recent call last):\n  File \"/w/nnunetv2/preprocessing/preprocessors/default_preprocessor.py\", line 246, in run\n    \
+         raise RuntimeError('Some background worker is 6 feet under. Yuck. \\n'\nRuntimeError: Some background worker is 6 feet under. Yuck. \nOK jokes aside.\n",
+    );
+    assert_eq!(
+        (incident.kind.as_str(), incident.is_host_oom),
+        ("host_oom", Tri::Ambiguous)
+    );
+    assert!(
+        incident
+            .helps
+            .iter()
+            .any(|h| h.contains("fewer worker processes"))
+    );
+}
+
+#[test]
 fn a_verl_job_that_dies_in_the_actors_update() {
     let incident = verdict(&verl_actor_update());
     assert_eq!(incident.kind, "cuda_oom");

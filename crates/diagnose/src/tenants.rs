@@ -9,6 +9,7 @@ use oomctl_base::units::Bytes;
 
 use super::engine_cache::StartedCache;
 use super::figures::MemoryFigures;
+use super::hints::Hints;
 use super::host_use::HostFilling;
 
 /// What is known about our own processes.
@@ -28,6 +29,9 @@ pub(crate) struct Ours {
     /// How full the host was.
     #[serde(default)]
     pub host: HostFilling,
+    /// What the log itself says beside the failure.
+    #[serde(default)]
+    pub hints: Hints,
 }
 
 impl Ours {
@@ -55,6 +59,7 @@ impl Ours {
         self.engine = self.engine || pid.is_some() || ENGINES.is_match(text);
         self.cache.see(text);
         self.host.see(text);
+        self.hints.see(text);
     }
 
     /// Whether a process is a rank of ours: its launcher starts them one after the other.

@@ -89,16 +89,43 @@ impl Findings<'_> {
     }
 }
 
+/// Phases in which a step was under way.
+const TRAINING: [&str; 5] = [
+    "unknown",
+    "forward",
+    "backward",
+    "optimizer_step",
+    "actor_update",
+];
+
+/// What the log says beside a lack of memory.
+fn hinted(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
+    let hints = &findings.ours.hints;
+    match incident.class {
+        Class::GpuOom if TRAINING.contains(&incident.phase.as_str()) => hints.of_gpu(),
+        Class::HostOom => hints.of_host(),
+        _ => None,
+    }
+}
+
+/// What the end of host memory after whole epochs says: each reads the same data as the first, and no more is needed
+/// unless something is kept.
+fn epochs(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
+    const WHOLE: u64 = 3;
+    let of_host = incident.class == Class::HostOom && incident.fatal && incident.course.is_none();
+    let during = ["dataloader", "eval"].iter().chain(&TRAINING);
+    let during = during.into_iter().any(|phase| *phase == incident.phase);
+    let epochs = findings.epochs()?.saturating_sub(1);
+    (of_host && during && epochs >= WHOLE).then(|| {
+        format!(
+            "{epochs} epochs over the same data went well before, so host memory grows: does the program keep tensors, predictions or figures, or do its workers copy what they read? More memory only delays the end"
+        )
+    })
+}
+
 /// What a death after many steps says, where no figures of the steps before are there to say more.
 fn late(incident: &Incident) -> Option<String> {
     const MANY: u64 = 50;
-    const TRAINING: [&str; 5] = [
-        "unknown",
-        "forward",
-        "backward",
-        "optimizer_step",
-        "actor_update",
-    ];
     let step = incident.step.filter(|step| *step >= MANY)?;
     let of_memory = matches!(incident.class, Class::GpuOom | Class::HostOom) && incident.fatal;
     let unclear = incident.course.is_none() && incident.co_tenant_bytes.is_none();
@@ -148,8 +175,10 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     }
     let none = Records::default();
     incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
-    let (late, retains) = (late(&incident), retains(&incident));
-    incident.notes.extend(late.into_iter().chain(retains));
+    let late = epochs(&incident, findings).or_else(|| late(&incident));
+    let (retains, hinted) = (retains(&incident), hinted(&incident, findings));
+    let notes = late.into_iter().chain(retains).chain(hinted);
+    incident.notes.extend(notes);
     if incident.kind != "no_failure" {
         advise(&mut incident);
     }
@@ -236,6 +265,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     steps(&mut incident, findings);
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
+    incident.engine = findings.ours.engine;
     incident.logits = root.logits;
     incident.in_layer = root.layer;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];

@@ -184,6 +184,57 @@ mod tests {
         );
     }
 
+    const APPLY: &str = r#"File "/x/torch/autograd/function.py", line 574, in apply"#;
+    const NO_GRAD: &str = r#"File "/x/torch/autograd/grad_mode.py", line 27, in decorate_context"#;
+    const CALL: &str = r#"File "/x/torch/nn/modules/module.py", line 1511, in _call_impl"#;
+
+    #[test]
+    fn what_belongs_to_autograd_is_a_backward_pass_only_where_its_engine_runs() {
+        let forward = r#"File "/x/torch/utils/checkpoint.py", line 263, in forward"#;
+        assert_eq!(of_frames(&[CALL, APPLY, forward]), "forward");
+        assert_eq!(of_frames(&[NO_GRAD, CALL]), "forward");
+        let engine = r#"File "/x/torch/autograd/graph.py", line 3, in _engine_run_backward"#;
+        assert_eq!(of_frames(&[engine, APPLY, CALL]), "backward");
+        let grad = r#"File "/x/torch/autograd/__init__.py", line 412, in grad"#;
+        assert_eq!(
+            of_frames(&["g = torch.autograd.grad(y, x)", grad]),
+            "backward"
+        );
+    }
+
+    #[test]
+    fn a_validation_is_none_of_training() {
+        for function in [
+            r#""/x/mmcv/runner/hooks/evaluation.py", line 262, in _do_evaluate"#,
+            r#""/x/mmseg/apis/test.py", line 208, in multi_gpu_test"#,
+            r#""/x/detectron2/evaluation/evaluator.py", line 165, in inference_on_dataset"#,
+            r#""/x/ultralytics/engine/validator.py", line 195, in __call__"#,
+            r#""/x/diffusers/train_dreambooth.py", line 150, in log_validation"#,
+            r#""/x/pytorch_lightning/loops/epoch/evaluation_epoch_loop.py", line 128, in advance"#,
+            r#""train.py", line 90, in validate"#,
+            r#""train.py", line 90, in val"#,
+            r#""train.py", line 90, in test"#,
+            r#""train.py", line 90, in eval_one_epoch"#,
+            r#""train.py", line 90, in val_epoch"#,
+            r#""train.py", line 216, in estimate_loss"#,
+        ] {
+            let frame = format!("File {function}");
+            assert_eq!(of_frames(&[&frame, NO_GRAD, CALL]), "eval", "{function}");
+        }
+        let step = "outputs = self.runner.model.val_step(data_batch)";
+        assert_eq!(of_frames(&[step, CALL]), "eval");
+    }
+
+    #[test]
+    fn a_function_of_ones_own_that_trains_is_no_validation() {
+        let test = r#"File "train.py", line 90, in test"#;
+        assert_eq!(of_frames(&[test, CALL, "loss.backward()"]), "backward");
+        let checks = r#"File "train.py", line 9, in validate_config"#;
+        assert_eq!(of_frames(&[checks]), "init");
+        let values = r#"File "train.py", line 9, in value_loss"#;
+        assert_eq!(of_frames(&[values]), "unknown");
+    }
+
     #[test]
     fn every_phase_of_the_contract_has_a_marker() {
         for phase in "init load rollout kv_cache cuda_graph wake_up old_logprob ref_logprob critic

@@ -18,6 +18,7 @@ use regex::Regex;
 
 use super::ascii::ascii;
 use super::engine_cache::STARTING;
+use super::hints::HINTS;
 use super::host_use::HOST_USE;
 use super::tables::table;
 
@@ -210,13 +211,15 @@ pub(crate) static COMPILED: LazyLock<Vec<CompiledSignature>> = LazyLock::new(|| 
         .collect()
 });
 
-/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors, figures of an engine and of the host.
+/// What is no signature and still of interest: tracebacks, exceptions, methods of Ray actors, figures of an engine and of the host, hints.
 pub(crate) const ALSO: &[&str] = &[
     STARTING[0],
     STARTING[1],
     STARTING[2],
     STARTING[3],
     HOST_USE,
+    HINTS[0],
+    HINTS[1],
     "Traceback (most",
     "File \"",
     "File ~/",
