@@ -159,13 +159,10 @@ pub(super) fn figures(
     incident.notes.extend(figures.notes());
 }
 
-/// What lies idle and what is free are at least what was asked for, and too much of the GPU lies idle for the rest that every
-/// cache has. Whole segments were given back before the request failed, so what lies idle is in pieces, beside what is in use.
+/// What lies idle is at least what was asked for, and too much of the GPU to be the rest that every cache has.
 fn is_fragmented(idle: Bytes, figures: &MemoryFigures) -> bool {
     let wanted = figures.requested.filter(|wanted| wanted.0 > 0);
-    let free = figures.free.unwrap_or_default();
-    let enough =
-        wanted.is_some_and(|wanted| idle.0.saturating_add(free.0) >= wanted.0 && free < wanted);
+    let enough = wanted.is_some_and(|wanted| idle >= wanted);
     // More than there is proves nothing.
     let possible = figures.total.is_none_or(|all| idle <= all);
     let much = figures.total.is_none_or(|all| idle.0 / IDLE >= all.0 / 100);

@@ -93,17 +93,6 @@ fn the_rest_that_every_cache_has_is_no_fragmentation() {
 }
 
 #[test]
-fn what_lies_idle_and_what_is_free_are_enough_together() {
-    let idle = |bytes: &str| {
-        OOM.replace("2.00 GiB", "9.00 GiB")
-            .replace("6.02 GiB", bytes)
-    };
-    // 1.10 GiB are free.
-    assert!(verdict(&idle("8.00 GiB")).fragmentation);
-    assert!(!verdict(&idle("7.00 GiB")).fragmentation);
-}
-
-#[test]
 fn host_memory_that_ends_after_many_epochs_grows() {
     let killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.";
     let notes = |lines: &str| verdict(&format!("{lines}\n{killed}\n")).notes.join("\n");
