@@ -146,6 +146,29 @@ fn an_adapter_below_a_condition_is_not_known() {
     }
 }
 
+/// The evaluation of one's own program takes the batch of training, unless it has one.
+#[test]
+fn an_evaluation_without_a_batch_of_its_own_takes_that_of_training() {
+    let log = "\
+Traceback (most recent call last):
+  File \"train.py\", line 216, in estimate_loss
+    logits, loss = model(X, Y)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.14 GiB. GPU 0 has a total capacity of 15.78 GiB of which 5.11 GiB is free. Of the allocated memory 10.16 GiB is allocated by PyTorch, and 30.72 MiB is reserved by PyTorch but unallocated.
+";
+    let fix = |own: &str| {
+        let place = job(&format!("python train.py --batch_size 32 {own}"), &[]);
+        place.write("job.log", log);
+        place.run("fix job.log job.sh")
+    };
+    fix("").ends(0).says(&["in eval", "batch_size  32 -> 16"]);
+    fix("--eval_batch_size 8")
+        .ends(0)
+        .says(&["eval_batch_size  8 -> 4"]);
+    fix("--eval_batch_size 1")
+        .ends(0)
+        .says(&["halve-batch: the evaluation has a batch of its own"]);
+}
+
 /// Nothing in the script names the Trainer. The log does, and so may the user.
 #[test]
 fn a_framework_is_named_by_the_log_or_by_the_user() {

@@ -24,14 +24,14 @@ static LIMIT: LazyLock<Regex> = LazyLock::new(|| {
 
 /// What was seen of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Hints {
+pub(crate) struct LogHints {
     /// Limits, in words.
     limits: Vec<String>,
     /// matplotlib warned of figures that are open (`pyplot.py`, 1.3 to 3.10).
     figures: bool,
 }
 
-impl Hints {
+impl LogHints {
     /// Takes a line that may be one of them.
     pub(crate) fn see(&mut self, text: &str) {
         if text.contains(HINTS[0])
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn limits_are_read_with_their_variables_and_other_settings_are_not() {
-        let mut hints = Hints::default();
+        let mut hints = LogHints::default();
         for (name, value) in [
             ("image_factor", "28"),
             ("max_pixels", "12845056"),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn open_figures_are_named() {
-        let mut hints = Hints::default();
+        let mut hints = LogHints::default();
         hints.see("/w/utils.py:48: RuntimeWarning: More than 20 figures have been opened. Figures created through");
         assert!(hints.of_host().is_some_and(|s| s.contains("plt.close()")));
         assert_eq!(hints.of_gpu(), None);

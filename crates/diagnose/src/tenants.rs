@@ -9,7 +9,7 @@ use oomctl_base::units::Bytes;
 
 use super::engine_cache::StartedCache;
 use super::figures::MemoryFigures;
-use super::hints::Hints;
+use super::hints::LogHints;
 use super::host_use::HostFilling;
 
 /// What is known about our own processes.
@@ -31,7 +31,7 @@ pub(crate) struct Ours {
     pub host: HostFilling,
     /// What the log itself says beside the failure.
     #[serde(default)]
-    pub hints: Hints,
+    pub hints: LogHints,
 }
 
 impl Ours {
