@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::reasons;
-use super::rung_view::{MemoryForecast, first_fit, host_line, most_attempts};
+use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     unchangeable, unchanged,
@@ -352,9 +352,8 @@ impl ScriptView {
 
     /// What is done without a question, in short.
     fn also(&self) -> String {
-        let host = host_line(&self.after_host_oom);
         let last = self.attempts.last().map_or(0, |a| a.attempt);
-        let most = format!("{}{host}", most_attempts(self.most_attempts, last));
+        let most = limits(self.most_attempts, last, &self.after_host_oom);
         match self.retried(UnchangedRetry::name) {
             Some(retried) => format!("{most}; {retried}"),
             None => most,

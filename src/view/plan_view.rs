@@ -7,9 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::not_used;
-use super::rung_view::{
-    self, MemoryForecast, PhaseRow, RungForecast, first_fit, host_line, most_attempts, table,
-};
+use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, limits, table};
 use super::script_table::ScriptTable;
 use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
@@ -115,9 +113,8 @@ impl PlanView {
         let place = |knob: &str, _| self.settings.places.get(knob).cloned().unwrap_or_default();
         let mut table = ScriptTable::new(attempts.into_iter(), self.now.as_ref(), place);
         table.first = Some("the configuration as it is");
-        let host = host_line(&self.after_host_oom);
         let last = self.attempts.last().copied().unwrap_or(0);
-        table.unasked = format!("{}{host}", most_attempts(most, last));
+        table.unasked = limits(most, last, &self.after_host_oom);
         match table.is_empty() {
             true => String::new(),
             false => table.text(columns),

@@ -202,28 +202,25 @@ pub fn first_fit<'a>(
     }
 }
 
-/// How many attempts there are at most, and how many of the ladder's, the last of which is `last`, that leaves out.
-pub fn most_attempts(most: u32, last: u32) -> String {
-    match last.saturating_sub(most) {
-        0 => format!("{most} attempts at most"),
-        more => format!(
-            "{most} attempts at most, {more} fewer than the ladder has (`limits: attempts`)"
-        ),
+/// How many attempts there are at most, how many of the ladder's, the last of which is `last`, that leaves out, and what
+/// changes where host memory runs out.
+pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
+    let mut line = format!("{most} attempts at most");
+    if last > most {
+        let more = last - most;
+        let _ = write!(
+            line,
+            ", {more} fewer than the ladder has (`limits: attempts`)"
+        );
     }
-}
-
-/// What changes where host memory runs out, behind a list of what oomctl does unasked.
-pub fn host_line(changes: &[Change]) -> String {
-    let told = changes
+    let told = after_host_oom
         .iter()
         .map(|c| format!("{} {}", c.knob, c.values("->")));
-    match changes {
-        [] => String::new(),
-        _ => format!(
-            "; after a host out-of-memory {}",
-            told.collect::<Vec<_>>().join(", ")
-        ),
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        let _ = write!(line, "; after a host out-of-memory {}", told.join(", "));
     }
+    line
 }
 
 /// For which failures a rung is passed over, for it frees no memory of the GPU there; none where that is for no phase.

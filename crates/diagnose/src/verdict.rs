@@ -115,8 +115,11 @@ fn epochs(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
     let of_host = incident.class == Class::HostOom && incident.fatal && incident.course.is_none();
     let during = ["dataloader", "eval"].iter().chain(&TRAINING);
     let during = during.into_iter().any(|phase| *phase == incident.phase);
+    if !of_host || !during {
+        return None;
+    }
     let epochs = findings.epochs()?.saturating_sub(1);
-    (of_host && during && epochs >= WHOLE).then(|| {
+    (epochs >= WHOLE).then(|| {
         format!(
             "{epochs} epochs over the same data went well before, so host memory grows: does the program keep tensors, predictions or figures, or do its workers copy what they read? More memory only delays the end"
         )

@@ -4,7 +4,7 @@
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
 use super::declared::declared;
-use super::python::{PythonToken, TokenKind, calls};
+use super::python::{PythonToken, TokenKind, calls, line_of};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -109,9 +109,7 @@ fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
         if token.kind == TokenKind::End && depth == 0 {
             return None;
         }
-        let opens = ["(", "[", "{"].iter().any(|bracket| token.is(bracket));
-        let closes = [")", "]", "}"].iter().any(|bracket| token.is(bracket));
-        match (opens, closes, depth) {
+        match (token.opens(), token.closes(), depth) {
             (true, _, 0) => return Some(before),
             (true, ..) => depth -= 1,
             (_, true, _) => depth += 1,
@@ -123,8 +121,7 @@ fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
 
 /// The name that a line gives a value.
 fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
-    let line = tokens[..at].iter().rposition(|t| t.kind == TokenKind::End);
-    let line = &tokens[line.map_or(0, |end| end + 1)..at];
+    let line = &tokens[line_of(tokens, at)..at];
     let sign = line.iter().position(|t| t.is("="))?;
     let name = line.get(sign.checked_sub(1)?)?;
     (name.kind == TokenKind::Name).then_some(name.text)

@@ -41,15 +41,19 @@ impl PythonToken<'_> {
         self.kind != TokenKind::Text && self.text == text
     }
 
+    /// Whether it opens a bracket.
+    pub(super) fn opens(&self) -> bool {
+        ["(", "[", "{"].iter().any(|bracket| self.is(bracket))
+    }
+
     /// Whether it closes a bracket.
-    fn closes(&self) -> bool {
+    pub(super) fn closes(&self) -> bool {
         [")", "]", "}"].iter().any(|bracket| self.is(bracket))
     }
 
     /// How many brackets are open behind it, where `depth` are before it.
     pub(super) fn depth_after(&self, depth: usize) -> usize {
-        let opens = ["(", "[", "{"].iter().any(|bracket| self.is(bracket));
-        (depth + usize::from(opens)).saturating_sub(usize::from(self.closes()))
+        (depth + usize::from(self.opens())).saturating_sub(usize::from(self.closes()))
     }
 
     /// The bytes of its text, which of a string stand between its quotes.
@@ -242,7 +246,7 @@ pub(super) fn ends_block(tokens: &[PythonToken<'_>], begin: usize, at: usize) ->
 }
 
 /// The token that begins the line of a token.
-fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
+pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
     let mut before = tokens[..at].iter();
     let end = before.rposition(|t| t.kind == TokenKind::End);
     end.map_or(0, |end| end + 1)

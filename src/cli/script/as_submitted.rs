@@ -4,10 +4,8 @@ use std::path::Path;
 
 use crate::core::request::Request;
 use crate::io::files::read_text;
+use crate::io::scheduler::SCRIPT_MAX;
 use crate::view::CommandFailure;
-
-/// Largest script that is compared, in bytes: Slurm's own limit (`max_script_size` in slurm.conf(5)).
-const SCRIPT_MAX: u64 = 4 << 20;
 
 /// A script that was mended since is not what a retry runs: attempts are copies of the script as it was submitted.
 pub fn as_submitted(name: &str, request: &Request) -> Result<(), CommandFailure> {

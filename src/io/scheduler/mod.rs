@@ -2,6 +2,7 @@
 //! scheduler it talks to.
 
 pub mod command;
+mod directives;
 pub mod ending;
 pub mod flux;
 pub mod local;
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
+
+pub use directives::SCRIPT_MAX;
 
 use crate::core::launch::GpuWish;
 use crate::core::request::StartForecast;
@@ -149,6 +152,9 @@ pub struct Poll {
     /// asked for now.
     pub age: SignedDuration,
 }
+
+/// Longest reason of a refusal that is passed on, in characters.
+const MAX_REASON: usize = 1_000;
 
 /// A scheduler.
 pub trait Scheduler: Send {

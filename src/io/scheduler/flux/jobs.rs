@@ -1,10 +1,10 @@
 //! Jobs in the JSON of `flux jobs --json`.
 
 use jiff::Timestamp;
-use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus};
+use oomctl_base::job::{JobId, JobRef, JobState, JobStatus};
 use serde_json::Value;
 
-use super::super::slurm::states::expand_nodes;
+use super::super::slurm::states::{expand_nodes, wait_exit};
 
 /// How the note begins of a job that lost a node (`src/modules/job-exec/job-exec.c`).
 const NODE_FAILURE: &str = "node failure on ";
@@ -78,7 +78,7 @@ fn read_job(job: &Value) -> Option<FluxJob> {
     let note = exception.and_then(|e| e["note"].as_str()).unwrap_or("");
     let mut status = JobStatus::bare(read_id(text("jobid")?)?, state(word, note));
     let waiting = status.state == JobState::Pending;
-    status.exit = job["waitstatus"].as_i64().and_then(exit);
+    status.exit = job["waitstatus"].as_i64().and_then(wait_exit);
     status.nodes = expand_nodes(text("nodelist").unwrap_or_default());
     status.started = time(&job["t_run"]);
     status.ended = time(&job["t_inactive"]);
@@ -114,17 +114,6 @@ fn state(word: &str, note: &str) -> JobState {
         "TIMEOUT" => JobState::Timeout,
         _ => JobState::Unknown(word.chars().take(64).collect()),
     }
-}
-
-/// An exit as wait(2) gives it.
-fn exit(status: i64) -> Option<ExitStatus> {
-    let status = i32::try_from(status)
-        .ok()
-        .filter(|s| (0..=0xffff).contains(s))?;
-    Some(ExitStatus {
-        code: status >> 8,
-        signal: status & 0x7f,
-    })
 }
 
 /// Seconds since 1970.

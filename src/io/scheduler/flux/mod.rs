@@ -16,6 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::command::{CommandCall, CommandEnd, CommandOutput, SearchPath, run};
+use super::directives::SCRIPT_MAX;
 use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::read_text;
 use instances::{FluxInstance, FluxInstances, URI};
@@ -26,8 +27,6 @@ use oomctl_base::job::{JobId, JobRef, Stage, Token};
 const SUBMIT: Duration = Duration::from_secs(60);
 /// How long a question may take.
 const QUESTION: Duration = Duration::from_secs(45);
-/// Largest script, in bytes, as for sbatch: Flux puts it into the job's description.
-const SCRIPT_MAX: u64 = 4 << 20;
 
 /// Flux as the environment of this process finds it.
 #[derive(Debug, Clone)]

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use oomctl_base::table;
 use oomctl_base::units::parse_duration_s;
-use oomctl_scripts::{COMMAND_LINE, Directive, option_words, script_directives};
+use oomctl_scripts::{Directive, option_words, script_directives};
 
 use super::super::JobSubmission;
+use super::super::directives::{place, those_that_count};
 
 /// An option of sbatch, and what `flux batch` is given for it (flux-batch(1) of 0.88), before its value. `flag` stands alone, `slots` is
 /// counted together with others, `seconds` is a duration, and `-` is what Flux does anyway.
@@ -110,13 +111,12 @@ fn calls_srun(line: &str) -> bool {
     !code.starts_with('#') && code.split([' ', '\t', '(', ';', '"']).any(|w| w == "srun")
 }
 
-/// The options that have one of their own in Flux. Of one that is given twice the later one counts.
+/// The options that have one of their own in Flux.
 fn translated(given: &[Directive], script: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
-    for (at, directive) in given.iter().enumerate() {
+    for directive in those_that_count(given) {
         let name = directive.option.as_str();
-        let later = given.iter().skip(at + 1).any(|d| d.option == name);
-        if later || OURS.contains(&name) {
+        if OURS.contains(&name) {
             continue;
         }
         let place = place(directive, script);
@@ -142,22 +142,6 @@ fn translated(given: &[Directive], script: &str) -> Result<Vec<String>, String> 
 
 fn text(directive: &Directive) -> Option<String> {
     directive.value.as_ref().map(|value| value.text())
-}
-
-/// `--mem=64G in line 3`, `--mem=64G`.
-fn place(directive: &Directive, script: &str) -> String {
-    let dashes = if directive.option.len() > 1 {
-        "--"
-    } else {
-        "-"
-    };
-    let value = text(directive).map(|value| format!("={value}"));
-    let option = format!("{dashes}{}{}", directive.option, value.unwrap_or_default());
-    if directive.span.file == COMMAND_LINE {
-        return option;
-    }
-    let before = script.get(..directive.span.start).unwrap_or_default();
-    format!("{option} in line {}", before.matches('\n').count() + 1)
 }
 
 /// What a job asks for of each node. Flux counts slots: one a node, with all that the job's tasks need there.

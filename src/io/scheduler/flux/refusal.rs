@@ -3,14 +3,12 @@
 use oomctl_base::job::JobId;
 use oomctl_base::table;
 
-use super::super::SubmitAnswer;
 use super::super::command::{CommandEnd, CommandOutput};
+use super::super::{MAX_REASON, SubmitAnswer};
 use super::jobs::read_id;
 
 /// Exit code for options that could not be read; nothing was sent.
 const USAGE: i32 = 2;
-/// Longest reason that is passed on, in characters.
-const MAX_REASON: usize = 1_000;
 
 /// Signs that the request may have reached Flux although no answer came back (strerror(3), and `lost` in `src/cmd`).
 const LOST_ANSWER: [&str; 8] = [

@@ -3,8 +3,8 @@
 //! Exit codes and texts as Slurm 22.05 and 26.05 printed them (tests/slurm); later wordings differ
 //! in details, so each is recognised by its stable part.
 
-use super::super::SubmitAnswer;
 use super::super::command::{CommandEnd, CommandOutput};
+use super::super::{MAX_REASON, SubmitAnswer};
 use super::parse::read_submission;
 use oomctl_base::table;
 
@@ -200,9 +200,6 @@ fn refused(reason: String) -> SubmitAnswer {
         passing,
     }
 }
-
-/// Longest reason that is passed on, in characters.
-const MAX_REASON: usize = 1_000;
 
 /// sbatch's own lines of standard error, without its prefixes; all of it where it has none.
 fn reason(stderr: &str) -> String {

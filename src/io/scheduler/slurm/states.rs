@@ -63,11 +63,16 @@ pub fn parse_exit(text: &str) -> Option<ExitStatus> {
     })
 }
 
-/// An exit as squeue prints it: the number that wait(2) gave, of which the second byte is the code and the lowest seven
-/// bits are the signal. What was not set yet is larger.
+/// An exit as squeue prints it.
 pub fn parse_wait(text: &str) -> Option<ExitStatus> {
-    let status: i32 = text.trim().parse().ok()?;
-    (0..=0xffff).contains(&status).then_some(ExitStatus {
+    wait_exit(text.trim().parse().ok()?)
+}
+
+/// An exit as the number that wait(2) gave, of which the second byte is the code and the lowest seven bits are the signal.
+/// What was not set yet is larger.
+pub fn wait_exit(status: i64) -> Option<ExitStatus> {
+    let status = i32::from(u16::try_from(status).ok()?);
+    Some(ExitStatus {
         code: status >> 8,
         signal: status & 0x7f,
     })

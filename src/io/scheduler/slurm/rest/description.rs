@@ -3,11 +3,12 @@
 
 use oomctl_base::units::{Bytes, parse_duration_s};
 use oomctl_base::{table, word_list};
-use oomctl_scripts::{COMMAND_LINE, Directive, option_words, script_directives};
+use oomctl_scripts::{option_words, script_directives};
 use serde_json::{Map, Value, json};
 
 use super::super::super::JobSubmission;
 use super::super::super::command::changes_answers;
+use super::super::super::directives::{place, those_that_count};
 use super::super::submit::escape;
 
 /// An option of sbatch, its field in v0.0.38, its field since v0.0.40, and what its value becomes there. Until v0.0.38 slurmrestd
@@ -180,10 +181,9 @@ fn fields(
     let mut given = script_directives(script);
     given.extend(option_words(&submission.options));
     let mut job = Map::new();
-    for (at, directive) in given.iter().enumerate() {
+    for directive in those_that_count(&given) {
         let name = directive.option.as_str();
-        let later = given.iter().skip(at + 1).any(|d| d.option == name);
-        if later || OURS.contains(&name) {
+        if OURS.contains(&name) {
             continue;
         }
         let place = place(directive, script);
@@ -198,22 +198,6 @@ fn fields(
         set.map_err(|why| refused(format!("{place}: {why}")))?;
     }
     Ok(job)
-}
-
-/// `--begin=now in line 3`, `--begin=now`.
-fn place(directive: &Directive, script: &str) -> String {
-    let dashes = if directive.option.len() > 1 {
-        "--"
-    } else {
-        "-"
-    };
-    let value = directive.value.as_ref().map(|v| format!("={}", v.text()));
-    let option = format!("{dashes}{}{}", directive.option, value.unwrap_or_default());
-    if directive.span.file == COMMAND_LINE {
-        return option;
-    }
-    let before = script.get(..directive.span.start).unwrap_or_default();
-    format!("{option} in line {}", before.matches('\n').count() + 1)
 }
 
 fn set_plain(

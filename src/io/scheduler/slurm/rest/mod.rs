@@ -11,6 +11,7 @@ pub mod reading;
 mod tests;
 mod unix_socket;
 
+use super::super::directives::SCRIPT_MAX;
 use super::super::{JobSubmission, NoAnswer, SubmitAnswer};
 use super::accounts::Accounts;
 use super::clients::Deadlines;
@@ -25,8 +26,6 @@ pub use place::{RestAddress, RestPlace};
 
 /// Jobs that are asked for one by one. For more, all jobs of the cluster come in one answer: slurmrestd selects no others.
 const ONE_BY_ONE: usize = 8;
-/// Largest entry script, in bytes: Slurm's own limit (`max_script_size` in slurm.conf(5)).
-const SCRIPT_MAX: u64 = 4 << 20;
 
 impl RestClient {
     /// Submits a job.
