@@ -79,6 +79,7 @@ mod scheduler_fake;
 mod schema;
 mod script_table;
 mod second_stranger;
+mod sectioned_options;
 mod shell;
 mod slurm;
 mod snapshot;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clean::clip;
 use super::frame::{Frame, FrameShape};
+use super::frame_marks::FrameMarks;
 use super::phase::{self, PhaseMention};
 use super::prefix::{CleanLine, Printer};
 use super::replicas;
@@ -53,15 +54,9 @@ pub(crate) struct TracebackStream {
     /// The latest frames, as `path/file.py:function`.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     trace: VecDeque<String>,
-    /// A frame of [`super::replicas`] stands in the traceback.
+    /// What they show.
     #[serde(default)]
-    replicas: bool,
-    /// A frame holds the logits of the vocabulary ([`phase::holds_logits`]).
-    #[serde(default)]
-    logits: bool,
-    /// A frame computes a layer of the model ([`phase::computes_layer`]).
-    #[serde(default)]
-    layer: bool,
+    marks: FrameMarks,
 }
 
 /// Lines of source that a notebook or a box shows for one frame.
@@ -80,7 +75,7 @@ impl TracebackStream {
                 self.trace.clear();
             }
             (self.innermost, self.users) = (None, None);
-            (self.replicas, self.logits, self.layer) = (false, false, false);
+            self.marks = FrameMarks::default();
             self.source = None;
             self.chained = false;
             self.open = true;
@@ -135,17 +130,16 @@ impl TracebackStream {
             self.frames.clear();
             self.trace.clear();
             (self.innermost, self.users) = (None, None);
-            (self.replicas, self.logits, self.layer) = (false, false, false);
+            self.marks = FrameMarks::default();
         }
         if self.trace.len() == TRACE {
             self.trace.pop_front();
         }
         self.trace
             .push_back(clip(&format!("{}:{}", frame.file, frame.function)));
-        self.replicas |= replicas::in_frame(&frame);
         let canonical = frame.canonical();
-        self.logits |= phase::holds_logits(&canonical);
-        self.layer |= phase::computes_layer(&canonical);
+        self.marks.replicas |= replicas::in_frame(&frame);
+        self.marks.see(&canonical);
         self.leave_the_optimizer(&canonical);
         // A frame and its source can be glued into one line.
         let found = phase::in_frame(body, Some(&frame)).or_else(|| line.phase());
@@ -187,8 +181,7 @@ impl TracebackStream {
         }
         self.leave_the_optimizer(code);
         self.remember(phase::in_frame(code, None));
-        self.logits |= phase::holds_logits(code);
-        self.layer |= phase::computes_layer(code);
+        self.marks.see(code);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
         for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {
@@ -225,12 +218,12 @@ impl TracebackStream {
         self.trace.iter().filter(|_| near).cloned().collect()
     }
 
-    /// Does one process drive several GPUs, did the logits of the vocabulary run out, or did a layer of the model before there
-    /// were any, by the frames around line `number`?
-    pub(crate) fn marks(&self, number: u64) -> (bool, bool, bool) {
-        let near = number <= self.latest + STALE_LINES;
-        let layer = self.layer && !self.logits;
-        (self.replicas && near, self.logits && near, layer && near)
+    /// What the frames around line `number` show.
+    pub(crate) fn marks(&self, number: u64) -> FrameMarks {
+        match number <= self.latest + STALE_LINES {
+            true => self.marks,
+            false => FrameMarks::default(),
+        }
     }
 
     /// A source line whose frame was lost among the lines of other ranks.

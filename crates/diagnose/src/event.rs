@@ -8,6 +8,7 @@ use super::clean::clip;
 use super::evidence::{Evidence, EvidenceRole};
 use super::figures::MemoryFigures;
 use super::frame::Frame;
+use super::frame_marks::FrameMarks;
 use super::phase::PhaseMention;
 use super::prefix::{CleanLine, PrintedTime, Printer};
 use super::rising::Count;
@@ -62,15 +63,9 @@ pub(crate) struct LogEvent {
     pub trace: Vec<String>,
     /// It is the last line of a traceback.
     pub in_traceback: bool,
-    /// The frames are those of one process that drives several GPUs.
+    /// What the frames show.
     #[serde(default)]
-    pub replicas: bool,
-    /// The frames hold the logits of the vocabulary.
-    #[serde(default)]
-    pub logits: bool,
-    /// The frames compute a layer of the model, and hold no logits.
-    #[serde(default)]
-    pub layer: bool,
+    pub marks: FrameMarks,
     /// The project's own signature, where it is one.
     pub user: Option<Arc<UserSignature>>,
     /// Steps finished when it happened.
@@ -122,9 +117,7 @@ impl LogEvent {
             frame: None,
             trace: Vec::new(),
             in_traceback: false,
-            replicas: false,
-            logits: false,
-            layer: false,
+            marks: FrameMarks::default(),
             user: None,
             step: None,
             handled: !signature.fatal,

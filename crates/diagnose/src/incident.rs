@@ -89,6 +89,9 @@ pub struct Incident {
     /// It died while it computed a layer of the model, forward or again in the backward pass, where no logits lie, by its frames.
     #[serde(default)]
     pub in_layer: bool,
+    /// It died in an evaluation whose batches come from a loader of its own, by its frames.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_loader: bool,
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,

@@ -22,6 +22,7 @@ mod exceptions;
 mod figures;
 mod findings;
 mod frame;
+mod frame_marks;
 mod headline;
 mod hints;
 mod host_use;

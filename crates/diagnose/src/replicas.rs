@@ -35,7 +35,7 @@ pub(super) fn in_frame(frame: &Frame) -> bool {
 
 /// Does an event tell of such a process?
 pub(super) fn tells(event: &LogEvent) -> bool {
-    event.replicas || SIGNATURES.contains(&event.signature.id.as_str())
+    event.marks.replicas || SIGNATURES.contains(&event.signature.id.as_str())
 }
 
 #[cfg(test)]

@@ -269,8 +269,9 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.engine = findings.ours.engine;
-    incident.logits = root.logits;
-    incident.in_layer = root.layer;
+    incident.logits = root.marks.logits;
+    incident.in_layer = root.marks.in_layer();
+    incident.own_loader = incident.phase == "eval" && root.marks.own_loader;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
     for event in same.iter().take(CONFIRMATIONS) {
         let evidence = findings.evidence(event, EvidenceRole::Confirmation);

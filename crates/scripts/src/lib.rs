@@ -42,6 +42,7 @@ mod recognise;
 mod requested;
 mod resources;
 mod sbatch;
+mod sectioned;
 mod selves;
 pub mod settings;
 pub mod shell;

@@ -37,8 +37,9 @@ const OTHER_SECTIONS: [&str; 9] =
 impl Call {
     /// The knob with the options by which this program takes it.
     pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
+        let sectioned = self.sectioned(knob);
         let Some(code) = self.code.as_ref().filter(|_| is_of_program(knob)) else {
-            return Cow::Borrowed(knob);
+            return with(knob, sectioned);
         };
         let fills = code.class.is_some();
         let taken = |spelling: &Spelling| match (spelling, code.value(spelling)) {
@@ -85,7 +86,8 @@ impl Call {
         // No option gives what a constant gives.
         let is_option = |_: &(Spelling, usize)| self.constant(knob).is_none();
         let all = all.chain(global).filter(is_option);
-        let (spellings, styles) = all.chain(key).unzip();
+        let sectioned = sectioned.map(|spelling| (spelling, 0));
+        let (spellings, styles) = all.chain(key).chain(sectioned).unzip();
         Cow::Owned(StackKnob {
             spellings,
             styles,
@@ -275,6 +277,17 @@ fn fits(option: &Spelling, kind: ValueKind) -> bool {
         Spelling::Flag(_) => kind != ValueKind::Bool,
         _ => true,
     }
+}
+
+/// A knob that may have one more spelling.
+fn with(knob: &StackKnob, spelling: Option<Spelling>) -> Cow<'_, StackKnob> {
+    let Some(spelling) = spelling else {
+        return Cow::Borrowed(knob);
+    };
+    let mut knob = knob.clone();
+    knob.spellings.push(spelling);
+    knob.styles.push(0);
+    Cow::Owned(knob)
 }
 
 /// Whether the program itself reads a knob, and not what starts it or a library.

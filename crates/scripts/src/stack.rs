@@ -65,6 +65,9 @@ pub struct StackKnob {
     pub spellings: Vec<Spelling>,
     /// For each of them the number of the way of spelling that it belongs to, 0 for the preset's own.
     pub styles: Vec<usize>,
+    /// What names of options and keys end in that are this knob behind any sections, in lower case. Only programs that no
+    /// preset knows have such.
+    pub endings: Vec<String>,
 }
 
 impl StackKnob {
@@ -78,6 +81,7 @@ impl StackKnob {
             reader: SettingsReader::Any,
             spellings: vec![spelling],
             styles: vec![0],
+            endings: Vec::new(),
         }
     }
 }
@@ -124,8 +128,10 @@ impl Stack {
             }
             CallTarget::Module(_) | CallTarget::Code => 0,
         };
-        let launched = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
-        let launched = usize::from(call.launchers.iter().any(launched));
+        let known = |l: &String| any(&r.launchers, &file(l.split(' ').next().unwrap_or(l)));
+        let by_itself = call.launchers.is_empty() && matches!(call.target, CallTarget::Script(_));
+        let launched = call.launchers.iter().any(known) || by_itself && any(&r.launchers, "python");
+        let launched = usize::from(launched);
         let named = match (r.one_process, call.one_process) {
             (true, true) if launched > 0 => named + VALUE,
             (true, _) => return Likeness::default(),
@@ -260,7 +266,8 @@ impl Stack {
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
             let by_code = || call.looked_up(knob).is_some() || call.constant(knob).is_some();
-            !composed && (call.declares(knob) || by_code())
+            let anywhere = || call.sectioned(knob).is_some();
+            !composed && (call.declares(knob) || by_code() || anywhere())
                 || all.any(|s| {
                     let spelled = !matches!(s, Spelling::Key(_));
                     spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
@@ -357,7 +364,7 @@ pub(super) fn is_key(word: &str, key: &str) -> bool {
 /// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
 pub(super) fn same_flag(word: &str, flag: &str) -> bool {
     let plain = |c: char| if c == '_' { '-' } else { c };
-    word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+    word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
 }
 
 /// Whether a name is one of these; one that ends in `*` stands for all that begin so.

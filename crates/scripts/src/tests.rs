@@ -22,6 +22,7 @@ fn stack() -> Stack {
         effect: Effect::SameMath,
         reader: SettingsReader::Any,
         styles: vec![0; spellings.len()],
+        endings: Vec::new(),
         spellings,
     };
     let batch = vec![
@@ -181,6 +182,7 @@ fn told() -> Stack {
             effect: Effect::SameMath,
             reader: SettingsReader::Any,
             styles: vec![0; spellings.len()],
+            endings: Vec::new(),
             spellings,
         }
     };

@@ -111,6 +111,7 @@ mod tests {
             effect: Effect::SameMath,
             reader,
             styles: vec![0],
+            endings: Vec::new(),
             spellings: vec![spelling],
         }
     }

@@ -38,6 +38,8 @@ pub(super) struct FailureContext {
     pub sampler: Option<f64>,
     /// It died in a layer of the model.
     pub in_layer: bool,
+    /// It died in an evaluation whose batches are not those of training.
+    pub own_loader: bool,
     /// A process was killed, and only what its own message names is tried.
     pub guessed: bool,
     /// Why another way to train is no answer, where memory fills up whatever a step needs.
@@ -90,6 +92,7 @@ impl FailureContext {
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
             in_layer: incident.is_some_and(|i| i.in_layer),
+            own_loader: incident.is_some_and(|i| i.own_loader),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
             leaks: incident
                 .filter(|i| i.leaks())
@@ -132,9 +135,11 @@ impl FailureContext {
     }
 
     /// Whether the frames show that a knob frees nothing where it died, whatever a model expects: a loss without logits frees
-    /// nothing in a layer, where there are none.
+    /// nothing in a layer, where there are none, and a batch of training nothing in an evaluation that has a loader of its own.
     pub fn proves_idle(&self, knob: &Knob) -> bool {
+        let of_training = [Role::TrainBatch, Role::MicroBatch, Role::GradAccumulation];
         self.in_layer && knob.role == Some(Role::FusedLoss)
+            || self.own_loader && knob.role.is_some_and(|role| of_training.contains(&role))
     }
 
     /// The largest share of the GPU with which an engine would have started, where the message has its figures.

@@ -123,6 +123,7 @@ impl PresetFile {
                 reader: knob.reader,
                 spellings,
                 styles,
+                endings: Vec::new(),
             }
         });
         Stack {
@@ -130,6 +131,7 @@ impl PresetFile {
             knobs: knobs.filter(|k| !k.spellings.is_empty()).collect(),
             recognise: self.recognise.clone(),
         }
+        .with_endings()
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Markers {
     logits: Vec<String>,
     /// Needles of frames and source lines that compute a layer.
     layers: Vec<String>,
+    /// Needles of frames and source lines of an evaluation whose samples have a loader of their own.
+    evaluation_loaders: Vec<String>,
 }
 
 pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("phases")));
@@ -82,6 +84,12 @@ pub(crate) fn holds_logits(line: &str) -> bool {
 /// Does a canonical frame, or the source line below one, compute a layer of the model?
 pub(crate) fn computes_layer(line: &str) -> bool {
     MARKERS.layers.iter().any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, evaluate with batches that those of training do not change?
+pub(crate) fn has_its_own_loader(line: &str) -> bool {
+    let mut needles = MARKERS.evaluation_loaders.iter();
+    needles.any(|needle| fits(needle, line))
 }
 
 /// A function that computes a layer, in a program that no table knows.

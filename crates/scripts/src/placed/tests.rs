@@ -24,6 +24,7 @@ fn stack() -> Stack {
             reader: SettingsReader::Any,
             spellings: vec![Spelling::Flag("--batch_size".to_owned())],
             styles: vec![0],
+            endings: Vec::new(),
         }],
     }
 }

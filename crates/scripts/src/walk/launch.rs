@@ -131,6 +131,12 @@ impl Walker<'_> {
             .last()
             .and_then(|l| self.launchers.find(std::slice::from_ref(l)))
             .is_some_and(|(l, _)| l.starts == Starts::Shell);
+        // Its first line names its interpreter.
+        if !shell && name.contains('/') && name.ends_with(".py") {
+            let mut chain = chain;
+            chain.at += 1;
+            return self.remember(chain, CallTarget::Script(name), command, doc);
+        }
         if let Some(path) = self.resolved(&first.text, doc)
             && (shell || name.ends_with(".sh") || name.contains('/'))
         {

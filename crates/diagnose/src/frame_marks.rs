@@ -1,0 +1,33 @@
+//! What the frames of a traceback show beside the phase.
+
+use serde::{Deserialize, Serialize};
+
+use super::phase;
+
+/// What any frame of a traceback, or a line of source below one, shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FrameMarks {
+    /// One process drives several GPUs ([`super::replicas`]).
+    pub replicas: bool,
+    /// It holds the logits of the vocabulary ([`phase::holds_logits`]).
+    pub logits: bool,
+    /// It computes a layer of the model ([`phase::computes_layer`]).
+    layer: bool,
+    /// It evaluates with batches of its own ([`phase::has_its_own_loader`]).
+    pub own_loader: bool,
+}
+
+impl FrameMarks {
+    /// Takes a canonical frame or a line of source.
+    pub(crate) fn see(&mut self, line: &str) {
+        self.logits |= phase::holds_logits(line);
+        self.layer |= phase::computes_layer(line);
+        self.own_loader |= phase::has_its_own_loader(line);
+    }
+
+    /// A layer of the model is computed where no logits lie.
+    pub(crate) fn in_layer(self) -> bool {
+        self.layer && !self.logits
+    }
+}

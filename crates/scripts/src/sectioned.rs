@@ -1,0 +1,133 @@
+//! Options of a program that no table knows, by the last part of their names: `--train.micro_batch_size 4`,
+//! `model.train_ds.batch_size=32`, `SOLVER.IMS_PER_BATCH 16`.
+
+use super::hydra;
+use super::stack::{Stack, StackKnob, is_key};
+use super::walk::Call;
+use crate::{SettingsReader, Spelling};
+use oomctl_base::{Role, word_list};
+
+/// Parts of a name that are about an evaluation.
+const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
+
+/// Parts of a name that are not about training.
+const OTHER: [&str; 9] =
+    word_list("inference generation generate sampling rollout actor critic ref reward");
+
+/// Roles whose names mean the same in any section of training.
+const ROLES: [Role; 7] = [
+    Role::MicroBatch,
+    Role::TrainBatch,
+    Role::GradAccumulation,
+    Role::GradientCheckpointing,
+    Role::SequenceLength,
+    Role::EvalBatch,
+    Role::NumWorkers,
+];
+
+impl Stack {
+    /// The stack, whose knobs are known behind any sections where its programs are the user's own. The batch of an
+    /// evaluation bears the name of that of training, in a section of its own.
+    #[must_use]
+    pub fn with_endings(mut self) -> Self {
+        if !self.is_of_any_program() {
+            return self;
+        }
+        let all: Vec<(Role, Vec<String>)> = self
+            .knobs
+            .iter()
+            .filter_map(|knob| Some((knob.role?, last_parts(knob))))
+            .collect();
+        for knob in &mut self.knobs {
+            let Some(role) = knob.role.filter(|role| ROLES.contains(role)) else {
+                continue;
+            };
+            let shared =
+                |of: &Role| *of == role || role == Role::EvalBatch && *of == Role::MicroBatch;
+            let names = all.iter().filter(|(of, _)| shared(of));
+            knob.endings = names.flat_map(|(_, names)| names.clone()).collect();
+        }
+        self
+    }
+}
+
+/// The last parts of a knob's names, but letters alone. A length that is not one of sequences may be of anything.
+fn last_parts(knob: &StackKnob) -> Vec<String> {
+    let names = knob
+        .spellings
+        .iter()
+        .map(|s| s.name().trim_matches(['-', '=']));
+    let last = names.filter_map(|name| name.rsplit('.').next());
+    let last = last.map(|name| name.to_ascii_lowercase().replace('-', "_"));
+    let is_length = knob.role == Some(Role::SequenceLength);
+    last.filter(|name| name.len() > 1 && (!is_length || name.contains("seq")))
+        .collect()
+}
+
+impl Call {
+    /// The one option with sections before a name of this knob, or else the one key of its files of settings, where no
+    /// text of the program says what it looks up.
+    pub(super) fn sectioned(&self, knob: &StackKnob) -> Option<Spelling> {
+        if knob.endings.is_empty() {
+            return None;
+        }
+        let words: Vec<String> = self.words[self.args.min(self.words.len())..]
+            .iter()
+            .map(|word| word.text.text())
+            .collect();
+        let plain = |s: &Spelling| words.iter().any(|word| is_key(word, s.name()));
+        if knob.spellings.iter().any(plain) {
+            return None;
+        }
+        let options = words.iter().filter_map(|word| sectioned_option(word));
+        let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
+        match (&options[..], &self.code) {
+            ([], None) => self.sectioned_key(knob),
+            ([first, rest @ ..], _) if rest.iter().all(|other| other == first) => {
+                Some(first.clone())
+            }
+            _ => None,
+        }
+    }
+
+    fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
+        let files = self.settings.iter();
+        let files = files.filter(|file| file.reader == SettingsReader::Program);
+        let keys = files.flat_map(|file| file.says.leaves());
+        let mut keys = keys.map(|(key, _)| key).filter(|key| is_named(knob, key));
+        let first = keys.next()?;
+        keys.all(|key| key == first).then_some(Spelling::Key(first))
+    }
+}
+
+/// An option with sections in its name: a flag, an override, or a key of yacs, which stands before its value.
+fn sectioned_option(word: &str) -> Option<Spelling> {
+    if word.starts_with('-') {
+        let flag = word.split('=').next()?;
+        return Some(Spelling::Flag(flag.to_owned()));
+    }
+    if let Some(read) = hydra::read(word) {
+        return (read.sign != "~").then(|| Spelling::Hydra(read.key.to_owned()));
+    }
+    let of_yacs = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "._".contains(c);
+    word.chars()
+        .all(of_yacs)
+        .then(|| Spelling::Flag(word.to_owned()))
+}
+
+/// Whether a name has sections, and is one of this knob.
+fn is_named(knob: &StackKnob, name: &str) -> bool {
+    let name = name.trim_start_matches('-').to_ascii_lowercase();
+    let name = name.replace('-', "_");
+    let Some((_, last)) = name.rsplit_once(['.', '#', '/']) else {
+        return false;
+    };
+    let is_of = |parts: &[&str]| {
+        name.split(['.', '#', '/', '_'])
+            .any(|part| parts.contains(&part))
+    };
+    let evaluates = knob.role == Some(Role::EvalBatch);
+    knob.endings.iter().any(|ending| ending == last)
+        && is_of(&OF_EVALUATION) == evaluates
+        && !is_of(&OTHER)
+}
