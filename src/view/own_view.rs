@@ -31,8 +31,8 @@ const MOST_REASONS: usize = 6;
 const MOST_ASKED: usize = 3;
 
 /// What to do with a program of one's own.
-const OPTIONS_ONLY: &str = "oomctl changes options in the script, such as `--batch_size 8`.
-Let your program read its batch from one.
+const OPTIONS_ONLY: &str = "oomctl found no batch that it can change: no option such as `--batch_size 8` or `train.batch_size=8`,
+and no settings file that the script names and that has one. `--preset NAME` names the framework (`oomctl presets`).
 ";
 
 /// The attempts that may come.

@@ -92,7 +92,9 @@ impl Call {
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
         let files = self.settings.iter();
-        let files = files.filter(|file| file.reader == SettingsReader::Program);
+        // Of a configuration that is composed, words of Hydra change the values.
+        let files =
+            files.filter(|file| file.reader == SettingsReader::Program && self.config.is_empty());
         let keys = files.flat_map(|file| file.says.leaves());
         let mut keys = keys.map(|(key, _)| key).filter(|key| is_named(knob, key));
         let first = keys.next()?;

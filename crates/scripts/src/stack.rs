@@ -156,7 +156,8 @@ impl Stack {
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
         let shipped = named > 0 && (config.is_none() || chosen);
         let (spelled, composed) = (self.spelled(call, false), self.spelled(call, true));
-        let said = named + by_words + usize::from(chosen) * VALUE;
+        let composes = r.composes && !call.config.is_empty() && spelled > 0;
+        let said = named + by_words + usize::from(chosen) * VALUE + usize::from(composes) * KEY;
         // A launcher starts anything: without one knob of the stack nothing speaks for it.
         let launched = launched * usize::from(said + spelled > 0);
         Likeness {
@@ -194,9 +195,13 @@ impl Stack {
     /// that it is another stack.
     fn told(&self, call: &Call, composed: bool) -> Option<usize> {
         let words = call.texts();
+        // A file that a word names may be of any program, whatever its keys are.
+        let own = !self.is_of_any_program() || self.is_told_by_files();
+        let files = composed || own || !call.config.is_empty();
         let given = |key: &&String| {
             let named = setting_names(&Spelling::read(key));
-            !composed && words.iter().any(|w| is_key(w, key)) || in_settings(call, &named, composed)
+            !composed && words.iter().any(|w| is_key(w, key))
+                || files && in_settings(call, &named, composed)
         };
         let own = |key: &&String| self.is_own_option(call, key);
         let keys = self.recognise.keys.iter().filter(given);

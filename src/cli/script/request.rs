@@ -54,7 +54,7 @@ pub fn over(
     let version = given.or_else(|| told.version(&file));
     let of_project = load::named(session, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
-    let installed = version::packages_of(&file, &told, &environments);
+    let installed = version::packages_of(&file, &adoption, &told, &environments);
     let preset = adopt::assemble(file, parsed, version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(

@@ -63,9 +63,11 @@ pub fn known(
     KnownVersion::of(file, &told, in_frames(framework, &texts))
 }
 
-/// What is installed in the environments that the script takes over, and the version of its framework where that is known.
+/// What is installed in the environments that the script takes over, and the version of its framework where that is known. Of
+/// a program without a framework that oomctl knows, what its own texts name counts.
 pub fn packages_of(
     file: &PresetFile,
+    adoption: &Adoption<'_>,
     known: &KnownVersion,
     environments: &[PythonEnvironment],
 ) -> Versions {
@@ -77,7 +79,14 @@ pub fn packages_of(
         all.tell(package, &told.number.to_string());
     }
     all.or(&versions(environments));
-    all
+    match file.framework {
+        Some(_) => all,
+        None => {
+            let texts = own_texts(&adoption.reading);
+            let texts: Vec<&str> = texts.iter().map(|text| text.text.as_str()).collect();
+            all.named_in(&texts)
+        }
+    }
 }
 
 /// The environments that the script takes over.

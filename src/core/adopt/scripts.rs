@@ -10,13 +10,14 @@ use oomctl_scripts::{
     Adoption, ENVIRONMENT, KeptMemory, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
 
-/// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler.
+/// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler, and PyTorch's allocator.
 pub const UNKNOWN: &str = "preset: script
 summary: A script that starts a program which no preset knows
-uses: [slurm]
+uses: [slurm, pytorch]
 files: []
 knobs: []
 ladder:
+  - rung: expandable-segments
   - rung: more-host-memory
 ";
 

@@ -86,10 +86,7 @@ impl RequestScripts {
     ) -> Result<(Preset, Self), Refusal> {
         let version = inputs.framework_version.as_deref();
         let file = file.with(sets);
-        let stacks = match scripts.recognised {
-            true => vec![file.stack()],
-            false => Vec::new(),
-        };
+        let stacks = vec![file.stack()];
         let mut preset = adopt::assemble(file, Vec::new(), version)?;
         let mut doubts = adopt::loosen(&mut preset, &inputs.layers, &inputs.cluster_facts);
         let text = scripts.files.get(&scripts.script);

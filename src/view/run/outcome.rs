@@ -127,19 +127,16 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             shortfall: Some(shortfall),
             ..
         } => Some(smallest_request(shortfall)),
-        Outcome::Exhausted { skipped, .. } if skipped.len() < 2 || is_taken_over(history) => {
+        Outcome::Exhausted { .. } if history.steps().next().is_none() || is_taken_over(history) => {
             let named = |helps| {
                 let run = &history.run;
                 format!(
                     "{helps}; `oomctl fix {run}` names the options, if the log shows the framework"
                 )
             };
-            by_hand(history).map(named)
+            by_hand(history).map(named).or_else(larger)
         }
-        Outcome::Exhausted { .. } => Some(
-            "try larger GPUs, more of them if the job is sharded, a smaller model or smaller inputs"
-                .to_owned(),
-        ),
+        Outcome::Exhausted { .. } => larger(),
         Outcome::BudgetSpent { budget } => Some(match budget {
             Budget::Attempts { limit } => format!(
                 "`oomctl retry {}` allows {limit} more; a new run takes `submit --attempts N`, or `limits: attempts`",
@@ -157,6 +154,13 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
         )),
         Outcome::Configuration { .. } | Outcome::Cancelled { .. } | Outcome::Succeeded => None,
     }
+}
+
+/// What is left where no rung is.
+fn larger() -> Option<String> {
+    let what =
+        "try larger GPUs, more of them if the job is sharded, a smaller model or smaller inputs";
+    Some(what.to_owned())
 }
 
 /// Whether the run began with a job that oomctl did not submit.

@@ -102,6 +102,17 @@ impl Versions {
         }
     }
 
+    /// Without the packages that none of a job's own texts names. Every message of a GPU's allocator is of PyTorch.
+    #[must_use]
+    pub fn named_in(mut self, texts: &[&str]) -> Self {
+        let is_named = |name: &&str| texts.iter().any(|text| has_word(text, name));
+        let names = |package: &str| PACKAGES.iter().find(|(known, _)| *known == package);
+        self.told.retain(|package, _| {
+            package == "torch" || names(package).is_some_and(|(_, all)| all.iter().any(&is_named))
+        });
+        self
+    }
+
     /// Adds all that another file of the same job says.
     pub(crate) fn and(&mut self, others: &Self) {
         for (package, told) in &others.told {
@@ -179,6 +190,14 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
         let number = [part(&captures, "number"), part(&captures, "number2")].concat();
         found("vllm", &number);
     }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(word).any(|(at, _)| {
+        let (before, rest) = (&text[..at], &text[at + word.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(rest.chars().next())
+    })
 }
 
 fn part<'l>(captures: &Captures<'l>, name: &str) -> &'l str {
@@ -302,6 +321,19 @@ mod tests {
         ] {
             assert_eq!(versions(line).of(package), one(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_installed_and_never_named_is_left_out() {
+        let mut all = Versions::default();
+        for package in ["torch", "trl", "lightning", "flash-attn"] {
+            all.tell(package, "1.0.0");
+        }
+        let left = all.named_in(&["import pytorch_lightning as pl", "control = 1  # no trl_x"]);
+        assert_eq!(left.of("torch"), one("1.0.0"));
+        assert_eq!(left.of("lightning"), one("1.0.0"));
+        assert_eq!(left.of("trl"), Telling::Nothing);
+        assert_eq!(left.of("flash-attn"), Telling::Nothing);
     }
 
     #[test]

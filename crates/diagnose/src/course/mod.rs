@@ -137,7 +137,9 @@ impl MemoryCourse {
                     Bytes(usual)
                 )
             }
-            CoursePattern::Lack => "no leak: memory ran out in the first steps".to_owned(),
+            CoursePattern::Lack => {
+                "memory ran out in the first steps, where a leak does not show yet".to_owned()
+            }
         }
     }
 }
