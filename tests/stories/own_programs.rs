@@ -185,7 +185,7 @@ RuntimeError: CUDA out of memory. Tried to allocate 384.00 MiB (GPU 0; 15.90 GiB
     let place = job("python lm.py --train_data_file a.txt --do_train", &[]);
     place.write("job.log", log);
     place.run("fix job.log job.sh").ends(0).says(&[
-        "transformers by transformers/",
+        "transformers by run_language_modeling.py, transformers/",
         "lower --per_device_train_batch_size",
         "`oomctl fix --preset hf-trainer job.log job.sh`",
     ]);

@@ -78,3 +78,50 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.14 GiB. GPU 0 ha
     let done = fix("train_dataloader.batch_size=8");
     assert!(!done.out.contains("8 -> 4"), "{}", done.out);
 }
+
+/// A YAML file that a variable names is read as one among the words is.
+#[test]
+fn a_file_of_settings_may_be_named_by_a_variable() {
+    let settings = "train:\n  batch_size: 1\n  gradient_checkpointing: false\n";
+    let script = "export LAB_CONFIG=conf/a.yaml\naccelerate launch -m lab.train";
+    fixed(script, &[("conf/a.yaml", settings)])
+        .ends(0)
+        .says(&["-  gradient_checkpointing: false\n+  gradient_checkpointing: true"]);
+    let program = "import os, yaml\nwith open(os.environ['LAB_CONFIG']) as f:\n    config = yaml.safe_load(f)\ntraining = config['train']\n\
+                   if training['gradient_checkpointing']:\n    model.enable()\nloss.backward()\n";
+    let files = [("conf/a.yaml", settings), ("lab/train.py", program)];
+    fixed(script, &files)
+        .ends(0)
+        .says(&["-  gradient_checkpointing: false\n+  gradient_checkpointing: true"]);
+    // What merely has such a name is no file of settings.
+    fixed(
+        "export LAB_CONFIG=fast\npython train.py --batch_size 8",
+        &[],
+    )
+    .ends(0)
+    .says(&["--batch_size 4"]);
+}
+
+/// The batch of detectron2 stands in a file below the one that is named, and is for all GPUs.
+#[test]
+fn detectron2_takes_words_over_its_chain_of_files() {
+    let files = [
+        (
+            "configs/base.yaml",
+            "SOLVER:\n  IMS_PER_BATCH: 16\n  STEPS: (60000, 80000)\n",
+        ),
+        (
+            "configs/r50/mine.yaml",
+            "_BASE_: \"../base.yaml\"\nMODEL:\n  MASK_ON: True\n",
+        ),
+        (
+            "tools/train_net.py",
+            "from detectron2.engine import DefaultTrainer, default_argument_parser\n",
+        ),
+    ];
+    let script = "python tools/train_net.py --num-gpus 8 --config-file configs/r50/mine.yaml";
+    fixed(script, &files).ends(0).says(&[
+        "ims_per_batch  16 -> 8  (changes training)",
+        "--config-file configs/r50/mine.yaml SOLVER.IMS_PER_BATCH 8",
+    ]);
+}

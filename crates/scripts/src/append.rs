@@ -279,6 +279,7 @@ fn spelling<'k>(
     };
     let flag = |s: &&Spelling| matches!(s, Spelling::Flag(_) | Spelling::Switch(_));
     let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
+    let of_yacs = |s: &&Spelling| matches!(s, Spelling::Flag(key) if !key.starts_with('-'));
     let words = &call.words[call.args.min(call.words.len())..];
     let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
     // The one that the words have, or else a file, comes before the others.
@@ -297,7 +298,8 @@ fn spelling<'k>(
     };
     if let Some(found) = found {
         return match found.way {
-            KnobForm::Override { .. } | KnobForm::Composed => of(&pair),
+            KnobForm::Override { .. } => of(&pair),
+            KnobForm::Composed => of(&pair).or_else(|| of(&of_yacs)),
             KnobForm::Flag | KnobForm::Bare => of(&|s| matches!(s, Spelling::Flag(_))),
             KnobForm::Code { .. } => of(&|s| flag(s) || variable(s)),
             KnobForm::Switch => of(&flag),

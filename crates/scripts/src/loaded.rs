@@ -55,8 +55,7 @@ pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
             let follows = at > 0 && file.tokens[at - 1].is(".");
             if file.tokens[at].kind == TokenKind::Name && !follows {
                 let keys = chain(&file.tokens[at + 1..]);
-                let sections = keys.len().saturating_sub(1);
-                all.extend((0..sections).map(|from| keys[from..].join(".")));
+                all.extend((0..keys.len()).map(|from| keys[from..].join(".")));
             }
         }
     }

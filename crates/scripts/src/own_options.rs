@@ -126,7 +126,7 @@ impl Call {
     }
 
     /// What the program's code says of a knob.
-    fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
+    pub(super) fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
         let own = knob.spellings.iter().filter(|s| !code.is_other(knob, s));
         let mut values = own.filter_map(|s| code.value(s));

@@ -65,8 +65,7 @@ fn last_parts(knob: &StackKnob) -> Vec<String> {
 }
 
 impl Call {
-    /// The one option with sections before a name of this knob, or else the one key of its files of settings, where no
-    /// text of the program says what it looks up.
+    /// The one option with sections before a name of this knob, or else the one key of its files of settings.
     pub(super) fn sectioned(&self, knob: &StackKnob) -> Option<Spelling> {
         if knob.endings.is_empty() {
             return None;
@@ -81,22 +80,31 @@ impl Call {
         }
         let options = words.iter().filter_map(|word| sectioned_option(word));
         let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
-        match (&options[..], &self.code) {
-            ([], None) => self.sectioned_key(knob),
-            ([first, rest @ ..], _) if rest.iter().all(|other| other == first) => {
-                Some(first.clone())
-            }
+        match &options[..] {
+            [] => self.sectioned_key(knob),
+            [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
             _ => None,
         }
     }
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
+        // A default of an option may win over the file.
+        if self.code_value(knob).is_some_and(|coded| !coded.is_unset) {
+            return None;
+        }
         let files = self.settings.iter();
         // Of a configuration that is composed, words of Hydra change the values.
         let files =
             files.filter(|file| file.reader == SettingsReader::Program && self.config.is_empty());
         let keys = files.flat_map(|file| file.says.leaves());
-        let mut keys = keys.map(|(key, _)| key).filter(|key| is_named(knob, key));
+        // A text that was read looks it up, whatever it calls the section.
+        let lookups = self.code.as_ref().map(|code| &code.lookups);
+        let is_looked_up = |key: &str| {
+            let last = key.rsplit('.').next().unwrap_or(key);
+            lookups.is_none_or(|all| all.contains(last))
+        };
+        let keys = keys.map(|(key, _)| key);
+        let mut keys = keys.filter(|key| is_named(knob, key) && is_looked_up(key));
         let first = keys.next()?;
         keys.all(|key| key == first).then_some(Spelling::Key(first))
     }

@@ -363,7 +363,7 @@ pub(super) fn is_key(word: &str, key: &str) -> bool {
         let flag = word.split('=').next().unwrap_or(word);
         return same_flag(flag, key.trim_end_matches('='));
     }
-    hydra::of(word, key).is_some()
+    word == key || hydra::of(word, key).is_some()
 }
 
 /// `--batch-size` is `--batch_size`, as most parsers of arguments have it.

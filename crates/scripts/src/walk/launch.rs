@@ -218,7 +218,10 @@ impl Walker<'_> {
                 variables.insert(name.clone(), text.clone());
             }
         }
-        let (settings, unread) = self.settings(&chain.words, chain.at, doc);
+        let (mut settings, unread) = self.settings(&chain.words, chain.at, doc);
+        if settings.is_empty() && unread.is_empty() {
+            settings = self.settings_of_variables(&variables, doc);
+        }
         let config = self.config_options(&chain.words[chain.at.min(chain.words.len())..], doc);
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, CallTarget::Script(_)));

@@ -1,5 +1,6 @@
 //! Files of settings that words name.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Walker;
@@ -8,6 +9,7 @@ use super::doc::Doc;
 use super::reading::FileRole;
 use super::settings_file::{ConfigOptions, Folder, Reached, SettingsFile};
 use crate::SettingsReader;
+use crate::recognise::is_of_settings;
 use crate::settings::SettingsFormat;
 use crate::traced::Traced;
 
@@ -91,6 +93,30 @@ impl Walker<'_> {
             }
         }
         (found, unread)
+    }
+
+    /// The files of settings that exported variables name, by their own names (`TRAIN_CONFIG=conf/a.yaml`).
+    pub(super) fn settings_of_variables(
+        &mut self,
+        variables: &BTreeMap<String, Traced>,
+        doc: &Doc,
+    ) -> Vec<SettingsFile> {
+        let named = variables
+            .iter()
+            .filter(|(name, _)| is_of_settings(&name.to_ascii_lowercase()));
+        let mut found = Vec::<SettingsFile>::new();
+        for (_, value) in named.take(MAX_SETTINGS) {
+            let format = value.known().and_then(|text| SettingsFormat::of(&text));
+            let path = self.resolved(value, doc);
+            let Some((format, path)) = format.zip(path) else {
+                continue;
+            };
+            match self.settings_file(&path, value, format) {
+                Some(file) => found.extend(file),
+                None => drop(self.out.wanted.insert(path)),
+            }
+        }
+        found
     }
 
     /// What a file of settings says: None where it is not there, `Some(None)` where it is not read.
