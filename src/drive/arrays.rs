@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::DriveError;
 use super::handle::Handle;
-use super::notice::{Notice, Observer};
+use super::notice::Observer;
 use super::perform::{SCRIPT_MAX, answered, submission};
 use super::record::{Array, SweepRecord, TaskPlace};
 use super::supervisor::Supervisor;
@@ -106,15 +106,8 @@ impl Supervisor {
             Ok(submission) => self.hands.scheduler.submit(&submission, now),
             Err(error) => {
                 let what = format!("the array of {}: {error}", array.sweep);
-                observer.notice(&Notice::Trouble {
-                    run: None,
-                    what: &what,
-                });
-                SubmitAnswer::Refused {
-                    reason: what,
-                    hint: None,
-                    passing: false,
-                }
+                observer.trouble(None, &what);
+                SubmitAnswer::refused(what, None)
             }
         };
         let now = self.now();
@@ -206,10 +199,10 @@ fn is_submit(action: &Action) -> bool {
 /// What would be handed to the scheduler for a task alone.
 fn of_task(handle: &Handle, token: Token) -> Result<JobSubmission, DriveError> {
     let Some(attempt) = handle.run.history.attempt() else {
-        return Err(DriveError::Unreadable {
-            path: handle.folder.dir().to_owned(),
-            why: "there is no attempt to submit".to_owned(),
-        });
+        return Err(DriveError::unreadable(
+            handle.folder.dir().to_owned(),
+            "there is no attempt to submit",
+        ));
     };
     submission(&handle.run, &handle.folder, attempt, token)
 }
@@ -233,10 +226,7 @@ impl Array {
     }
 
     fn unreadable(&self, why: &str) -> DriveError {
-        DriveError::Unreadable {
-            path: self.folder.clone(),
-            why: why.to_owned(),
-        }
+        DriveError::unreadable(self.folder.clone(), why.to_owned())
     }
 
     /// A task with the script of the array that it can be in.

@@ -1,6 +1,6 @@
 //! Ending the jobs of all runs in one call of the scheduler.
 
-use super::notice::{Notice, Observer};
+use super::notice::Observer;
 use super::supervisor::{Supervisor, set_aside};
 use super::turn::EndingJob;
 use crate::core::engine::{AttemptEvent, Event, History};
@@ -53,10 +53,7 @@ impl Supervisor {
             let event = match answer {
                 Ok(()) => AttemptEvent::CancelTaken(job),
                 Err(failure) => {
-                    observer.notice(&Notice::Trouble {
-                        run: Some(&run),
-                        what: &failure.to_string(),
-                    });
+                    observer.trouble(Some(&run), &failure.to_string());
                     AttemptEvent::CancelUnanswered
                 }
             };

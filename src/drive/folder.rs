@@ -63,11 +63,8 @@ impl RunFolder {
     /// # Errors
     /// When it cannot be written.
     pub fn fill(&self, inputs: &str, environment: &Environment) -> Result<(), DriveError> {
-        let text =
-            serde_json::to_string_pretty(environment).map_err(|e| DriveError::Unreadable {
-                path: self.environment_file(),
-                why: e.to_string(),
-            })?;
+        let text = serde_json::to_string_pretty(environment)
+            .map_err(|e| DriveError::unreadable(self.environment_file(), e))?;
         write_atomic(&self.environment_file(), text.as_bytes(), Access::Private)?;
         Ok(write_atomic(
             &self.inputs(),
@@ -138,10 +135,7 @@ impl RunFolder {
     pub fn environment(&self) -> Result<Environment, DriveError> {
         let path = self.environment_file();
         let text = read_text(&path, INPUTS_MAX)?;
-        serde_json::from_str(&text).map_err(|e| DriveError::Unreadable {
-            path,
-            why: e.to_string(),
-        })
+        serde_json::from_str(&text).map_err(|e| DriveError::unreadable(path, e))
     }
 
     /// The folder of an attempt.

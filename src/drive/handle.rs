@@ -226,10 +226,7 @@ impl Handle {
                     _ => Ok(()),
                 };
                 if let Err(error) = self.projections(&record.fact).and(learned) {
-                    observer.notice(&Notice::Trouble {
-                        run: Some(self.name()),
-                        what: &error.to_string(),
-                    });
+                    observer.trouble(Some(self.name()), &error.to_string());
                 }
             }
             facts = decide(&self.run, &Event::Tick, now);

@@ -91,10 +91,7 @@ impl Handle {
             self.mark(followers, now, observer);
         }
         for what in trouble {
-            observer.notice(&Notice::Trouble {
-                run: Some(self.name()),
-                what: &what,
-            });
+            observer.trouble(Some(self.name()), &what);
         }
         if look.progress != before.progress
             && let Some(progress) = &look.progress
@@ -159,10 +156,7 @@ impl Handle {
             && !told
         {
             let what = format!("{error}; a watch that is killed reads the logs again");
-            observer.notice(&Notice::Trouble {
-                run: Some(self.name()),
-                what: &what,
-            });
+            observer.trouble(Some(self.name()), &what);
         }
     }
 

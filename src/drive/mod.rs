@@ -137,6 +137,14 @@ pub enum DriveError {
 }
 
 impl DriveError {
+    /// A file of a run that is not what it should be.
+    fn unreadable(path: impl Into<PathBuf>, why: impl ToString) -> Self {
+        Self::Unreadable {
+            path: path.into(),
+            why: why.to_string(),
+        }
+    }
+
     /// How a command ends that ends with this.
     pub fn exit(&self) -> Exit {
         match self {

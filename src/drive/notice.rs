@@ -110,6 +110,11 @@ pub trait Observer {
     /// Takes a notice.
     fn notice(&mut self, notice: &Notice<'_>);
 
+    /// Takes the notice that something went wrong.
+    fn trouble(&mut self, run: Option<&str>, what: &str) {
+        self.notice(&Notice::Trouble { run, what });
+    }
+
     /// A turn of the loop is over, whether anything happened in it or not.
     fn turn(&mut self, _now: Timestamp, _runs: &mut dyn Iterator<Item = &History>) {}
 }

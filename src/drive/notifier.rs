@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::notice::{Notice, Observer};
+use super::notice::Observer;
 use crate::core::engine::Pause;
 use crate::core::request::Notices;
 use crate::io::hook;
@@ -57,10 +57,7 @@ impl Notifier {
         self.under_way_s = None;
         for what in failures {
             if self.warned.insert(what.clone()) {
-                observer.notice(&Notice::Trouble {
-                    run: None,
-                    what: &what,
-                });
+                observer.trouble(None, &what);
             }
         }
         true

@@ -94,10 +94,7 @@ pub(super) fn submission(
     let handed = run
         .request
         .handed(&rungs, &folder.attempt(attempt.number).to_string_lossy())
-        .map_err(|refusal| DriveError::Unreadable {
-            path: script.clone(),
-            why: refusal.to_string(),
-        })?;
+        .map_err(|refusal| DriveError::unreadable(script.clone(), refusal))?;
     let mut environment = environment(folder)?;
     let mut gpu = handed.gpu;
     if let Some(wish) = &mut gpu {

@@ -155,12 +155,12 @@ fn before(folder: &RunFolder, attempt: u32, names: &[RenderedFile]) -> Vec<Rende
 
 /// A path as templates take it.
 fn text_of(path: &Path) -> Result<String, DriveError> {
-    path.to_str()
-        .map(str::to_owned)
-        .ok_or_else(|| DriveError::Unreadable {
-            path: path.to_owned(),
-            why: "its name is not UTF-8, and a script cannot name it".to_owned(),
-        })
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        DriveError::unreadable(
+            path.to_owned(),
+            "its name is not UTF-8, and a script cannot name it",
+        )
+    })
 }
 
 /// SHA-256 in hex.

@@ -137,20 +137,14 @@ impl SweepRecord {
         let text = read_text(&path, RECORD_MAX)?;
         let record: Self = serde_json::from_str(&text).map_err(|e| unreadable(&path, &e))?;
         if record.schema_version > RECORD_VERSION {
-            return Err(DriveError::Unreadable {
-                path,
-                why: "written by a newer oomctl".to_owned(),
-            });
+            return Err(DriveError::unreadable(path, "written by a newer oomctl"));
         }
         Ok(Some(record))
     }
 }
 
 fn unreadable(path: &Path, error: &serde_json::Error) -> DriveError {
-    DriveError::Unreadable {
-        path: path.to_owned(),
-        why: error.to_string(),
-    }
+    DriveError::unreadable(path.to_owned(), error)
 }
 
 /// An array of a sweep that is in the hands of this process.

@@ -98,10 +98,7 @@ impl Supervisor {
         let now = self.now();
         self.hand_in(&run, &event, now, observer);
         if facts(self) == before {
-            observer.notice(&Notice::Trouble {
-                run: Some(&run),
-                what: "it has moved on since; nothing was done",
-            });
+            observer.trouble(Some(&run), "it has moved on since; nothing was done");
         }
     }
 

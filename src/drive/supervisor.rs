@@ -116,10 +116,7 @@ impl Supervisor {
         });
         self.cancel(observer);
         for what in self.hands.followers.notices() {
-            observer.notice(&Notice::Trouble {
-                run: None,
-                what: &what,
-            });
+            observer.trouble(None, &what);
         }
         self.submit_arrays(observer);
         self.find(observer);
@@ -358,10 +355,7 @@ impl Supervisor {
         match (failure, self.silent) {
             (Some(failure), false) => {
                 self.silent = true;
-                observer.notice(&Notice::Trouble {
-                    run: None,
-                    what: &failure.to_string(),
-                });
+                observer.trouble(None, &failure.to_string());
             }
             (None, true) => {
                 self.silent = false;

@@ -112,10 +112,7 @@ impl Scheduler for Fake {
         let mut desk = self.desk();
         desk.polls += 1;
         if desk.silent {
-            return Err(NoAnswer {
-                command: "squeue".to_owned(),
-                detail: "no answer after 20 s".to_owned(),
-            });
+            return Err(NoAnswer::of("squeue", "no answer after 20 s"));
         }
         if desk.forgot {
             let last = |job: &JobRef| JobStatus::bare(job.id.clone(), purged());
@@ -332,11 +329,7 @@ fn unclear() -> SubmitAnswer {
 }
 
 fn refused(reason: &str, hint: Option<&str>) -> SubmitAnswer {
-    SubmitAnswer::Refused {
-        reason: reason.to_owned(),
-        hint: hint.map(str::to_owned),
-        passing: false,
-    }
+    SubmitAnswer::refused(reason, hint)
 }
 
 /// Lets the supervisor go away by a signal, with what these sources hold for it.

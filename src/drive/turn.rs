@@ -266,10 +266,7 @@ pub(super) fn tell(
         let moved = (moves && in_time).then(|| scheduler.redirect(job, &old.id, new));
         let trouble = moved.as_ref().and_then(|m| m.as_ref().err());
         if let Some(trouble) = trouble {
-            observer.notice(&Notice::Trouble {
-                run: Some(handle.name()),
-                what: &trouble.to_string(),
-            });
+            observer.trouble(Some(handle.name()), &trouble.to_string());
         }
         observer.notice(&Notice::Dependent {
             run: handle.name(),

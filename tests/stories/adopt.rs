@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use oomctl::core::adopt::ScriptJob;
+use crate::script_job::ScriptJob;
 use oomctl::core::config::parse_preset;
 use oomctl::core::ladder::Decision;
 use oomctl::core::recipe::{KnobSetFile, PresetFile};
@@ -225,7 +225,7 @@ fn rungs(adoption: &Adoption<'_>, presets: &[PresetFile]) -> String {
     let Some(preset) = presets.iter().find(named) else {
         return String::new();
     };
-    let own = ScriptJob::new(preset.clone(), sets_of(preset), None, adoption).unwrap();
+    let own = ScriptJob::new(preset.clone(), sets_of(preset), adoption);
     let (mut steps, mut layers) = (Vec::new(), Vec::new());
     let mut before = adoption.reading.sources.clone();
     for _ in 0..MOST_RUNGS {

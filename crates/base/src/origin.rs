@@ -55,6 +55,15 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// A place in a file.
+    pub fn file(path: impl Into<String>, line: u32, column: u32) -> Self {
+        Self::File {
+            path: path.into(),
+            line,
+            column,
+        }
+    }
+
     /// The rung that gave the value, in this run or an earlier one.
     pub fn rung(&self) -> Option<&str> {
         match self {

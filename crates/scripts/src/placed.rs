@@ -243,11 +243,7 @@ impl Adoption<'_> {
         let source = &self.reading.sources[number];
         let path = absolute(&source.path, place.workdir);
         let (at, text) = original(&tokens(&source.text), &path);
-        let span = Span {
-            file: number,
-            start: at,
-            end: at,
-        };
+        let span = Span::empty(number, at);
         Some(TextEdit { span, text })
     }
 
@@ -276,11 +272,7 @@ impl Adoption<'_> {
             .into_iter()
             .filter(|own| runs || !own.is_zero)
             .map(|own| TextEdit {
-                span: Span {
-                    file: number,
-                    start: own.start,
-                    end: own.end,
-                },
+                span: Span::new(number, own.start..own.end),
                 text: match own.braced {
                     true => SELF.to_owned(),
                     false => format!("${{{SELF}}}"),

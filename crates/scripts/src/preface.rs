@@ -82,11 +82,7 @@ pub(super) fn prefaced(text: &str, head: Option<&str>, original: Option<String>)
 pub(super) fn exported(reading: &Reading, assignment: &str) -> Option<TextEdit> {
     let script = reading.sources.get(SCRIPT).filter(|s| is_shell(&s.text))?;
     let at = first_command(&script.text);
-    let span = Span {
-        file: SCRIPT,
-        start: at,
-        end: at,
-    };
+    let span = Span::empty(SCRIPT, at);
     let line = script.text[..at].ends_with('\n');
     line.then(|| TextEdit {
         span,

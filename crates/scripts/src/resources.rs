@@ -332,11 +332,7 @@ pub(super) fn added(reading: &Reading, option: &str) -> Result<Vec<TextEdit>, St
             return Err("the script has no place for a directive".to_owned());
         }
     };
-    let span = Span {
-        file: SCRIPT,
-        start: at,
-        end: at,
-    };
+    let span = Span::empty(SCRIPT, at);
     Ok(vec![TextEdit {
         span,
         text: format!("#SBATCH {option}\n"),

@@ -122,11 +122,7 @@ pub fn script_directives(text: &str) -> Vec<Directive> {
 pub fn option_words(words: &[String]) -> Vec<Directive> {
     let mut all = Vec::new();
     for word in words {
-        let span = Span {
-            file: COMMAND_LINE,
-            start: 0,
-            end: word.len(),
-        };
+        let span = Span::new(COMMAND_LINE, 0..word.len());
         let word = Traced::literal(COMMAND_LINE, 0, word, Quote::Raw);
         read_options(&[(word, span)], &mut all);
     }
@@ -148,11 +144,7 @@ fn read_environment(reading: &Reading, all: &mut Vec<Directive>) {
             all.push(Directive {
                 option: (*option).to_owned(),
                 value: Some(value).filter(|v| !v.is_empty()),
-                span: Span {
-                    file: ENVIRONMENT,
-                    start,
-                    end,
-                },
+                span: Span::new(ENVIRONMENT, start..end),
             });
         }
         start += entry.len();
@@ -207,11 +199,7 @@ fn line_words(file: usize, start: usize, text: &str) -> Vec<(Traced, Span)> {
             break;
         }
         let (word, end) = line_word(file, start, text, at);
-        let span = Span {
-            file,
-            start: start + at,
-            end: start + end,
-        };
+        let span = Span::new(file, start + at..start + end);
         words.push((word, span));
         at = end;
     }

@@ -3,6 +3,7 @@
 //! A word of a launch may come from a script, over variables, from a here-document or from the command line. A
 //! value that a knob has is found in such a text, and is changed where its bytes stand.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Pieces of one text, and bytes of it, beyond which it is not traced any further.
@@ -24,6 +25,17 @@ pub struct Span {
 }
 
 impl Span {
+    /// These bytes of a file.
+    pub fn new(file: usize, bytes: Range<usize>) -> Self {
+        let (start, end) = (bytes.start, bytes.end);
+        Self { file, start, end }
+    }
+
+    /// The place before a byte of a file.
+    pub fn empty(file: usize, at: usize) -> Self {
+        Self::new(file, at..at)
+    }
+
     /// The span of this file that begins here and ends where `last` ends.
     pub fn through(self, last: Self) -> Self {
         Self {
@@ -152,11 +164,7 @@ impl TracedPart {
                 quote,
                 exact: true,
             } => PartOrigin::Literal {
-                span: Span {
-                    file: span.file,
-                    start: span.start + start,
-                    end: span.start + end,
-                },
+                span: Span::new(span.file, span.start + start..span.start + end),
                 quote: *quote,
                 exact: true,
             },
@@ -186,11 +194,7 @@ impl Traced {
 
     /// Bytes of a file that begin at `start`.
     pub fn literal(file: usize, start: usize, text: &str, quote: Quote) -> Self {
-        let span = Span {
-            file,
-            start,
-            end: start + text.len(),
-        };
+        let span = Span::new(file, start..start + text.len());
         let from = PartOrigin::Literal {
             span,
             quote,

@@ -86,11 +86,7 @@ impl ProgramText {
 
     fn origin(&self, default: &ProgramDefault) -> Origin {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Origin::File {
-            path: self.path.clone(),
-            line: number(default.line),
-            column: number(default.column),
-        }
+        Origin::file(&self.path, number(default.line), number(default.column))
     }
 
     /// What the text says of knobs; one of which it says more than one value is pinned, as what a script computes.

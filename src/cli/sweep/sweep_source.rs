@@ -139,11 +139,11 @@ fn first_cell(request: &Request, path: &str, sweep: &Sweep) -> Layer {
         let value = value.and_then(|(k, v)| Some((k, k.kind.parse(&v.to_string()).ok()?)));
         let Some((knob, value)) = value else { continue };
         let place = axis.places.first();
-        let origin = Origin::File {
-            path: path.to_owned(),
-            line: place.map_or(1, |p| p.line),
-            column: place.map_or(1, |p| p.column),
-        };
+        let origin = Origin::file(
+            path,
+            place.map_or(1, |p| p.line),
+            place.map_or(1, |p| p.column),
+        );
         layer.set(&knob.name, value, origin);
     }
     layer

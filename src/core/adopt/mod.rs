@@ -11,16 +11,11 @@ mod exit_code;
 mod job;
 mod logged;
 mod scripts;
-#[cfg(test)]
-mod tests;
 pub mod version;
 
 use std::collections::BTreeMap;
 
-use crate::core::ladder::{ClimbContext, Decision, Step, climb};
-use crate::core::recipe::{
-    ClusterFacts, FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile, RungSpec,
-};
+use crate::core::recipe::{FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_scripts::{
     Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT, ScriptSource, Span,
@@ -41,81 +36,6 @@ pub use scripts::{MARK, Scripts, UNKNOWN, command};
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";
-
-/// A job of the user's own with the knobs and the ladder of a preset.
-#[derive(Debug)]
-pub struct ScriptJob {
-    preset: Preset,
-    ladder: Vec<RungSpec>,
-    template: BTreeMap<String, String>,
-    layer: Layer,
-    doubts: Vec<String>,
-}
-
-impl ScriptJob {
-    /// Takes over what scripts say. `sets` are the knob sets that the preset uses, `version` that of its framework;
-    /// without one the newest is taken.
-    ///
-    /// # Errors
-    /// Faults of the preset.
-    pub fn new(
-        file: PresetFile,
-        sets: Vec<KnobSetFile>,
-        version: Option<&str>,
-        adoption: &Adoption<'_>,
-    ) -> Result<Self, Refusal> {
-        let mut preset = assemble(file, sets, version)?;
-        let layer = layer(&preset, adoption);
-        let layers = std::slice::from_ref(&layer);
-        Ok(Self {
-            doubts: loosen(&mut preset, layers, &ClusterFacts::default()),
-            ladder: preset.ladder.clone(),
-            template: template(&preset),
-            layer,
-            preset,
-        })
-    }
-
-    /// Where the scripts go against the preset, so that it is the preset which is not believed.
-    pub fn doubts(&self) -> &[String] {
-        &self.doubts
-    }
-
-    /// What the scripts say, as a layer.
-    pub fn layer(&self) -> &Layer {
-        &self.layer
-    }
-
-    /// The rung that a GPU out-of-memory would be answered with of which nothing is known.
-    ///
-    /// # Errors
-    /// The values of the scripts break a rule of the preset.
-    pub fn next(&self, rungs: &[Layer]) -> Result<Decision, Refusal> {
-        let (cluster, layers) = (ClusterFacts::default(), std::slice::from_ref(&self.layer));
-        let context = ClimbContext {
-            ladder: &self.ladder,
-            ..ClimbContext::new(&self.preset, &cluster, &self.template, layers, rungs)
-        };
-        climb(&context, None)
-    }
-
-    /// The scripts with the values of some steps.
-    ///
-    /// # Errors
-    /// Every value that cannot be put into the scripts, and why.
-    pub fn patched(
-        &self,
-        adoption: &Adoption<'_>,
-        steps: &[Step],
-    ) -> Result<Patch, Vec<PatchError>> {
-        // A later step's value is the one that counts.
-        let mut changes: BTreeMap<String, Value> = BTreeMap::new();
-        for change in steps.iter().flat_map(|s| &s.changes) {
-            changes.insert(change.knob.clone(), change.to.clone());
-        }
-        patched(&self.preset, adoption, &changes)
-    }
-}
 
 /// The preset for scripts of the user's own: what a template has to be told may stand anywhere in them, and one file
 /// stands for them all.
@@ -322,11 +242,11 @@ fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
         .chars()
         .count()
         + 1;
-    Origin::File {
-        path: source.path.clone(),
-        line: u32::try_from(line).unwrap_or(u32::MAX),
-        column: u32::try_from(column).unwrap_or(u32::MAX),
-    }
+    Origin::file(
+        &source.path,
+        u32::try_from(line).unwrap_or(u32::MAX),
+        u32::try_from(column).unwrap_or(u32::MAX),
+    )
 }
 
 /// Lines around a change between two submissions.

@@ -124,11 +124,7 @@ impl ConfigDocument {
     }
 
     fn origin(&self, line: u32, column: u32) -> Origin {
-        Origin::File {
-            path: self.path.clone(),
-            line,
-            column,
-        }
+        Origin::file(&self.path, line, column)
     }
 
     fn map<'a>(&self, node: &'a ConfigNode) -> Result<&'a [(ConfigKey, ConfigNode)], ConfigError> {

@@ -91,9 +91,11 @@ pub struct Withdrawn {
 impl Withdrawn {
     /// As reasons to pass the rungs over, which this attempt's program refused.
     pub fn skipped(&self, attempt: u32) -> impl Iterator<Item = Skipped> {
-        self.rungs.iter().map(move |rung| Skipped {
-            rung: rung.clone(),
-            reason: format!("attempt {attempt} failed with it: {}", self.because),
+        self.rungs.iter().map(move |rung| {
+            Skipped::new(
+                rung,
+                format!("attempt {attempt} failed with it: {}", self.because),
+            )
         })
     }
 }

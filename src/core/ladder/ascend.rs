@@ -141,13 +141,15 @@ impl Ascent<'_> {
         let (after, limit) = self.host(&then)?;
         // The rung, or the person, can ask for all that a node has.
         let (bytes, limit) = (after * host_factor(failed), node.most.or(limit)?);
-        (after > before && bytes > limit).then(|| Skipped {
-            rung: step.rung.clone(),
-            reason: format!(
-                "a node would need about {:.0} GiB of host memory, and has {:.0}",
-                bytes / GIB,
-                limit / GIB
-            ),
+        (after > before && bytes > limit).then(|| {
+            Skipped::new(
+                &step.rung,
+                format!(
+                    "a node would need about {:.0} GiB of host memory, and has {:.0}",
+                    bytes / GIB,
+                    limit / GIB
+                ),
+            )
         })
     }
 }

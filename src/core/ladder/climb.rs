@@ -62,10 +62,7 @@ pub(super) fn climb_in(
                     expects: None,
                 });
             }
-            Err(reason) => skipped.push(Skipped {
-                rung: rung.rung.clone(),
-                reason,
-            }),
+            Err(reason) => skipped.push(Skipped::new(&rung.rung, reason)),
         }
     }
     Ok(Decision::Exhausted {

@@ -50,6 +50,14 @@ pub struct Skipped {
 }
 
 impl Skipped {
+    /// A rung, and why it was not taken.
+    pub fn new(rung: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            rung: rung.into(),
+            reason: reason.into(),
+        }
+    }
+
     /// The reason of a rung that answers another class of failure.
     pub(super) const OTHER_CLASS: &str = "for another kind of failure";
 

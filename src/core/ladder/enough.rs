@@ -94,10 +94,10 @@ impl Ascent<'_> {
             return None;
         }
         let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);
-        Some(Skipped {
-            rung: step.rung.clone(),
-            reason: frees_nothing(before / GIB, after / GIB),
-        })
+        Some(Skipped::new(
+            &step.rung,
+            frees_nothing(before / GIB, after / GIB),
+        ))
     }
 
     /// That a step cuts a share by next to nothing, and the next attempt is not expected to fit: it would be wasted.
@@ -125,13 +125,10 @@ impl Ascent<'_> {
             .posterior(failed)?
             .fits(&self.spec(&then)?, self.outlook.profile)?;
         let change = step.changes.first()?;
-        (fits < NO_CHANCE).then(|| Skipped {
-            rung: step.rung.clone(),
-            reason: format!(
+        (fits < NO_CHANCE).then(|| Skipped::new(&step.rung, format!(
                 "{} {} -> {} is too little: the next attempt would fit with probability {fits:.2}",
                 change.knob, change.from, change.to
-            ),
-        })
+            )))
     }
 
     /// Whether the model leaves an attempt with these steps a chance, or does not know.
@@ -317,10 +314,10 @@ impl Ascent<'_> {
             if let Some(fits) = fits.filter(|fits| *fits >= probability) {
                 let without =
                     format!("without it the next attempt fits with probability {fits:.2}");
-                skipped.push(Skipped {
-                    rung: steps[at].rung.clone(),
-                    reason: format!("not needed: {without}"),
-                });
+                skipped.push(Skipped::new(
+                    &steps[at].rung,
+                    format!("not needed: {without}"),
+                ));
                 left_out.push(at);
             }
         }

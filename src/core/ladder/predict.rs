@@ -163,10 +163,9 @@ impl PredictSearch<'_> {
                             let state = self.thinned(state, before, rung, &mut optimiser);
                             open.push(FrontierItem::State(Box::new(state)));
                         }
-                        Err(reason) if from == 0 => usable.skipped.push(Skipped {
-                            rung: rung.rung.clone(),
-                            reason,
-                        }),
+                        Err(reason) if from == 0 => {
+                            usable.skipped.push(Skipped::new(&rung.rung, reason))
+                        }
                         Err(_) => {}
                     }
                     continue;

@@ -128,12 +128,14 @@ impl Remedies {
         };
         let has_rung = |remedy: &&Remedy| ladder.iter().any(|r| leads_to(preset, r, remedy));
         let missing = self.helps().filter(|r| has_knob(r) && !has_rung(r));
-        let told = missing.map(|remedy| Skipped {
-            rung: roles(remedy).join(", "),
-            reason: format!(
-                "the failure suggests it, but no rung of this ladder does it: {}",
-                remedy.text
-            ),
+        let told = missing.map(|remedy| {
+            Skipped::new(
+                roles(remedy).join(", "),
+                format!(
+                    "the failure suggests it, but no rung of this ladder does it: {}",
+                    remedy.text
+                ),
+            )
         });
         told.collect()
     }

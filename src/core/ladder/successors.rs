@@ -134,7 +134,7 @@ impl<'a> Successors<'a> {
         for rung in context.ladder {
             if let Some(reason) = packages::objection(context.environment, rung) {
                 let rung = rung.rung.clone();
-                usable.skipped.push(Skipped { rung, reason });
+                usable.skipped.push(Skipped::new(rung, reason));
                 continue;
             }
             let Some(reason) = self.objection(shape, rung) else {
@@ -156,10 +156,7 @@ impl<'a> Successors<'a> {
             if others && !worse && self.further.iter().any(answers) {
                 usable.all.push(rung);
             }
-            usable.skipped.push(Skipped {
-                rung: rung.rung.clone(),
-                reason,
-            });
+            usable.skipped.push(Skipped::new(&rung.rung, reason));
         }
         usable
     }

@@ -113,11 +113,7 @@ pub fn layer(preset: &Preset, originals: &BTreeMap<String, Original>) -> Result<
         let Some(text) = original.meaning(&text) else {
             continue;
         };
-        let origin = Origin::File {
-            path: original.path.clone(),
-            line: given.line,
-            column: given.column,
-        };
+        let origin = Origin::file(&original.path, given.line, given.column);
         match knob.kind.parse(&text) {
             Ok(value) => layer.set(&knob.name, value, origin),
             Err(what) => problems.push(

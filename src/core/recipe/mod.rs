@@ -45,6 +45,6 @@ pub use resolve::{add_ambient, resolve};
 pub use resolved::{Recipe, Resolved};
 pub use rung::{Move, NumberOrExpr, RungSpec, Tuning, Useless, strongest_effect};
 pub use sets::{KnobSetFile, SharedMemory, changed};
-pub use shape::{Shape, Shaper, breaks, scope_of};
+pub use shape::{Shape, Shaper, scope_of};
 pub use stack::Preset;
 pub use values::{KnobPlaces, Values};

@@ -4,11 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use minijinja::Environment;
-
 use super::cluster::ClusterFacts;
 use super::depends::knobs_of;
-use super::expr::{self, Expressions, Prepared, Scope};
+use super::expr::{Expressions, Prepared, Scope};
 use super::layer::Layer;
 use super::needs::Needs;
 use super::preset::Rule;
@@ -175,19 +173,6 @@ pub fn scope_of(
 ) -> Scope {
     let expressions = Expressions::new(preset.env());
     Resolver::new(preset, cluster, &expressions).scope(recipe, cluster_name)
-}
-
-/// Whether a rule applies and is broken.
-///
-/// # Errors
-/// The expression that cannot be evaluated, and why.
-pub fn breaks(env: &Environment<'_>, rule: &Rule, scope: &Scope) -> Result<bool, String> {
-    if let Some(when) = &rule.when
-        && !expr::holds(env, when, scope)?
-    {
-        return Ok(false);
-    }
-    expr::holds(env, &rule.must, scope).map(|ok| !ok)
 }
 
 fn explain(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Problem {

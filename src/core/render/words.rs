@@ -22,12 +22,7 @@ pub struct ProgramArguments {
 ///
 /// # Errors
 /// An expression that cannot be evaluated.
-pub fn words(preset: &Preset, shape: &Shape) -> Result<ProgramArguments, String> {
-    by(&Expressions::new(preset.env()), preset, shape)
-}
-
-/// The same with expressions that were compiled before.
-pub(super) fn by(
+pub(super) fn words(
     expressions: &Expressions<'_>,
     preset: &Preset,
     shape: &Shape,

@@ -34,18 +34,6 @@ pub enum SpanKind {
     Runs,
 }
 
-impl SpanKind {
-    /// One word, for styles and for people.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Waited => "waited",
-            Self::Worked => "worked",
-            Self::Failed => "failed",
-            Self::Runs => "runs",
-        }
-    }
-}
-
 /// A stretch of time of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TimeSpan {

@@ -141,10 +141,10 @@ impl Request {
             return None;
         }
         let gib = |rungs| Some(self.memory(rungs)?.peak_bytes / GIB);
-        Some(Skipped {
-            rung: step.rung.clone(),
-            reason: frees_nothing(gib(taken)?, gib(&then)?),
-        })
+        Some(Skipped::new(
+            &step.rung,
+            frees_nothing(gib(taken)?, gib(&then)?),
+        ))
     }
 
     /// The ladder from here.

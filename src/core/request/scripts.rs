@@ -319,10 +319,7 @@ impl Request {
                 layer.pins.insert(change.knob.clone(), said(why));
             }
         }
-        passed.extend(steps.iter().map(|step| Skipped {
-            rung: step.rung.clone(),
-            reason: why.to_owned(),
-        }));
+        passed.extend(steps.iter().map(|step| Skipped::new(&step.rung, why)));
         layer
     }
 }

@@ -184,11 +184,11 @@ pub fn cell_layer(sweep: &Sweep, judge: &Judge<'_>, cell: &[u32], path: &str) ->
             .places
             .get(number)
             .or(axis.upper.as_ref().map(|u| &u.place));
-        let origin = Origin::File {
-            path: path.to_owned(),
-            line: place.map_or(1, |p| p.line),
-            column: place.map_or(1, |p| p.column),
-        };
+        let origin = Origin::file(
+            path,
+            place.map_or(1, |p| p.line),
+            place.map_or(1, |p| p.column),
+        );
         match judge.knob(at) {
             Some(knob) => {
                 layer.set(&knob.name, value, origin);

@@ -312,11 +312,10 @@ impl Scheduler for Foreground {
     fn submit(&mut self, submission: &JobSubmission, _: Timestamp) -> SubmitAnswer {
         match (&mut self.here, &submission.gpu) {
             (Some(here), Some(wish)) => here.submit(submission, wish),
-            _ => SubmitAnswer::Refused {
-                reason: "the `oomctl run` that had started this program is gone".to_owned(),
-                hint: Some(GONE.to_owned()),
-                passing: false,
-            },
+            _ => SubmitAnswer::refused(
+                "the `oomctl run` that had started this program is gone",
+                Some(GONE),
+            ),
         }
     }
 
@@ -362,10 +361,10 @@ impl Scheduler for Foreground {
         }
         if !is_here(job) {
             let host = job.cluster.as_deref().unwrap_or_default();
-            return Err(NoAnswer {
-                command: "program".to_owned(),
-                detail: format!("the program runs on {host}: cancel it there"),
-            });
+            return Err(NoAnswer::of(
+                "program",
+                format!("the program runs on {host}: cancel it there"),
+            ));
         }
         let program = of_job(job).filter(|program| program.life() == ProcessState::Alive);
         if let Some(group) = program.and_then(|program| Pid::from_raw(program.pid)) {

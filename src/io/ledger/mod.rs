@@ -165,11 +165,6 @@ impl Ledger {
         Ok((ledger, records))
     }
 
-    /// Number of the present owner.
-    pub fn epoch(&self) -> u64 {
-        self.claim.epoch()
-    }
-
     /// Appends one fact and makes it durable, unless it only repeats what others say. When this returns an error the fact does not count, and
     /// nothing more can be appended until the ledger is opened again.
     ///

@@ -313,15 +313,6 @@ impl Trial for BadDisk {
     fn change(&self, _: DiskChange<'_>) -> std::io::Result<usize> {
         Err(std::io::Error::other("Input/output error"))
     }
-    fn length(&self, _: &Path, real: u64) -> u64 {
-        real
-    }
-    fn is_there(&self, _: &Path, real: bool) -> bool {
-        real
-    }
-    fn names(&self, _: &Path, real: &[OsString]) -> Vec<OsString> {
-        real.to_vec()
-    }
     fn file_time(&self) -> std::io::Result<SystemTime> {
         Ok(SystemTime::now())
     }

@@ -95,6 +95,16 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
+    /// An end without a word.
+    pub fn silent(end: CommandEnd) -> Self {
+        Self {
+            end,
+            stdout: String::new(),
+            stderr: String::new(),
+            cut: false,
+        }
+    }
+
     /// True for exit code 0 and a complete standard output.
     pub fn is_clean(&self) -> bool {
         self.end == CommandEnd::Exited(0) && !self.cut
@@ -161,12 +171,10 @@ pub fn run_with(call: &CommandCall, input: Stdio) -> CommandOutput {
     let started = pipe().and_then(|life| Ok((command.spawn()?, life)));
     match started {
         Ok((child, life)) => attend(child, call.deadline, life),
-        Err(error) => CommandOutput {
-            end: CommandEnd::NotStarted(format!("{}: {error}", call.program.display())),
-            stdout: String::new(),
-            stderr: String::new(),
-            cut: false,
-        },
+        Err(error) => CommandOutput::silent(CommandEnd::NotStarted(format!(
+            "{}: {error}",
+            call.program.display()
+        ))),
     }
 }
 

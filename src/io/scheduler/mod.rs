@@ -104,6 +104,17 @@ pub enum SubmitAnswer {
     },
 }
 
+impl SubmitAnswer {
+    /// A refusal whose cause does not pass by itself.
+    pub fn refused(reason: impl Into<String>, hint: Option<&str>) -> Self {
+        Self::Refused {
+            reason: reason.into(),
+            hint: hint.map(str::to_owned),
+            passing: false,
+        }
+    }
+}
+
 /// A question got no usable answer. This changes nothing that we know; ask again later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {detail}")]
@@ -112,6 +123,16 @@ pub struct NoAnswer {
     pub command: String,
     /// Exit code, deadline or message.
     pub detail: String,
+}
+
+impl NoAnswer {
+    /// No answer from a command.
+    pub fn of(command: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            command: command.into(),
+            detail: detail.into(),
+        }
+    }
 }
 
 /// A job that carries a token we asked for.

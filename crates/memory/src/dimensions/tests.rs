@@ -234,122 +234,66 @@ fn a_family_that_is_not_known_is_counted_as_a_plain_decoder_and_says_so() {
     assert!(d.remarks[1].starts_with("tie_word_embeddings is not given"));
 }
 
-#[test]
-fn what_is_missing_odd_or_absurd_is_refused_by_its_key() {
-    let all = [
-        (json!({ "hidden_size": null }), "hidden_size: is required"),
-        (json!({ "hidden_size": 0 }), "hidden_size: 0 is no size"),
-        (
-            json!({ "hidden_size": -4096 }),
-            "hidden_size: -4096 is not a whole number",
-        ),
-        (
-            json!({ "hidden_size": "4096" }),
-            "hidden_size: \"4096\" is not a whole number",
-        ),
-        (
-            json!({ "hidden_size": 4096.5 }),
-            "hidden_size: 4096.5 is not a whole number",
-        ),
-        (
-            json!({ "num_hidden_layers": 32e9 }),
-            "num_hidden_layers: 32000000000.0 is more than any model has",
-        ),
-        (
-            json!({ "intermediate_size": null }),
-            "intermediate_size: is required",
-        ),
-        (json!({ "vocab_size": null }), "vocab_size: is required"),
-        (
-            json!({ "tie_word_embeddings": "no" }),
-            "tie_word_embeddings: \"no\" is neither true nor false",
-        ),
-        (
-            json!({ "quantization_config": 4 }),
-            "quantization_config: is no object",
-        ),
-        (
-            json!({ "hidden_size": 8_000_000, "intermediate_size": 9_000_000 }),
-            "hidden_size: adds up to",
-        ),
-    ];
-    for (changes, why) in all {
-        let said = refused(changes.clone());
+/// Changes of Llama's file, a line each, and how what is said against them begins.
+fn all_refused(cases: &str) {
+    for case in cases.trim().lines() {
+        let (changes, why) = case.trim().split_once(" => ").unwrap();
+        let said = refused(serde_json::from_str(changes).unwrap());
         assert!(said.starts_with(why), "{changes}: {said}");
     }
-    assert!(
-        read_dimensions("[1]")
-            .unwrap_err()
-            .to_string()
-            .starts_with("config.json: is no JSON object")
+}
+
+#[test]
+fn what_is_missing_odd_or_absurd_is_refused_by_its_key() {
+    all_refused(
+        r#"
+        {"hidden_size": null} => hidden_size: is required
+        {"hidden_size": 0} => hidden_size: 0 is no size
+        {"hidden_size": -4096} => hidden_size: -4096 is not a whole number
+        {"hidden_size": "4096"} => hidden_size: "4096" is not a whole number
+        {"hidden_size": 4096.5} => hidden_size: 4096.5 is not a whole number
+        {"num_hidden_layers": 32e9} => num_hidden_layers: 32000000000.0 is more than any model has
+        {"intermediate_size": null} => intermediate_size: is required
+        {"vocab_size": null} => vocab_size: is required
+        {"tie_word_embeddings": "no"} => tie_word_embeddings: "no" is neither true nor false
+        {"quantization_config": 4} => quantization_config: is no object
+        {"hidden_size": 8000000, "intermediate_size": 9000000} => hidden_size: adds up to
+        "#,
     );
-    assert!(
-        read_dimensions("")
-            .unwrap_err()
-            .to_string()
-            .starts_with("config.json: is no JSON object")
-    );
+    for text in ["[1]", ""] {
+        let said = read_dimensions(text).unwrap_err().to_string();
+        assert!(said.starts_with("config.json: is no JSON object"), "{said}");
+    }
 }
 
 #[test]
 fn what_contradicts_itself_is_refused() {
-    let all = [
-        (
-            json!({ "n_layer": 24 }),
-            "n_layer: 24 contradicts num_hidden_layers = 32",
-        ),
-        (
-            json!({ "num_key_value_heads": 5 }),
-            "num_key_value_heads: 32 heads cannot share 5 key and value heads",
-        ),
-        (
-            json!({ "num_attention_heads": 33, "num_key_value_heads": 33 }),
-            "num_attention_heads: a width of 4096 cannot be split",
-        ),
-        (
-            json!({ "num_local_experts": 8, "num_experts_per_tok": 9 }),
-            "num_experts_per_tok: a token cannot pass 9 of 8",
-        ),
-        (
-            json!({ "num_local_experts": 8 }),
-            "num_experts_per_tok: is required",
-        ),
-        (
-            json!({ "moe_num_experts": 16 }),
-            "moe_num_experts: experts, but none of",
-        ),
-    ];
-    for (changes, why) in all {
-        let said = refused(changes.clone());
-        assert!(said.starts_with(why), "{changes}: {said}");
-    }
+    all_refused(
+        r#"
+        {"n_layer": 24} => n_layer: 24 contradicts num_hidden_layers = 32
+        {"num_key_value_heads": 5} => num_key_value_heads: 32 heads cannot share 5 key and value heads
+        {"num_attention_heads": 33, "num_key_value_heads": 33} => num_attention_heads: a width of 4096 cannot be split
+        {"num_local_experts": 8, "num_experts_per_tok": 9} => num_experts_per_tok: a token cannot pass 9 of 8
+        {"num_local_experts": 8} => num_experts_per_tok: is required
+        {"moe_num_experts": 16} => moe_num_experts: experts, but none of
+        "#,
+    );
 }
 
 #[test]
 fn what_is_no_decoder_of_attention_is_refused() {
-    let all = [
-        (json!({ "is_encoder_decoder": true }), "is_encoder_decoder:"),
-        (json!({ "mamba_d_state": 128 }), "mamba_d_state:"),
-        (
-            json!({ "layer_types": ["linear_attention", "full_attention"] }),
-            "layer_types: layers of kind linear_attention",
-        ),
-        (json!({ "audio_config": {} }), "audio_config:"),
-        (
-            json!({ "vision_config": {} }),
-            "vision_config.depth: is required",
-        ),
-        (json!({ "model_type": "dbrx" }), "model_type:"),
-        (json!({ "model_type": "bert" }), "model_type:"),
-        (
-            json!({ "model_type": "novel", "architectures": ["NovelForTokenClassification"] }),
-            "architectures: NovelForTokenClassification is not a known decoder",
-        ),
-    ];
-    for (changes, why) in all {
-        let said = refused(changes.clone());
-        assert!(said.starts_with(why), "{changes}: {said}");
-    }
+    all_refused(
+        r#"
+        {"is_encoder_decoder": true} => is_encoder_decoder:
+        {"mamba_d_state": 128} => mamba_d_state:
+        {"layer_types": ["linear_attention", "full_attention"]} => layer_types: layers of kind linear_attention
+        {"audio_config": {}} => audio_config:
+        {"vision_config": {}} => vision_config.depth: is required
+        {"model_type": "dbrx"} => model_type:
+        {"model_type": "bert"} => model_type:
+        {"model_type": "novel", "architectures": ["NovelForTokenClassification"]} => architectures: NovelForTokenClassification is not a known decoder
+        "#,
+    );
 }
 
 #[test]

@@ -80,11 +80,7 @@ impl Assignment {
         let mut pieces = word.pieces.clone();
         match behind < *end || pieces.len() == 1 {
             true => {
-                pieces[0] = WordPiece::Text {
-                    start: behind,
-                    end: *end,
-                    quote: Quote::Bare,
-                };
+                pieces[0] = WordPiece::text(behind..*end, Quote::Bare);
             }
             false => {
                 pieces.remove(0);

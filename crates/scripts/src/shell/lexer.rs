@@ -256,11 +256,7 @@ impl<'s> Lexer<'s> {
 
     fn read_here_line(&mut self, here: &mut Here, start: usize, end: usize) {
         if here.quoted {
-            here.pieces.push(WordPiece::Text {
-                start,
-                end,
-                quote: Quote::Raw,
-            });
+            here.pieces.push(WordPiece::text(start..end, Quote::Raw));
             return;
         }
         // Code that goes on over the line's end is read to its own end; the lines after it are text again.

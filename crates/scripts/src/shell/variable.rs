@@ -25,11 +25,7 @@ impl Lexer<'_> {
                 let rest = &self.bytes[self.at + 1..];
                 let length = rest.iter().position(|b| special(*b)).unwrap_or(rest.len());
                 self.at += 1 + length;
-                pieces.push(WordPiece::Text {
-                    start,
-                    end: self.at,
-                    quote: Quote::Bare,
-                });
+                pieces.push(WordPiece::text(start..self.at, Quote::Bare));
             }
         }
     }
@@ -44,11 +40,7 @@ impl Lexer<'_> {
             Some(_) => self.at += 1,
             None => self.fault(),
         }
-        pieces.push(WordPiece::Text {
-            start,
-            end,
-            quote: Quote::Single,
-        });
+        pieces.push(WordPiece::text(start..end, Quote::Single));
     }
 
     fn read_double(&mut self, pieces: &mut Vec<WordPiece>) {
@@ -66,11 +58,7 @@ impl Lexer<'_> {
             self.read_quoted_piece(pieces, Quote::Double, self.bytes.len());
         }
         if pieces.len() == before {
-            pieces.push(WordPiece::Text {
-                start,
-                end: start,
-                quote: Quote::Double,
-            });
+            pieces.push(WordPiece::text(start..start, Quote::Double));
         }
     }
 
@@ -92,11 +80,7 @@ impl Lexer<'_> {
                 let rest = &self.bytes[self.at + 1..end.max(self.at + 1)];
                 let length = rest.iter().position(|b| special(*b)).unwrap_or(rest.len());
                 self.at += 1 + length;
-                pieces.push(WordPiece::Text {
-                    start,
-                    end: self.at,
-                    quote,
-                });
+                pieces.push(WordPiece::text(start..self.at, quote));
             }
         }
     }
@@ -133,11 +117,7 @@ impl Lexer<'_> {
             _ => {
                 let start = self.at;
                 self.at += 1;
-                pieces.push(WordPiece::Text {
-                    start,
-                    end: self.at,
-                    quote,
-                });
+                pieces.push(WordPiece::text(start..self.at, quote));
             }
         }
     }
@@ -287,11 +267,7 @@ impl Lexer<'_> {
         self.depth -= 1;
         if pieces.is_empty() {
             let quote = if quoted { Quote::Double } else { Quote::Bare };
-            pieces.push(WordPiece::Text {
-                start,
-                end: start,
-                quote,
-            });
+            pieces.push(WordPiece::text(start..start, quote));
         }
         pieces
     }

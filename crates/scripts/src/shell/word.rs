@@ -1,5 +1,7 @@
 //! What a word consists of.
 
+use std::ops::Range;
+
 use crate::traced::Quote;
 
 /// A word: pieces that touch each other.
@@ -49,6 +51,14 @@ pub enum WordPiece {
         /// In double quotes.
         quoted: bool,
     },
+}
+
+impl WordPiece {
+    /// Bytes that stand for themselves.
+    pub(super) fn text(bytes: Range<usize>, quote: Quote) -> Self {
+        let (start, end) = (bytes.start, bytes.end);
+        Self::Text { start, end, quote }
+    }
 }
 
 /// A variable whose value is taken.

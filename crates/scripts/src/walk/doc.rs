@@ -20,11 +20,7 @@ impl Doc {
         if let Some((span, quote, [])) = bytes.stretch() {
             return (span, quote);
         }
-        let nowhere = Span {
-            file: 0,
-            start: 0,
-            end: 0,
-        };
+        let nowhere = Span::empty(0, 0);
         (bytes.place().unwrap_or(nowhere), Quote::Nested)
     }
 

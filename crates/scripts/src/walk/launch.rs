@@ -289,11 +289,7 @@ fn end_of(command: &SimpleCommand, doc: &Doc) -> Option<ArgumentsEnd> {
     let uses: Vec<Span> = part.via.iter().rev().map(|u| u.span).collect();
     let known = via.len() - outermost.unwrap_or(via.len());
     Some(ArgumentsEnd {
-        span: Span {
-            file,
-            start: at,
-            end: at,
-        },
+        span: Span::empty(file, at),
         quote: Quote::Nested,
         separator: " ".to_owned(),
         through: Some((span, uses[..known].to_vec(), uses)),

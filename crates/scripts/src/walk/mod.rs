@@ -110,11 +110,9 @@ impl Walker<'_> {
         for word in before.chain(&submission.args) {
             let start = text.len();
             text.push_str(word);
-            self.out.words.push(Span {
-                file: COMMAND_LINE,
-                start,
-                end: text.len(),
-            });
+            self.out
+                .words
+                .push(Span::new(COMMAND_LINE, start..text.len()));
             text.push('\0');
         }
         let args = self.out.words[submission.options.len() + 1..].to_vec();

@@ -222,10 +222,6 @@ fn one_of(name: &str, a: Traced, b: Traced) -> Traced {
 
 fn unclear(name: &str, place: Option<Span>) -> Traced {
     let code = format!("${{{name}}}");
-    let nowhere = Span {
-        file: 0,
-        start: 0,
-        end: 0,
-    };
+    let nowhere = Span::empty(0, 0);
     Traced::computed(&code, place.unwrap_or(nowhere), Why::Condition)
 }

@@ -221,10 +221,6 @@ fn member<'a>(
 fn problem(file: &str, text: &str, fault: Fault) -> Problem {
     let at = usize::try_from(fault.line).unwrap_or(0).saturating_sub(1);
     let line = text.lines().nth(at).unwrap_or("").trim();
-    let origin = Origin::File {
-        path: file.to_owned(),
-        line: fault.line,
-        column: fault.column,
-    };
+    let origin = Origin::file(file, fault.line, fault.column);
     Problem::new(fault.what).at(line.chars().take(120).collect::<String>(), origin)
 }

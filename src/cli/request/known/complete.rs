@@ -94,14 +94,7 @@ fn complete_gpu(
         return;
     };
     let values = match known.gpu(&named.name) {
-        Ok(Some((Capacity::Known(text, line), path))) => memory(
-            &text,
-            Origin::File {
-                path,
-                line,
-                column: 1,
-            },
-        ),
+        Ok(Some((Capacity::Known(text, line), path))) => memory(&text, Origin::file(path, line, 1)),
         _ => of_another(preset, layers, &named, knob, &[GPU_MEMORY]),
     };
     follow(preset, layers, named.layer, values);

@@ -57,11 +57,7 @@ impl KnownModel {
             Ok(text) => place_of(text, key),
             Err(line) => (*line, 1),
         };
-        Origin::File {
-            path: self.path.clone(),
-            line,
-            column,
-        }
+        Origin::file(&self.path, line, column)
     }
 
     fn settings(&self) -> BTreeMap<String, Setting> {
@@ -237,11 +233,7 @@ fn parsed<T: DeserializeOwned>(source: &NamedText) -> Result<T, CommandFailure> 
 /// A fault of a `config.json`, with its place.
 fn fault(path: &str, text: &str, unknown: &Unknown) -> CommandFailure {
     let (line, column) = place_of(text, &unknown.field);
-    let origin = Origin::File {
-        path: path.to_owned(),
-        line,
-        column,
-    };
+    let origin = Origin::file(path, line, column);
     let what = format!("the dimensions of the model cannot be read: {unknown}");
     Problem::new(what)
         .at(unknown.field.clone(), origin)

@@ -145,10 +145,10 @@ impl History {
     /// Rungs that the next decision leaves out: those that somebody asked to, and those that the program refused before.
     pub fn left_out(&self) -> Vec<Skipped> {
         let asked = self.attempts.last().map(|last| &last.steered.left_out);
-        let asked = asked.into_iter().flatten().map(|rung| Skipped {
-            rung: rung.clone(),
-            reason: "skipped by request".to_owned(),
-        });
+        let asked = asked
+            .into_iter()
+            .flatten()
+            .map(|rung| Skipped::new(rung, "skipped by request"));
         let refused = self.attempts.iter().flat_map(|attempt| {
             let withdrawn = attempt.withdrawn().into_iter();
             withdrawn.flat_map(|w| w.skipped(attempt.number))

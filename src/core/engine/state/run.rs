@@ -11,7 +11,6 @@ use crate::core::engine::event::Event;
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::request::Request;
 use oomctl_base::job::Stage;
-use oomctl_diagnose::Progress;
 
 /// A run under supervision.
 pub struct Run {
@@ -78,10 +77,5 @@ impl Run {
     /// a part of the job that nobody has heard of yet.
     pub fn logs_of_this_part(&self) -> &[LogEnd] {
         &self.watch.ends_at_poll
-    }
-
-    /// How far training has come in the present attempt, as last seen.
-    pub fn progress(&self) -> Option<&Progress> {
-        self.watch.progress.as_ref()
     }
 }

@@ -40,12 +40,7 @@ pub fn call(world: &World, call: &CommandCall) -> CommandOutput {
 }
 
 fn ended(end: CommandEnd) -> CommandOutput {
-    CommandOutput {
-        end,
-        stdout: String::new(),
-        stderr: String::new(),
-        cut: false,
-    }
+    CommandOutput::silent(end)
 }
 
 fn after<'a>(words: &'a [String], name: &str) -> Option<&'a str> {

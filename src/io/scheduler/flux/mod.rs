@@ -88,12 +88,7 @@ impl Flux {
         folder: Option<&Path>,
     ) -> CommandOutput {
         let Some(program) = self.search.locate("flux") else {
-            return CommandOutput {
-                end: CommandEnd::NotStarted("flux is not on PATH".to_owned()),
-                stdout: String::new(),
-                stderr: String::new(),
-                cut: false,
-            };
+            return CommandOutput::silent(CommandEnd::NotStarted("flux is not on PATH".to_owned()));
         };
         run(&CommandCall {
             program,
@@ -260,8 +255,5 @@ impl Scheduler for Flux {
 }
 
 fn no_answer(command: &str, detail: String) -> NoAnswer {
-    NoAnswer {
-        command: command.to_owned(),
-        detail,
-    }
+    NoAnswer::of(command, detail)
 }

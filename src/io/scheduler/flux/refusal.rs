@@ -96,9 +96,5 @@ pub(super) fn refused(reason: String) -> SubmitAnswer {
 
 /// A refusal of ours, before anything is sent.
 pub(super) fn ours(reason: String, hint: &str) -> SubmitAnswer {
-    SubmitAnswer::Refused {
-        reason,
-        hint: Some(hint.to_owned()),
-        passing: false,
-    }
+    SubmitAnswer::refused(reason, Some(hint))
 }

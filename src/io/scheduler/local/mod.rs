@@ -170,10 +170,7 @@ fn check(submission: &JobSubmission) -> Result<(), String> {
 }
 
 fn unreadable(folder: &JobFolder, error: &io::Error) -> NoAnswer {
-    NoAnswer {
-        command: "local".to_owned(),
-        detail: format!("{}: {error}", folder.0.display()),
-    }
+    NoAnswer::of("local", format!("{}: {error}", folder.0.display()))
 }
 
 /// State of one job; a job whose keeper is gone without a word is given its end here.
@@ -263,11 +260,7 @@ impl Scheduler for Local {
     fn submit(&mut self, submission: &JobSubmission, now: Timestamp) -> SubmitAnswer {
         self.reap();
         if let Err(reason) = check(submission) {
-            return SubmitAnswer::Refused {
-                reason,
-                hint: None,
-                passing: false,
-            };
+            return SubmitAnswer::refused(reason, None);
         }
         self.try_submit(submission, now)
             .unwrap_or_else(|error| SubmitAnswer::Refused {
@@ -363,10 +356,7 @@ impl Scheduler for Local {
                     "the job runs on {}: cancel it there",
                     wanted_host(job.as_ref())
                 );
-                return Err(NoAnswer {
-                    command: "local".to_owned(),
-                    detail,
-                });
+                return Err(NoAnswer::of("local", detail));
             }
             // Gone, or not there yet: it sees the wish when it comes.
             Some((ProcessState::Gone, _)) | None => {}

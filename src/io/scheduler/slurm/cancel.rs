@@ -23,10 +23,7 @@ impl Slurm {
     pub(super) fn cancel_one(&self, job: &JobRef) -> Result<(), NoAnswer> {
         if !is_job_id(&job.id.0) {
             let detail = format!("{:?} is no Slurm job id", job.id.0);
-            return Err(NoAnswer {
-                command: "scancel".to_owned(),
-                detail,
-            });
+            return Err(NoAnswer::of("scancel", detail));
         }
         if let Some(rest) = &self.rest {
             return rest.cancel(job, self.clients.deadlines);

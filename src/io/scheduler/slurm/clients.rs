@@ -145,12 +145,9 @@ impl Clients {
         folder: Option<&std::path::Path>,
     ) -> CommandOutput {
         let Some(path) = self.search.locate(program) else {
-            return CommandOutput {
-                end: CommandEnd::NotStarted(format!("{program} is not on PATH")),
-                stdout: String::new(),
-                stderr: String::new(),
-                cut: false,
-            };
+            return CommandOutput::silent(CommandEnd::NotStarted(format!(
+                "{program} is not on PATH"
+            )));
         };
         let call = CommandCall {
             program: path,
@@ -169,10 +166,7 @@ impl Clients {
 
 /// The refusal to conclude anything from an answer.
 pub(super) fn no_answer(command: &str, answer: &CommandOutput) -> NoAnswer {
-    NoAnswer {
-        command: command.to_owned(),
-        detail: answer.describe(),
-    }
+    NoAnswer::of(command, answer.describe())
 }
 
 /// Slurm's message for an id that it does not know (any more). The controller did answer.

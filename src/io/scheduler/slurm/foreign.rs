@@ -159,10 +159,7 @@ impl Slurm {
         let Some(text) = self.shown(job)? else {
             return Ok(None);
         };
-        let none = || NoAnswer {
-            command: "scontrol".to_owned(),
-            detail: "it does not say which job".to_owned(),
-        };
+        let none = || NoAnswer::of("scontrol", "it does not say which job");
         told(&text).map(Some).ok_or_else(none)
     }
 

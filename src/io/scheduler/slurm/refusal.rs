@@ -145,13 +145,10 @@ pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
         (CommandEnd::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
             refused(reason(&answer.stderr))
         }
-        (CommandEnd::NotStarted(error), _) => SubmitAnswer::Refused {
-            reason: error.clone(),
-            hint: Some(
-                "Slurm's commands must be on PATH; `module load slurm` on some sites".into(),
-            ),
-            passing: false,
-        },
+        (CommandEnd::NotStarted(error), _) => SubmitAnswer::refused(
+            error,
+            Some("Slurm's commands must be on PATH; `module load slurm` on some sites"),
+        ),
         (CommandEnd::Exited(0), None) => SubmitAnswer::Unclear {
             detail: format!(
                 "sbatch succeeded, but printed no job id: {:?}",

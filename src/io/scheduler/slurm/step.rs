@@ -30,10 +30,10 @@ impl Slurm {
         words: &[String],
     ) -> Result<OnNodes, NoAnswer> {
         if !parse::is_job_id(&job.id.0) {
-            return Err(NoAnswer {
-                command: "srun".to_owned(),
-                detail: format!("{:?} is no Slurm job id", job.id.0),
-            });
+            return Err(NoAnswer::of(
+                "srun",
+                format!("{:?} is no Slurm job id", job.id.0),
+            ));
         }
         let mut arguments = on_cluster(job.cluster.as_deref());
         arguments.extend([

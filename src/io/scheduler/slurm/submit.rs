@@ -120,13 +120,7 @@ pub(super) fn escape(path: &Path) -> String {
 /// Mistakes that sbatch would not notice, or not in time: a job whose folders are missing is
 /// accepted and fails later without a log.
 fn check(submission: &JobSubmission) -> Result<(), SubmitAnswer> {
-    let refused = |reason: String, hint: &str| {
-        Err(SubmitAnswer::Refused {
-            reason,
-            hint: Some(hint.to_owned()),
-            passing: false,
-        })
-    };
+    let refused = |reason: String, hint: &str| Err(SubmitAnswer::refused(reason, Some(hint)));
     for path in [
         &submission.script,
         &submission.workdir,

@@ -163,10 +163,7 @@ impl Slurm {
         };
         match &heard.said {
             Ok(_) => Ok(heard),
-            Err(detail) => Err(NoAnswer {
-                command: "squeue".to_owned(),
-                detail: detail.clone(),
-            }),
+            Err(detail) => Err(NoAnswer::of("squeue", detail.clone())),
         }
     }
 

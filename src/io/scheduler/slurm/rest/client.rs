@@ -211,10 +211,7 @@ impl RestClient {
     }
 
     pub(super) fn no_answer(&self, why: impl Into<String>) -> NoAnswer {
-        NoAnswer {
-            command: format!("slurmrestd at {}", self.place.address),
-            detail: why.into(),
-        }
+        NoAnswer::of(format!("slurmrestd at {}", self.place.address), why)
     }
 }
 

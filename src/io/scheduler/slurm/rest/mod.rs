@@ -30,11 +30,7 @@ const ONE_BY_ONE: usize = 8;
 impl RestClient {
     /// Submits a job.
     pub(super) fn submit(&self, submission: &JobSubmission, deadlines: Deadlines) -> SubmitAnswer {
-        let refused = |reason: String, hint: &str| SubmitAnswer::Refused {
-            reason,
-            hint: Some(hint.to_owned()),
-            passing: false,
-        };
+        let refused = |reason: String, hint: &str| SubmitAnswer::refused(reason, Some(hint));
         let script = match read_text(&submission.script, SCRIPT_MAX) {
             Ok(script) => script,
             Err(error) => return refused(error.to_string(), "slurmrestd takes text"),
