@@ -265,7 +265,7 @@ impl Project {
     fn fails(&self) {
         let job = &mut self.fake.desk().jobs[0].1;
         job.state = JobState::Failed;
-        job.exit = Some(ExitStatus { code: 1, signal: 0 });
+        job.exit = Some(ExitStatus::of(1, 0));
     }
 
     /// What the first attempt was judged to have died of.

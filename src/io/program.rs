@@ -4,7 +4,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -276,12 +276,9 @@ fn pump(
 fn await_end(mut child: Child, alive: PipeWriter, events: SyncSender<ProgramEvent>) {
     std::thread::spawn(move || {
         let exit = match child.wait() {
-            Ok(status) => ExitStatus {
-                code: status.code().unwrap_or(0),
-                signal: status.signal().unwrap_or(0),
-            },
+            Ok(status) => ExitStatus::from(status),
             // Somebody else waited for it: how it ended is not known.
-            Err(_) => ExitStatus { code: 1, signal: 0 },
+            Err(_) => ExitStatus::of(1, 0),
         };
         drop(alive);
         let _ = events.send(ProgramEvent::Exited(exit));

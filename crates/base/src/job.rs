@@ -232,9 +232,21 @@ pub struct ExitStatus {
 }
 
 impl ExitStatus {
+    /// An exit code and a signal; 0 stands for neither.
+    pub fn of(code: i32, signal: i32) -> Self {
+        Self { code, signal }
+    }
+
     /// Whether it is anything but `0:0`.
     pub fn failed(self) -> bool {
         self.code != 0 || self.signal != 0
+    }
+}
+
+impl From<std::process::ExitStatus> for ExitStatus {
+    fn from(status: std::process::ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        Self::of(status.code().unwrap_or(0), status.signal().unwrap_or(0))
     }
 }
 

@@ -340,11 +340,7 @@ impl Pass<'_> {
                 ..
             } if alone && patterns.others.is_empty() => {
                 let line = &block.bytes[start..end];
-                let progress = Progress {
-                    step,
-                    total,
-                    own: None,
-                };
+                let progress = Progress::new(step, total);
                 let pattern = patterns.built_in[pattern];
                 let known = progress::LineProgress::known(pattern, progress, line);
                 self.reader().shown(known, line);

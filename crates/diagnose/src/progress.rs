@@ -113,11 +113,7 @@ impl ProgressPattern {
                 .parse()
                 .ok()
         };
-        Some(Progress {
-            step: number("step")?,
-            total: number("total"),
-            own: None,
-        })
+        Some(Progress::new(number("step")?, number("total")))
     }
 }
 

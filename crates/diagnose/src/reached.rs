@@ -18,6 +18,15 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The step that a log shows, and how many there are in all.
+    pub fn new(step: u64, total: Option<u64>) -> Self {
+        Self {
+            step,
+            total,
+            own: None,
+        }
+    }
+
     /// Steps that the attempt itself has finished.
     pub fn done(&self) -> u64 {
         self.own.unwrap_or(self.step)

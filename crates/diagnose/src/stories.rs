@@ -49,7 +49,7 @@ fn verdict(text: &str) -> Incident {
 
 fn job(state: JobState, code: i32, signal: i32) -> JobStatus {
     JobStatus {
-        exit: Some(ExitStatus { code, signal }),
+        exit: Some(ExitStatus::of(code, signal)),
         ..JobStatus::bare(JobId("4711".into()), state)
     }
 }
@@ -625,14 +625,7 @@ fn a_digest_shows_progress_and_the_last_line_without_control_characters() {
         b"fold 3 of 9\n\x1b]0;title\x07\x1b[31mhot\x1b[0m\n\n",
     );
     let digest = scanner.digest();
-    assert_eq!(
-        digest.progress,
-        Some(Progress {
-            step: 3,
-            total: Some(9),
-            own: None,
-        })
-    );
+    assert_eq!(digest.progress, Some(Progress::new(3, Some(9))));
     assert_eq!(digest.last_line, "hot");
     let oom = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB.\n";
     scanner.feed(source, 38, oom.as_bytes());

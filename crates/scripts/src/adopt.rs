@@ -137,10 +137,7 @@ impl<'a> Adoption<'a> {
     /// # Errors
     /// Every change that cannot be made, and why.
     pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
-        let refused = |knob: &str, why: &str| PatchError {
-            knob: knob.to_owned(),
-            why: why.to_owned(),
-        };
+        let refused = |knob: &str, why: &str| PatchError::new(knob, why);
         let (mut problems, mut made, mut appended) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for call in self.calls() {
             let (mut known, mut missing) = (Vec::new(), Vec::new());
@@ -246,19 +243,13 @@ impl<'a> Adoption<'a> {
         let (Some(stack), Some(same)) = (self.stack, again.stack) else {
             let nothing = self.stack.is_none() && again.stack.is_none();
             let why = "the program would no longer be recognised";
-            let refused = PatchError {
-                knob: String::new(),
-                why: why.to_owned(),
-            };
+            let refused = PatchError::new("", why);
             return if nothing { Ok(()) } else { Err(vec![refused]) };
         };
         let mut problems = Vec::new();
         if stack.name != same.name || self.calls.len() != again.calls.len() {
             let why = "another program is recognised".to_owned();
-            problems.push(PatchError {
-                knob: String::new(),
-                why,
-            });
+            problems.push(PatchError::new("", why));
         }
         for (old, new) in self.calls().zip(again.calls()) {
             let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
@@ -279,7 +270,7 @@ impl<'a> Adoption<'a> {
                 let is = find(&again.reading, new, knob);
                 if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
                     let knob = knob.name.clone();
-                    problems.push(PatchError { knob, why });
+                    problems.push(PatchError::new(knob, why));
                 }
             }
         }

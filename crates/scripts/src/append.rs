@@ -33,10 +33,7 @@ pub(super) fn append(
     (knob, value): WantedValue<'_>,
     found: Option<&FoundKnob>,
 ) -> Result<Option<(TextEdit, Means)>, PatchError> {
-    let refused = |why: &str| PatchError {
-        knob: knob.name.clone(),
-        why: why.to_owned(),
-    };
+    let refused = |why: &str| PatchError::new(&knob.name, why);
     let by_hand = || refused("the value needs quoting; set it by hand");
     let said = FormCounts::of(reading, call, stack);
     let read = call.as_read(knob);

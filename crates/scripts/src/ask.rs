@@ -50,8 +50,5 @@ pub(super) fn ask(reading: &Reading, wish: &Ask) -> Result<Vec<TextEdit>, PatchE
         Ask::Nodes(count) => resources::nodes(reading, &all, *count),
         Ask::GpusPerNode(count) => resources::gpus(reading, &all, *count),
     };
-    edit.map_err(|why| PatchError {
-        knob: wish.noun().to_owned(),
-        why,
-    })
+    edit.map_err(|why| PatchError::new(wish.noun(), why))
 }

@@ -34,5 +34,15 @@ pub struct PatchError {
     pub why: String,
 }
 
+impl PatchError {
+    /// Why a knob, or the scripts as a whole, cannot be changed.
+    pub fn new(knob: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            knob: knob.into(),
+            why: why.into(),
+        }
+    }
+}
+
 /// A knob and the value that it is to have.
 pub(super) type WantedValue<'a> = (&'a StackKnob, &'a Value);

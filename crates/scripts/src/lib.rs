@@ -81,7 +81,7 @@ pub use sbatch::{
     Directive, VARIABLES, directives, option_words, script_directives, split_line, wins,
 };
 pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
-pub use stack::{Stack, StackKnob};
+pub use stack::{Stack, StackKnob, same_flag};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,

@@ -70,12 +70,7 @@ impl Adoption<'_> {
     /// # Errors
     /// A file is called in a way that cannot be turned to its copy.
     pub fn placed(&self, patch: &Patch, place: &CopyPlace<'_>) -> Result<Placed, Vec<PatchError>> {
-        let by_hand = |why: String| {
-            vec![PatchError {
-                knob: String::new(),
-                why,
-            }]
-        };
+        let by_hand = |why: String| vec![PatchError::new("", why)];
         if self.reading.sources.len() <= SCRIPT {
             return Err(by_hand("the script is unknown".to_owned()));
         }

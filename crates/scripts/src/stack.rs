@@ -367,7 +367,7 @@ pub(super) fn is_key(word: &str, key: &str) -> bool {
 }
 
 /// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
-pub(super) fn same_flag(word: &str, flag: &str) -> bool {
+pub fn same_flag(word: &str, flag: &str) -> bool {
     let plain = |c: char| if c == '_' { '-' } else { c };
     word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
 }

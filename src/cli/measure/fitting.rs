@@ -12,7 +12,7 @@ use super::options::MeasureOptions;
 use crate::cli::launch::launching::signals;
 use crate::cli::session::Session;
 use crate::core::engine::{
-    AttemptEvent, Event, LEDGER_VERSION, PhantomCheck, PhantomMeasurement, Record, Run, decide,
+    AttemptEvent, Event, PhantomCheck, PhantomMeasurement, Record, Run, decide,
 };
 use crate::core::exit::Exit;
 use crate::core::measure::{PhantomRecord, PhantomSummary, phantom_outcome};
@@ -112,13 +112,12 @@ pub fn until_it_fits(
         let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
         let facts = decide(&run, &Event::Attempt(attempt, event), Timestamp::UNIX_EPOCH);
         for fact in facts {
-            run.apply(&Record {
-                v: LEDGER_VERSION,
-                seq: run.history.seq + 1,
-                at: Timestamp::UNIX_EPOCH,
-                epoch: 1,
+            run.apply(&Record::new(
+                run.history.seq + 1,
+                Timestamp::UNIX_EPOCH,
+                1,
                 fact,
-            });
+            ));
         }
         let Some(check) = run.history.phantoms(attempt).last() else {
             break;

@@ -80,12 +80,7 @@ pub fn files(
 ) -> Result<Vec<RenderedFile>, Vec<PatchError>> {
     let script = adoption.reading.sources.get(SCRIPT);
     let shell = script.is_some_and(|s| is_shell(&s.text));
-    let refused = |why| {
-        vec![PatchError {
-            knob: String::new(),
-            why,
-        }]
-    };
+    let refused = |why| vec![PatchError::new("", why)];
     let sampler = at.program.as_ref().filter(|_| shell && sampled);
     let head = match shell {
         true => Some(head(at, (name, array), sampler.is_some()).map_err(refused)?),

@@ -37,6 +37,19 @@ pub struct Record {
     pub fact: Fact,
 }
 
+impl Record {
+    /// A fact as this version writes it.
+    pub fn new(seq: u64, at: Timestamp, epoch: u64, fact: Fact) -> Self {
+        Self {
+            v: LEDGER_VERSION,
+            seq,
+            at,
+            epoch,
+            fact,
+        }
+    }
+}
+
 /// How far a log reached at some moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEnd {

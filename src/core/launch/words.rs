@@ -1,6 +1,6 @@
 //! Knobs in the words of a command: where one stands, and the same command with another value.
 
-use oomctl_scripts::Spelling;
+use oomctl_scripts::{Spelling, same_flag};
 
 /// The value that a command gives, and the word that says so; of several the last, as programs read them.
 pub(super) fn find<'a>(words: &'a [String], spelling: &Spelling) -> Option<&'a str> {
@@ -105,12 +105,6 @@ fn place<'a>(word: &'a str, spelling: &Spelling) -> Option<(&'a str, ValuePlace)
         }
         _ => None,
     }
-}
-
-/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
-fn same_flag(word: &str, flag: &str) -> bool {
-    let plain = |c: char| if c == '_' { '-' } else { c };
-    word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Histories for the tests of this room, made of facts as the ledger holds them, and the picture of an attempt.
 
 use super::*;
-use crate::core::engine::{Fact, History, LEDGER_VERSION, Record, Verdict};
+use crate::core::engine::{Fact, History, Record, Verdict};
 use crate::core::ladder::Step;
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::Effect;
@@ -27,13 +27,7 @@ pub fn history(attempts: &[(i64, i64, i64, bool)]) -> History {
         let place = facts.len() - 4;
         facts[place].0 = *intended;
     }
-    let record = |(seq, (second, fact)): (u64, (i64, Fact))| Record {
-        v: LEDGER_VERSION,
-        seq,
-        at: at(second),
-        epoch: 1,
-        fact,
-    };
+    let record = |(seq, (second, fact)): (u64, (i64, Fact))| Record::new(seq, at(second), 1, fact);
     let records: Vec<Record> = (1..).zip(facts).map(record).collect();
     History::replay(&records)
 }

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_that_of_a_shell() {
-        let exited = |code, signal| ProgramResult::Exited(ExitStatus { code, signal });
+        let exited = |code, signal| ProgramResult::Exited(ExitStatus::of(code, signal));
         let codes = [exited(3, 0), exited(0, 15), exited(0, 0)].map(|r| r.exit().code());
         assert_eq!(codes, [3, 143, 0]);
         assert_eq!(

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::core::engine::{Fact, LEDGER_VERSION, Record};
+use crate::core::engine::{Fact, Record};
 use crate::io::disk::{self, Appending};
 use crate::io::files::{FileError, io_error, no_follow, sync_dir};
 
@@ -202,13 +202,7 @@ impl Ledger {
     }
 
     fn write(&mut self, fact: &Fact, now: Timestamp, seal: &str) -> Result<Record, LedgerError> {
-        let record = Record {
-            v: LEDGER_VERSION,
-            seq: self.next_seq,
-            at: now,
-            epoch: self.claim.epoch(),
-            fact: fact.clone(),
-        };
+        let record = Record::new(self.next_seq, now, self.claim.epoch(), fact.clone());
         let failed = || io_error("write", &self.path);
         let mut line = seal.as_bytes().to_vec();
         serde_json::to_writer(&mut line, &record).map_err(|e| failed()(e.into()))?;

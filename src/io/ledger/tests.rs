@@ -186,13 +186,7 @@ fn a_seal_with_figures_of_any_size_is_no_seal_of_what_is_there() {
     let seal = |offset: u64, length: u64| {
         let fact = Fact::TornTail { offset, length };
         let at = at(1);
-        let record = Record {
-            v: 1,
-            seq: 1,
-            at,
-            epoch: 1,
-            fact,
-        };
+        let record = Record::new(1, at, 1, fact);
         format!("half\n{}\n", serde_json::to_string(&record).unwrap())
     };
     assert_eq!(parse(seal(0, 4).as_bytes()).unwrap().records.len(), 1);
@@ -392,13 +386,7 @@ fn the_ledger_of_version_1_is_read() {
 
 /// A line as an owner of this epoch would write it.
 fn line(seq: u64, epoch: u64, fact: Fact) -> Vec<u8> {
-    let record = Record {
-        v: LEDGER_VERSION,
-        seq,
-        at: at(50),
-        epoch,
-        fact,
-    };
+    let record = Record::new(seq, at(50), epoch, fact);
     let mut line = serde_json::to_vec(&record).unwrap();
     line.push(b'\n');
     line

@@ -29,10 +29,7 @@ impl<S: Scheduler> EndingJobScheduler<S> {
             0 => JobState::Completed,
             _ => JobState::Failed,
         };
-        let exit = ExitStatus {
-            code: self.code,
-            signal: 0,
-        };
+        let exit = ExitStatus::of(self.code, 0);
         JobStatus {
             state,
             exit: Some(exit),
@@ -137,7 +134,7 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let poll = ending.poll(&[job("7"), job("77")], now).unwrap();
         assert_eq!(poll.jobs[0].state, JobState::Failed);
-        assert_eq!(poll.jobs[0].exit, Some(ExitStatus { code: 1, signal: 0 }));
+        assert_eq!(poll.jobs[0].exit, Some(ExitStatus::of(1, 0)));
         assert_eq!(poll.jobs[0].ended, Some(now));
         assert!(poll.jobs[0].self_reported && !poll.jobs[1].self_reported);
         assert_eq!(poll.jobs[1].state, JobState::Running);

@@ -212,11 +212,7 @@ mod tests {
     }
 
     fn step(step: u64, total: Option<u64>) -> Progress {
-        Progress {
-            step,
-            total,
-            own: None,
-        }
+        Progress::new(step, total)
     }
 
     #[test]

@@ -46,13 +46,7 @@ fn history(run: &str, facts: Vec<(i64, Fact)>) -> History {
 }
 
 fn record(seq: u64, second: i64, fact: Fact) -> Record {
-    Record {
-        v: 1,
-        seq,
-        at: at(second),
-        epoch: 1,
-        fact,
-    }
+    Record::new(seq, at(second), 1, fact)
 }
 
 /// A job of an attempt that began at a second and stands so.
@@ -159,11 +153,7 @@ fn third_attempt() -> Board {
     facts.extend(submitted(3, "4725", 1_000, JobState::Running));
     let mut board = Board::with(vec![card("grpo-7b", facts)]);
     for (step, second) in [(35, 3_290), (36, 3_300), (38, 3_420)] {
-        let progress = Progress {
-            step,
-            total: Some(105),
-            own: None,
-        };
+        let progress = Progress::new(step, Some(105));
         let notice = Notice::Progress {
             run: "grpo-7b",
             progress: &progress,

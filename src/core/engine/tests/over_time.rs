@@ -27,11 +27,7 @@ fn course(pattern: CoursePattern, memory: Pool) -> MemoryCourse {
 }
 
 fn progress(step: u64, total: Option<u64>) -> Progress {
-    Progress {
-        step,
-        total,
-        own: None,
-    }
+    Progress::new(step, total)
 }
 
 /// The next attempt dies of memory with this course behind so many steps.

@@ -61,13 +61,10 @@ fn history(state: JobState, incident: Incident, outcome: Outcome, measured: Meas
         },
         Fact::Finished { outcome },
     ];
-    let records = facts.into_iter().enumerate().map(|(i, fact)| Record {
-        v: 1,
-        seq: i as u64 + 1,
-        at: at(0),
-        epoch: 1,
-        fact,
-    });
+    let records = facts
+        .into_iter()
+        .enumerate()
+        .map(|(i, fact)| Record::new(i as u64 + 1, at(0), 1, fact));
     History::replay(&records.collect::<Vec<_>>())
 }
 

@@ -33,11 +33,7 @@ fn died(request: Request, total: Option<u64>) -> (Bench, Vec<Fact>) {
     let mut bench = Bench::running(Toy::new(1));
     bench.run.request = request;
     bench.feed(&polled(status(JobState::Failed)), 100);
-    let progress = total.map(|total| Progress {
-        step: 10,
-        total: Some(total),
-        own: None,
-    });
+    let progress = total.map(|total| Progress::new(10, Some(total)));
     let incident = incident("cuda_oom", Class::GpuOom);
     let measured = Measured::default().with_steps(vec![60_000; 5]);
     let facts = bench.feed(&read_to_the_end(1, incident, progress, measured), 210);

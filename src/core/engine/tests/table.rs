@@ -44,13 +44,7 @@ impl Bench {
     }
 
     fn write(&mut self, fact: Fact, now: Timestamp) {
-        let record = Record {
-            v: 1,
-            seq: self.records.len() as u64 + 1,
-            at: now,
-            epoch: self.epoch,
-            fact,
-        };
+        let record = Record::new(self.records.len() as u64 + 1, now, self.epoch, fact);
         self.run.apply(&record);
         self.records.push(record);
     }
@@ -315,7 +309,7 @@ fn a_bare_kill_without_a_witness_is_answered_by_no_rung() {
 #[test]
 fn exit_code_0_after_a_step_that_died_of_memory_is_no_success() {
     let mut ended = status(JobState::Completed);
-    ended.derived_exit = Some(ExitStatus { code: 1, signal: 0 });
+    ended.derived_exit = Some(ExitStatus::of(1, 0));
     let verdict = Bench::running(Toy::new(3)).end(ended.clone(), oom());
     assert_eq!(outcome(&verdict), CLIMB);
     let verdict = Bench::running(Toy::new(3)).end(ended.clone(), nothing());

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -61,10 +61,7 @@ fn keep_job(folder: &JobFolder) -> io::Result<()> {
             run(command, &job, folder, &signals)?
         }
         Err(error) => {
-            let exit = ExitStatus {
-                code: 0,
-                signal: NO_LOG,
-            };
+            let exit = ExitStatus::of(0, NO_LOG);
             LocalJobEnd {
                 exit,
                 ..ended(JobState::Failed, Some(format!("JobLaunchFailure: {error}")))
@@ -253,16 +250,10 @@ fn verdict(status: process::ExitStatus, cause: Option<StopCause>) -> LocalJobEnd
             ended(JobState::NodeFail, Some("KeeperTerminated".to_owned()))
         }
         None if status.success() => ended(JobState::Completed, None),
-        None => {
-            let exit = ExitStatus {
-                code: status.code().unwrap_or(0),
-                signal: status.signal().unwrap_or(0),
-            };
-            LocalJobEnd {
-                exit,
-                ..ended(JobState::Failed, Some("NonZeroExitCode".to_owned()))
-            }
-        }
+        None => LocalJobEnd {
+            exit: status.into(),
+            ..ended(JobState::Failed, Some("NonZeroExitCode".to_owned()))
+        },
     }
 }
 

@@ -99,13 +99,7 @@ fn an_out_of_memory_step_is_seen_under_a_completed_job() {
     let status = &read_sacct(text)[0].status;
     assert_eq!(status.state, JobState::Completed);
     assert!(status.step_out_of_memory);
-    assert_eq!(
-        status.derived_exit,
-        Some(ExitStatus {
-            code: 0,
-            signal: 125
-        })
-    );
+    assert_eq!(status.derived_exit, Some(ExitStatus::of(0, 125)));
 }
 
 /// The lines that Slurm 22.05.8 printed of a job with 4 CPUs and 800M, whose batch step used 300 MiB and whose srun was over
@@ -200,10 +194,7 @@ fn a_failed_job_whose_exit_code_has_not_arrived_has_none() {
     let text = "4|4|FAILED|0:0|0:0|10|10|20|node1|None||||t\n";
     assert_eq!(read_sacct(text)[0].status.exit, None);
     let text = "4|4|FAILED|9:0|9:0|10|10|20|node1|None||||t\n";
-    assert_eq!(
-        read_sacct(text)[0].status.exit,
-        Some(ExitStatus { code: 9, signal: 0 })
-    );
+    assert_eq!(read_sacct(text)[0].status.exit, Some(ExitStatus::of(9, 0)));
 }
 
 const SCONTROL: &str = "\
@@ -231,13 +222,7 @@ fn scontrol_is_read_with_blanks_in_names_and_paths() {
     let job = read_scontrol(SCONTROL).unwrap();
     assert_eq!(job.record.name, "two words");
     assert_eq!(job.record.status.state, JobState::Failed);
-    assert_eq!(
-        job.record.status.exit,
-        Some(ExitStatus {
-            code: 137,
-            signal: 0
-        })
-    );
+    assert_eq!(job.record.status.exit, Some(ExitStatus::of(137, 0)));
     assert!(job.record.status.step_out_of_memory);
     assert_eq!(job.record.status.restarts, 2);
     assert_eq!(job.record.status.nodes, ["node1", "node2"]);

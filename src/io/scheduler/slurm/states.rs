@@ -57,10 +57,7 @@ pub fn parse_canceller(text: &str) -> Option<String> {
 /// `code:signal`, as sacct and scontrol write it.
 pub fn parse_exit(text: &str) -> Option<ExitStatus> {
     let (code, signal) = text.trim().split_once(':')?;
-    Some(ExitStatus {
-        code: code.parse().ok()?,
-        signal: signal.parse().ok()?,
-    })
+    Some(ExitStatus::of(code.parse().ok()?, signal.parse().ok()?))
 }
 
 /// An exit as squeue prints it.
@@ -72,10 +69,7 @@ pub fn parse_wait(text: &str) -> Option<ExitStatus> {
 /// What was not set yet is larger.
 pub fn wait_exit(status: i64) -> Option<ExitStatus> {
     let status = i32::from(u16::try_from(status).ok()?);
-    Some(ExitStatus {
-        code: status >> 8,
-        signal: status & 0x7f,
-    })
+    Some(ExitStatus::of(status >> 8, status & 0x7f))
 }
 
 /// A time in seconds since 1970, as `SLURM_TIME_FORMAT=%s` makes the commands print it. Slurm's
@@ -305,13 +299,7 @@ mod tests {
             assert_eq!(parse_time(text), None, "{text}");
         }
         assert_eq!(parse_time("1795235046").unwrap().as_second(), 1_795_235_046);
-        assert_eq!(
-            parse_exit("0:125"),
-            Some(ExitStatus {
-                code: 0,
-                signal: 125
-            })
-        );
+        assert_eq!(parse_exit("0:125"), Some(ExitStatus::of(0, 125)));
         assert_eq!(parse_exit("0"), None);
     }
 
