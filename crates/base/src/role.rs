@@ -1,21 +1,11 @@
 //! What a knob means, and what moving it does to the experiment.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What a knob means to the ladder, the rules and the memory model: the one closed list beside data.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Deserialize,
-    serde::Serialize,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -157,17 +147,7 @@ impl Role {
 
 /// What moving a knob does to the experiment.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Deserialize,
-    serde::Serialize,
-    Default,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, Default, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {

@@ -145,6 +145,7 @@ pub(super) fn stretches(
 
 #[cfg(test)]
 mod tests {
+    use super::SpanKind::{Failed, Waited, Worked};
     use super::*;
     use crate::core::report::tests::history;
 
@@ -152,24 +153,18 @@ mod tests {
     fn each_attempt_is_a_row_from_its_submission_to_its_end() {
         let history = history(&[(0, 600, 1_200, false), (1_200, 1_800, 3_600, true)]);
         let course = course(&history, Timestamp::from_second(9_000).unwrap()).unwrap();
-        let told: Vec<Vec<(&str, f64, f64)>> = course
-            .rows
-            .iter()
-            .map(|r| {
-                r.spans
-                    .iter()
-                    .map(|s| (s.kind.word(), s.x, s.width))
-                    .collect()
-            })
-            .collect();
+
+        let spans = course.rows.iter().flat_map(|row| &row.spans);
         assert_eq!(
-            told,
+            spans.map(|s| (s.kind, s.x, s.width)).collect::<Vec<_>>(),
             [
-                vec![("waited", 90.0, 110.0), ("failed", 200.0, 110.0)],
-                vec![("waited", 310.0, 110.0), ("worked", 420.0, 330.0)],
+                (Waited, 90.0, 110.0),
+                (Failed, 200.0, 110.0),
+                (Waited, 310.0, 110.0),
+                (Worked, 420.0, 330.0),
             ]
         );
-        assert_eq!(course.rows[1].y, 26.0);
+        assert_eq!((course.rows.len(), course.rows[1].y), (2, 26.0));
         assert_eq!(course.ticks.last().unwrap().label, "60 min");
     }
 

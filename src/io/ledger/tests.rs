@@ -1,4 +1,3 @@
-use std::ffi::OsString;
 use std::fs;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};

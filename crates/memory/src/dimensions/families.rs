@@ -1,10 +1,13 @@
-//! What the families of models have in common and their `config.json` does not say: defaults of the classes in
-//! Hugging Face transformers 4.57 (`models/*/configuration_*.py`, `modeling_*.py`).
+//! What the families of models have in common and their `config.json` does not say: the rows of `families.yaml`.
+
+use std::sync::LazyLock;
 
 use oomctl_base::word_list;
+use serde::Deserialize;
 
 /// Which linear layers have a bias.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Bias {
     None,
     /// Queries, keys and values.
@@ -16,7 +19,8 @@ pub(super) enum Bias {
 }
 
 /// Norms of queries and keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum HeadNorms {
     None,
     /// One weight for each number of a head, shared by all heads.
@@ -26,10 +30,11 @@ pub(super) enum HeadNorms {
 }
 
 /// What a family of models has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Family {
     /// Values of `model_type`.
-    pub names: &'static [&'static str],
+    pub names: Vec<String>,
     /// `tie_word_embeddings` where the file does not say.
     pub tied: bool,
     /// Three matrices in the MLP instead of two.
@@ -56,169 +61,33 @@ pub(super) struct Family {
     pub sizes: Option<[f64; 4]>,
 }
 
-/// A decoder in the manner of Llama, and what is assumed of a family that is not known.
-pub(super) const PLAIN: Family = Family {
-    names: &word_list::<6>("llama mistral ministral3 mixtral internlm2 granite"),
-    tied: false,
-    gated: true,
-    bias: Bias::None,
-    attention_bias: Bias::Attention,
-    norms: 2.0,
-    last: 1.0,
-    head_norms: HeadNorms::None,
-    positions: None,
-    expansion: None,
-    head_bias: false,
-    shared: 0.0,
-    sizes: None,
-};
+impl Default for Family {
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            tied: false,
+            gated: true,
+            bias: Bias::None,
+            attention_bias: Bias::Attention,
+            norms: 2.0,
+            last: 1.0,
+            head_norms: HeadNorms::None,
+            positions: None,
+            expansion: None,
+            head_bias: false,
+            shared: 0.0,
+            sizes: None,
+        }
+    }
+}
 
-/// A decoder in the manner of GPT: layer norms with biases, an MLP of two matrices.
-const CLASSIC: Family = Family {
-    names: &["gpt2"],
-    tied: true,
-    gated: false,
-    bias: Bias::All,
-    norms: 4.0,
-    last: 2.0,
-    positions: Some(0.0),
-    expansion: Some(4.0),
-    ..PLAIN
-};
+/// What is assumed of a family that is not known.
+static PLAIN: LazyLock<Family> = LazyLock::new(Family::default);
 
-const FAMILIES: &[Family] = &[
-    PLAIN,
-    Family {
-        names: &word_list::<6>("qwen2 qwen2_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text"),
-        bias: Bias::Inputs,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"],
-        head_norms: HeadNorms::Shared,
-        ..PLAIN
-    },
-    Family {
-        names: &["smollm3", "gemma"],
-        tied: true,
-        ..PLAIN
-    },
-    Family {
-        names: &["gemma2"],
-        tied: true,
-        norms: 4.0,
-        ..PLAIN
-    },
-    Family {
-        names: &["gemma3_text"],
-        tied: true,
-        norms: 4.0,
-        head_norms: HeadNorms::Shared,
-        sizes: Some([8.0, 4.0, 256.0, 262_208.0]),
-        ..PLAIN
-    },
-    Family {
-        names: &word_list::<6>("phi3 phimoe deepseek_v2 deepseek_v3 kimi_k2 gpt_oss"),
-        ..PLAIN
-    },
-    Family {
-        names: &["phi"],
-        tied: false,
-        norms: 2.0,
-        positions: None,
-        head_bias: true,
-        ..CLASSIC
-    },
-    Family {
-        names: &["glm", "glm4_moe"],
-        attention_bias: Bias::Inputs,
-        ..PLAIN
-    },
-    Family {
-        names: &["glm4"],
-        attention_bias: Bias::Inputs,
-        norms: 4.0,
-        ..PLAIN
-    },
-    Family {
-        names: &["llama4_text"],
-        shared: 1.0,
-        ..PLAIN
-    },
-    Family {
-        names: &["olmo"],
-        norms: 0.0,
-        last: 0.0,
-        ..PLAIN
-    },
-    Family {
-        names: &["olmo2", "olmo3", "olmoe"],
-        head_norms: HeadNorms::Whole,
-        ..PLAIN
-    },
-    Family {
-        names: &["cohere", "cohere2"],
-        tied: true,
-        norms: 1.0,
-        ..PLAIN
-    },
-    Family {
-        names: &["stablelm"],
-        norms: 4.0,
-        last: 2.0,
-        ..PLAIN
-    },
-    CLASSIC,
-    Family {
-        names: &["gpt_bigcode", "gpt_neo"],
-        ..CLASSIC
-    },
-    Family {
-        names: &["gptj"],
-        tied: false,
-        norms: 2.0,
-        positions: None,
-        head_bias: true,
-        ..CLASSIC
-    },
-    Family {
-        names: &["opt"],
-        positions: Some(2.0),
-        ..CLASSIC
-    },
-    Family {
-        names: &["gpt_neox"],
-        tied: false,
-        positions: None,
-        ..CLASSIC
-    },
-    Family {
-        names: &["starcoder2"],
-        positions: None,
-        ..CLASSIC
-    },
-    Family {
-        names: &["bloom"],
-        positions: None,
-        last: 4.0,
-        ..CLASSIC
-    },
-    Family {
-        names: &["falcon"],
-        bias: Bias::None,
-        positions: None,
-        norms: 2.0,
-        ..CLASSIC
-    },
-    Family {
-        names: &["mpt"],
-        bias: Bias::None,
-        positions: None,
-        norms: 2.0,
-        last: 1.0,
-        ..CLASSIC
-    },
-];
+static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+    serde_yaml::from_str(include_str!("families.yaml"))
+        .expect("a table of this program, which its tests read")
+});
 
 /// Families that are no decoders, or whose files have the usual names and mean something else by them.
 const OTHERS: [&str; 13] = word_list(
@@ -232,7 +101,8 @@ const DECODERS: [&str; 3] = ["CausalLM", "ConditionalGeneration", "LMHead"];
 impl Family {
     /// The family of a `model_type`, and whether it is known.
     pub(super) fn of(model_type: &str) -> (&'static Self, bool) {
-        let known = FAMILIES.iter().find(|f| f.names.contains(&model_type));
+        let named = |family: &&Self| family.names.iter().any(|name| name == model_type);
+        let known = FAMILIES.iter().find(named);
         known.map_or((&PLAIN, false), |family| (family, true))
     }
 
