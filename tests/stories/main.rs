@@ -76,6 +76,7 @@ mod resuming;
 mod running;
 mod sampler;
 mod scheduler_fake;
+mod script_job;
 mod schema;
 mod script_table;
 mod second_stranger;

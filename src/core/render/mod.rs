@@ -21,7 +21,7 @@ use oomctl_base::Origin;
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
 pub use templates::TemplateError;
-pub use words::{ProgramArguments, variable};
+pub use words::{ProgramArguments, variable, words};
 
 /// Where an attempt lives: what templates may say about it as `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ fn context(
     shape: &Shape,
     place: &AttemptPlace,
 ) -> Result<Jinja, TemplateError> {
-    let words = words::words(expressions, preset, shape).map_err(|what| TemplateError {
+    let words = words::by(expressions, preset, shape).map_err(|what| TemplateError {
         template: format!("preset {}", preset.name),
         line: None,
         what,

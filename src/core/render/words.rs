@@ -22,7 +22,12 @@ pub struct ProgramArguments {
 ///
 /// # Errors
 /// An expression that cannot be evaluated.
-pub(super) fn words(
+pub fn words(preset: &Preset, shape: &Shape) -> Result<ProgramArguments, String> {
+    by(&Expressions::new(preset.env()), preset, shape)
+}
+
+/// The same with expressions that were compiled before.
+pub(super) fn by(
     expressions: &Expressions<'_>,
     preset: &Preset,
     shape: &Shape,
