@@ -1,110 +1,39 @@
 //! What a lap of a rung costs in speed, after what its preset states.
 
-use std::collections::BTreeMap;
-
 use super::decision::Step;
 use crate::core::recipe::{Move, Preset, RungSpec};
 use oomctl_base::{Value, ValueKind};
 
-/// Share of its speed that a job loses by each of some steps, all that there are of a ladder, from 0 to below 1;
-/// `None` for one whose rung does not say.
+/// Share of its speed that a job loses by each of some steps, from 0 to below 1; `None` for one whose rung does not say.
 ///
-/// What is stated is for a usual lap. A rung that divides a size (`times: 0.5`) makes a step of more passes, each of
-/// which costs a fixed time for its kernels and gathers; each halving doubles that time, so that the first lap costs
-/// least and the last most. Together the laps cost what as many usual ones do. A rung that moves by an amount
-/// (`plus: -0.2`) costs in proportion to what is left to move, everything else what is stated.
+/// What is stated is for a usual lap. A rung that divides a size (`times: 0.5`) costs it for each usual lap that a step is; one that
+/// moves by an amount (`plus: -0.2`) in proportion to what is left to move, everything else what is stated. So a change costs the
+/// same whatever comes before or after it.
 pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Option<f64>> {
-    let mut ways: BTreeMap<&str, DividingSteps> = BTreeMap::new();
-    let rungs = steps
-        .iter()
-        .map(|s| ladder.iter().find(|r| r.rung == s.rung));
-    let laps: Vec<Option<StepShare>> = rungs
-        .zip(steps)
-        .map(|(rung, step)| Some(StepShare::of(preset, rung?, step)))
-        .collect();
-    for (lap, step) in laps.iter().zip(steps) {
-        if let Some(StepShare::Divided { factor, laps }) = lap {
-            let way = ways.entry(&step.rung).or_default();
-            way.factor *= factor;
-            way.laps += laps;
-        }
-    }
-    let cost = |(lap, step): (&Option<StepShare>, &&Step)| {
-        let slower = ladder.iter().find(|r| r.rung == step.rung)?.slower?;
-        Some(match lap.as_ref()? {
-            StepShare::Divided { factor, .. } => {
-                ways.get_mut(step.rung.as_str())?.next(slower, *factor)
-            }
-            StepShare::Portion(portion) => 1.0 - (1.0 - slower).powf(*portion),
-        })
+    let cost = |step: &&Step| {
+        let rung = ladder.iter().find(|r| r.rung == step.rung)?;
+        Some(1.0 - (1.0 - rung.slower?).powf(laps(preset, rung, step)))
     };
-    laps.iter().zip(steps).map(cost).collect()
+    steps.iter().map(cost).collect()
 }
 
-/// What a step moves of what its rung says.
-enum StepShare {
-    /// Sizes became so many times smaller, which is so many laps of the rung.
-    Divided { factor: f64, laps: f64 },
-    /// A share of what the rung moves, at most 1.
-    Portion(f64),
-}
-
-impl StepShare {
-    fn of(preset: &Preset, rung: &RungSpec, step: &Step) -> Self {
-        let leading = || rung.moves.iter().filter(|m| !m.along);
-        let divided = leading().filter_map(|m| {
-            let times = m.times.filter(|t| *t > 0.0 && *t < 1.0)?;
-            let factor = moved(preset, m, step)
-                .into_iter()
-                .map(|(from, to)| from / to);
-            let factor = largest(factor)?.max(1.0);
-            Some((factor, factor.ln() / -times.ln()))
-        });
-        if let Some((factor, laps)) = divided.max_by(|a, b| a.0.total_cmp(&b.0)) {
-            return Self::Divided { factor, laps };
-        }
-        let portions = leading().filter_map(|m| {
-            let whole = m.plus.filter(|plus| *plus != 0.0)?;
-            let moved = moved(preset, m, step).into_iter();
-            largest(moved.map(|(from, to)| (to - from) / whole))
-        });
-        Self::Portion(largest(portions).map_or(1.0, |p| p.clamp(0.0, 1.0)))
-    }
-}
-
-/// All laps of a rung that divides, one after the other.
-struct DividingSteps {
-    /// How many times smaller the sizes are at its end.
-    factor: f64,
-    /// Laps until then.
-    laps: f64,
-    /// How many times as many passes there are by now.
-    passes: f64,
-}
-
-impl Default for DividingSteps {
-    fn default() -> Self {
-        Self {
-            factor: 1.0,
-            laps: 0.0,
-            passes: 1.0,
-        }
-    }
-}
-
-impl DividingSteps {
-    /// What the next lap costs.
-    fn next(&mut self, slower: f64, factor: f64) -> f64 {
-        if self.factor <= 1.0 {
-            return slower;
-        }
-        // Time of a step of so many passes; at the end that of as many usual laps.
-        let fixed = ((1.0 - slower).powf(-self.laps) - 1.0) / (self.factor - 1.0);
-        let time = |passes: f64| 1.0 + fixed * (passes - 1.0);
-        let before = self.passes;
-        self.passes *= factor;
-        1.0 - time(before) / time(self.passes)
-    }
+/// How many usual laps of its rung a step is.
+fn laps(preset: &Preset, rung: &RungSpec, step: &Step) -> f64 {
+    let leading = || rung.moves.iter().filter(|m| !m.along);
+    let divided = leading().filter_map(|m| {
+        let times = m.times.filter(|t| *t > 0.0 && *t < 1.0)?;
+        let moved = moved(preset, m, step).into_iter();
+        let factor = largest(moved.map(|(from, to)| from / to))?.max(1.0);
+        Some(factor.ln() / -times.ln())
+    });
+    let portions = leading().filter_map(|m| {
+        let whole = m.plus.filter(|plus| *plus != 0.0)?;
+        let moved = moved(preset, m, step).into_iter();
+        largest(moved.map(|(from, to)| ((to - from) / whole).clamp(0.0, 1.0)))
+    });
+    largest(divided)
+        .or_else(|| largest(portions))
+        .unwrap_or(1.0)
 }
 
 /// The numbers that a move changed in a step, before and after.
@@ -179,10 +108,9 @@ ladder:
     }
 
     #[test]
-    fn each_halving_costs_more_than_the_one_before_and_all_what_is_stated() {
+    fn a_halving_costs_the_same_whatever_comes_before_and_after_it() {
         let all = told(&[halve(16, 8), halve(8, 4), halve(4, 2)]);
-        // 1 / 0.9 ** 3 is 1.372, so that a step takes 1, 1.053, 1.159 and 1.372.
-        assert_eq!(all, [Some(50.0), Some(92.0), Some(155.0)]);
+        assert_eq!(all, [Some(100.0); 3]);
         assert_eq!(told(&[halve(16, 8)]), [Some(100.0)]);
         // A quarter at once is two laps.
         assert_eq!(told(&[halve(16, 4)]), [Some(190.0)]);
