@@ -279,8 +279,8 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     let file = place.read("oomctl.yaml");
     for line in [
         "  gpu_memory: '24GiB'\n",
-        "  # script: FILL_IN  # required",
-        "  # batch_size: FILL_IN  # required",
+        "  script: FILL_IN  # required",
+        "  batch_size: FILL_IN  # required",
     ] {
         assert!(file.contains(line), "{line}\n{file}");
     }

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
-use crate::core::adopt::MARK;
 use crate::core::config::parse_preset;
-use crate::core::recipe::{Knob, PresetFile};
+use crate::core::recipe::{Knob, MARK, PresetFile};
 use crate::core::request::Request;
 use crate::io::library::LibraryFolder;
 use crate::view::CommandFailure;
@@ -190,7 +189,7 @@ impl Draft {
                 origin.unwrap_or_default()
             ));
         }
-        let marked = |knob: &Knob| format!("  # {}: {MARK}  # required: {}\n", knob.name, knob.doc);
+        let marked = |knob: &Knob| format!("  {}: {MARK}  # required: {}\n", knob.name, knob.doc);
         lines.extend(missing.iter().map(marked));
         if !lines.is_empty() {
             text.push_str("\nknobs:\n");

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::cluster::usual;
 use super::settings_file;
 use super::surroundings::Surroundings;
-use crate::core::adopt::MARK;
+use crate::core::recipe::MARK;
 use crate::core::render::shell_word;
 use crate::view::CommandFailure;
 use oomctl_scripts::required_options;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::starter::Starter;
-use crate::core::adopt::MARK;
+use crate::core::recipe::MARK;
 use crate::core::render::shell_word;
 
 /// What to do next.
@@ -29,7 +29,7 @@ pub fn next(folder: &Path, starter: &Starter) -> String {
         }
         (None, _) if marks(text) == 0 => format!("next: {enter}`oomctl plan` and `oomctl submit`"),
         (None, _) => format!(
-            "next: in oomctl.yaml, replace each {} ({} in all) and remove the `# ` before its line; then {enter}`oomctl plan` and `oomctl submit`",
+            "next: in oomctl.yaml, replace each {} ({} in all); then {enter}`oomctl plan` and `oomctl submit`",
             MARK,
             marks(text)
         ),

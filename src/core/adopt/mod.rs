@@ -32,7 +32,7 @@ pub use job::{
     impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
-pub use scripts::{MARK, Scripts, UNKNOWN, command};
+pub use scripts::{Scripts, UNKNOWN, command};
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";

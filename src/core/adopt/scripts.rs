@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::array::is_array;
+use crate::core::recipe::MARK;
 use oomctl_scripts::{
     Adoption, ENVIRONMENT, KeptMemory, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
@@ -42,6 +43,9 @@ pub struct Scripts {
     /// What is known of the framework's version, for people, where the scripts are asked for it.
     #[serde(default)]
     pub version: Option<String>,
+    /// That version is what the log of an earlier run showed: this one may show another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub version_of_earlier: bool,
     /// Places of the program that keep memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptMemory>,
@@ -49,9 +53,6 @@ pub struct Scripts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
 }
-
-/// What stands in a file of `oomctl init` where only the user knows the value.
-pub const MARK: &str = "FILL_IN";
 
 /// Words for a shell.
 pub fn command<'w>(words: impl IntoIterator<Item = &'w String>) -> String {
@@ -96,6 +97,7 @@ impl Scripts {
             launchers: Arc::new(launchers.clone()),
             recognised: adoption.stack.is_some(),
             version: None,
+            version_of_earlier: false,
             kept: adoption.kept(),
             array: None,
         }

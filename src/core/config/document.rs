@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::ConfigError;
 use super::node::{ConfigContent, ConfigKey, ConfigNode};
-use crate::core::recipe::{Knob, Layer, LayerKind, Override, Preset, Setting};
+use crate::core::recipe::{Knob, Layer, LayerKind, MARK, Override, Preset, Setting};
 use oomctl_base::{Origin, Value, ValueKind, nearest};
 
 /// A configuration file whose top is a map.
@@ -186,7 +186,10 @@ impl ConfigDocument {
         let mut errors = Vec::new();
         match self.get("knobs").map(|n| self.map(n)).transpose() {
             Ok(entries) => {
-                for (key, node) in entries.unwrap_or_default() {
+                // What still waits for its value is named with all else that is missing.
+                let waits = |node: &ConfigNode| node.content == ConfigContent::Scalar(MARK.into());
+                let entries = entries.unwrap_or_default().iter();
+                for (key, node) in entries.filter(|(_, node)| !waits(node)) {
                     match self.setting(preset, key, node) {
                         Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
                         Err(e) => errors.push(e),

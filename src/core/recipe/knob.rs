@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use oomctl_scripts::{SettingsReader, Spelling};
 
+/// What stands in a file of `oomctl init` where only the user knows the value.
+pub const MARK: &str = "FILL_IN";
+
 /// A scalar as written in a preset: parsed later as the knob's kind.
 #[derive(Debug, Clone, PartialEq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(untagged)]

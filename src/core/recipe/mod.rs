@@ -35,7 +35,7 @@ pub use checkpoint::{BoundKnobs, CHOSEN, Checkpoint, OnDisk};
 pub use cluster::{ClusterFacts, GpuType};
 pub use depends::{knobs_in, rules_about};
 pub use formulas::{Formulas, PhaseFormulas, TermFormula, UnitFormula};
-pub use knob::{Knob, Scalar, VersionedKnob, default_value};
+pub use knob::{Knob, MARK, Scalar, VersionedKnob, default_value};
 pub use layer::{Layer, LayerKind, Override, Setting};
 pub use needs::Binding;
 pub use preset::{

@@ -256,8 +256,8 @@ fn without_value(missing: &[&Knob], values: &BTreeMap<String, Resolved>) -> Opti
     });
     let file = file.unwrap_or("oomctl.yaml");
     let what = match missing.len() {
-        1 => "a required value is missing. Add this line".to_owned(),
-        n => format!("{n} required values are missing. Add these lines"),
+        1 => "a required value is missing. Give it".to_owned(),
+        n => format!("{n} required values are missing. Give them"),
     };
     let lines = missing
         .iter()
