@@ -137,6 +137,26 @@ pub enum JobState {
     Unknown(String),
 }
 
+/// The states that are known.
+pub const STATES: [JobState; 16] = [
+    JobState::Pending,
+    JobState::Configuring,
+    JobState::Running,
+    JobState::Suspended,
+    JobState::Completing,
+    JobState::Requeued,
+    JobState::RequeueHold,
+    JobState::Completed,
+    JobState::Cancelled,
+    JobState::Failed,
+    JobState::Timeout,
+    JobState::NodeFail,
+    JobState::Preempted,
+    JobState::BootFail,
+    JobState::Deadline,
+    JobState::OutOfMemory,
+];
+
 /// Reasons to wait that no waiting cures, in Slurm's words (`src/common/job_state_reason.c`, 26.05).
 const NEVER: [&str; 8] = word_list(
     "PartitionTimeLimit AccountNotAllowed QOSNotAllowed InvalidAccount InvalidQOS BadConstraints

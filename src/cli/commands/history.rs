@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::cli::runs::attempts::{AttemptChoice, UnreadRun, none_left};
+use crate::cli::runs::attempts::{AttemptChoice, UnreadRun, none_left, only_states};
 use crate::cli::runs::{projects, sharing};
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};
@@ -76,6 +76,7 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     }
     let (rows, mut unread) = choice(args, now).of(&folders, now);
+    only_states(&args.state, &rows)?;
     if let Some(path) = &args.prometheus {
         for UnreadRun { path, failure } in &unread {
             let (path, why) = (path.display(), failure.sentence());
@@ -108,7 +109,6 @@ pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     damaged.map_or(Ok(Exit::Success), Err)
 }
 
-/// Which attempts are asked for.
 fn choice(args: &HistoryArgs, now: Timestamp) -> AttemptChoice {
     let shown = |column| args.columns.contains(&column);
     let sums = args.summary || args.html.is_some();

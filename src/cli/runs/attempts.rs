@@ -105,3 +105,20 @@ pub fn none_left(folders: &[PathBuf], now: Timestamp) -> String {
     let (all, _) = AttemptChoice::default().of(folders, now);
     HistoryView::new(all).none_left()
 }
+
+/// Refuses a state that neither a job nor a run has. One that a scheduler reported is one, known or not.
+pub fn only_states(asked: &[String], rows: &[HistoryRow]) -> Result<(), CommandFailure> {
+    let states = HistoryRow::states();
+    let is_one = |word: &String| {
+        states.contains(&word.to_lowercase())
+            || rows
+                .iter()
+                .any(|row| row.is_state(std::slice::from_ref(word)))
+    };
+    let Some(wrong) = asked.iter().find(|word| !is_one(word)) else {
+        return Ok(());
+    };
+    let all: Vec<&str> = states.iter().map(String::as_str).collect();
+    let failure = CommandFailure::usage(format!("no state is named {wrong}"));
+    Err(failure.hint(format!("states: {}", all.join(", "))))
+}

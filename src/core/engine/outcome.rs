@@ -7,6 +7,7 @@ use crate::core::exit::Exit;
 use crate::core::ladder::{Expectation, Shortfall, Skipped, Step};
 use crate::core::recipe::Layer;
 use oomctl_base::job::JobState;
+use oomctl_base::word_list;
 
 /// Why the same configuration is submitted once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -240,6 +241,11 @@ impl Outcome {
             Self::Succeeded => 8,
         })
     }
+
+    /// All the words.
+    pub const WORDS: [&str; 9] = word_list(
+        "succeeded failed exhausted refused configuration retries_spent budget_spent pruned cancelled",
+    );
 
     /// One word for tables and JSON.
     pub fn word(&self) -> &'static str {

@@ -16,7 +16,7 @@ use super::style::{BAD, GOOD, WARN};
 use super::table::{Side, Table, TableCell};
 use crate::core::measure::GpuPeak;
 use crate::view::measured;
-use oomctl_base::job::{HostUse, JobState};
+use oomctl_base::job::{HostUse, JobState, STATES};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::Class;
 
@@ -196,6 +196,12 @@ impl HistoryRow {
     pub fn is_state(&self, wanted: &[String]) -> bool {
         let words = [self.state.as_deref(), self.outcome];
         Self::is_one(wanted, &words)
+    }
+
+    /// The words that say how a job stands or a run ended.
+    pub fn states() -> BTreeSet<String> {
+        let jobs = STATES.iter().map(|s| s.word().to_lowercase());
+        jobs.chain(Outcome::WORDS.map(str::to_owned)).collect()
     }
 
     /// Did it end of one of these kinds or classes?
