@@ -192,7 +192,7 @@ fn the_memory_of_a_gpu_follows_from_its_type() {
         ),
         (
             "warp9",
-            "memory unknown: no table has the GPU type warp9; add --set gpu_memory=80GiB",
+            "memory unknown: no table has the GPU type warp9; add --set gpu_memory=79.18GiB",
         ),
     ] {
         estimate(&place, &["--set", &format!("gpu_type={kind}")])

@@ -385,7 +385,7 @@ fn each_change_is_shown_with_the_file_that_has_it() {
     }
     let told = plan("gpu_type=H1000");
     assert!(
-        told.contains("gpu_memory=80GiB (H1000 is in no table)"),
+        told.contains("gpu_memory=79.18GiB (H1000 is in no table)"),
         "{told}"
     );
 }

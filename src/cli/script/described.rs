@@ -10,7 +10,7 @@ use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
 use crate::io::environment::variables;
 use crate::view::{CommandFailure, print};
 use oomctl_base::{Role, nearest};
-use oomctl_memory::GPU_MEMORY;
+use oomctl_memory::{GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
 /// The knob for the type of the GPUs.
 const GPU_TYPE: &str = "gpu_type";
@@ -106,9 +106,9 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
     let name = set.split('=').next().unwrap_or(set).trim();
     if name.is_empty() {
         let what = format!("--set {set} names no knob");
-        return Err(
-            CommandFailure::usage(what).hint("write --set KNOB=VALUE: --set gpu_memory=80GiB")
-        );
+        return Err(CommandFailure::usage(what).hint(format!(
+            "write --set KNOB=VALUE: --set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}"
+        )));
     }
     let knob = preset.knob(name).map_or(name, |k| k.name.as_str());
     let given = of_script.settings.get(knob).filter(|s| !s.value.is_null());

@@ -9,7 +9,7 @@ use super::request::Request;
 use crate::core::memory::open_fields;
 use crate::core::recipe::{Knob, Recipe, knobs_in, rules_about, scope_of};
 use oomctl_base::{Role, ValueKind};
-use oomctl_memory::GPU_MEMORY;
+use oomctl_memory::{GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
 /// A knob that the memory model needs and of which the value is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -30,7 +30,7 @@ impl UnreadKnob {
     fn new(knob: &Knob, computed: Option<String>) -> Self {
         let takes = match (knob.kind, knob.role) {
             _ if !knob.choices.is_empty() => knob.choices.join("|"),
-            (ValueKind::Size, _) => "80GiB".to_owned(),
+            (ValueKind::Size, _) => GPU_MEMORY_EXAMPLE.to_owned(),
             (_, Some(Role::ModelVariant)) => "NAME|FOLDER".to_owned(),
             (_, Some(Role::LoraRank)) => "RANK (0 without LoRA)".to_owned(),
             (ValueKind::Int | ValueKind::Float, _) => "N".to_owned(),

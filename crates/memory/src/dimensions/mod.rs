@@ -24,6 +24,8 @@ pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity, processor
 
 /// The knob for the memory of one GPU.
 pub const GPU_MEMORY: &str = "gpu_memory";
+/// An example of its value: a card of 80 GB as the table of GPUs has it.
+pub const GPU_MEMORY_EXAMPLE: &str = "79.18GiB";
 
 /// The knobs of the set `model`.
 pub const MODEL_KNOBS: [&str; 12] = word_list(

@@ -6,7 +6,7 @@ use crate::core::request::Request;
 use crate::view::CommandFailure;
 use crate::view::sources_view::{EstimateSources, SourceKnobs};
 use oomctl_base::Role;
-use oomctl_memory::{Capacity, GPU_MEMORY, Unknown};
+use oomctl_memory::{Capacity, GPU_MEMORY, GPU_MEMORY_EXAMPLE, Unknown};
 
 /// Where model and GPU are known from.
 pub fn sources(
@@ -35,7 +35,7 @@ pub fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>)
     }
     let Some((named, sizes)) = gpu_sizes(request, recipe, known) else {
         return Some(format!(
-            "add --set {GPU_MEMORY}=80GiB, or --set gpu_type=H100"
+            "add --set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}, or --set gpu_type=H100"
         ));
     };
     Some(match sizes.first() {
@@ -43,7 +43,9 @@ pub fn gpu_unknown(request: &Request, recipe: &Recipe, known: &LookupTables<'_>)
             let sizes = sizes.join(" or ");
             format!("{named} has {sizes}; add --set {GPU_MEMORY}={example}")
         }
-        None => format!("no table has the GPU type {named}; add --set {GPU_MEMORY}=80GiB"),
+        None => format!(
+            "no table has the GPU type {named}; add --set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}"
+        ),
     })
 }
 
