@@ -168,6 +168,12 @@ impl Handle {
         self.error.is_none() && self.run.phase() != RunPhase::Finished
     }
 
+    /// The moment of which the scheduler's last answer about its job tells; None where it has no job that lives.
+    pub fn answered(&self) -> Option<Timestamp> {
+        let lives = self.run.phase() == RunPhase::Live;
+        lives.then(|| self.run.answered())?
+    }
+
     /// Is its present attempt a task of a job array that this process submits?
     pub(super) fn is_task(&self) -> bool {
         let task = self.run.history.attempt().zip(self.task.as_ref());

@@ -104,6 +104,7 @@ mod tests {
             job: JobFeatures {
                 same: BTreeMap::from([("preset".to_owned(), "toy".to_owned())]),
                 sizes: BTreeMap::from([("micro".to_owned(), micro)]),
+                ..JobFeatures::default()
             },
             rungs: Vec::new(),
             measured: Measured::default(),

@@ -65,6 +65,7 @@ impl ScriptAttemptView {
 #[derive(Serialize, JsonSchema)]
 pub struct UnchangedRetry {
     pub cause: RetryCause,
+    /// At most.
     pub times: u32,
 }
 
@@ -173,9 +174,9 @@ pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
 }
 
 impl UnchangedRetry {
-    /// `preemption (10x)`.
+    /// `preemption (up to 10x)`: what shows that another try ends alike ends them sooner.
     pub fn text(&self) -> String {
-        format!("{} ({}x)", self.name(), self.times)
+        format!("{} (up to {}x)", self.name(), self.times)
     }
 
     /// Its cause, for people.

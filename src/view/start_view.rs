@@ -34,6 +34,15 @@ pub fn text(start: &Start) -> String {
     )
 }
 
+/// What an earlier attempt proves of a configuration.
+pub fn proof(entry: &LearnedEntry) -> String {
+    let who = entry.told_by();
+    match entry.fitted() {
+        true => format!("proven     {who} fitted with this or more{}", peak(entry)),
+        false => format!("proven     {who}, {} with this or less", died(entry)),
+    }
+}
+
 fn change(change: &Change) -> String {
     format!("{} {}", change.knob, change.values("->"))
 }

@@ -91,6 +91,7 @@ mod sweep_submit;
 mod sweeps;
 mod tab;
 mod templates;
+mod third_stranger;
 mod torchrun_preset;
 mod tuning;
 mod unseen;

@@ -62,7 +62,7 @@ pub use adopt::{Adoption, SubmissionContext};
 pub use ask::Ask;
 pub use change::{Means, PatchError, TextEdit};
 pub use code::{CodeArgument, CodeRule};
-pub use declared::required_options;
+pub use declared::{all_options, required_options};
 pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use exit_code::may_hide;

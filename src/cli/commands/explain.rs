@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
 use crate::core::exit::Exit;
-use crate::core::recipe::{Knob, Recipe, Resolved, RungSpec};
+use crate::core::recipe::{Knob, Recipe, Resolved};
 use crate::core::request::Request;
 use crate::view::measured_plan_view::phantoms_that_moved;
 use crate::view::settings_view::SettingsView;
@@ -47,6 +47,8 @@ pub(super) struct ExplainView {
     pinned: Option<String>,
     rules: Vec<String>,
     rungs: Vec<String>,
+    #[serde(skip)]
+    changed_by: String,
     source: Option<String>,
     /// What was measured on phantom GPUs and moved it.
     phantom: Vec<String>,
@@ -92,8 +94,8 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         .get(&knob.name)
         .cloned()
         .ok_or_else(|| preset.unknown_knob(&knob.name))?;
-    let rungs = request.inputs().ladder.iter();
-    let moves = |r: &&RungSpec| r.moves(&knob.name, knob.role);
+    let mut rungs = request.inputs().ladder.to_vec();
+    rungs.retain(|r| r.moves(&knob.name, knob.role));
     Ok(ExplainView {
         schema_version: 1,
         knob: knob.name.clone(),
@@ -104,7 +106,8 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
         spelling: knob.spelling.as_ref().map(|s| s.name().to_owned()),
         pinned: recipe.pins.get(&knob.name).map(ToString::to_string),
         rules: request.rules_about(&knob.name, recipe),
-        rungs: rungs.filter(moves).map(|r| r.rung.clone()).collect(),
+        rungs: rungs.iter().map(|r| r.rung.clone()).collect(),
+        changed_by: Vec::from_iter(rungs.iter().map(|r| r.beside(knob.effect))).join(", "),
         source: knob.source.clone(),
         phantom: Vec::new(),
         environment: variable(&knob.name),
@@ -114,17 +117,13 @@ fn view(request: &Request, knob: &Knob, recipe: &Recipe) -> Result<ExplainView, 
 }
 
 fn text(view: &ExplainView) -> String {
-    let value = &view.resolved.value;
+    let (value, doc) = (&view.resolved.value, &view.doc);
     let unit = view.unit.as_deref().unwrap_or("");
-    let mut out = format!(
-        "{} = {value} {unit}\n  {}\n",
-        Paint(NAME, &view.knob),
-        view.doc
-    );
+    let mut out = format!("{} = {value} {unit}\n  {doc}\n", Paint(NAME, &view.knob));
     let overrides = view.resolved.beat.iter();
     let overrides =
         overrides.map(|b| Paint(DIM, &format!("{} ({})", b.value, b.origin)).to_string());
-    let rungs = (!view.rungs.is_empty()).then(|| view.rungs.join(", "));
+    let changed_by = Some(view.changed_by.clone()).filter(|rungs| !rungs.is_empty());
     // The script says how its program spells a knob, and where it is set.
     let set = format!("--set {}=VALUE, or ${}", view.knob, view.environment);
     let own = |lines: Vec<String>| if view.of_script { Vec::new() } else { lines };
@@ -135,7 +134,7 @@ fn text(view: &ExplainView) -> String {
         ("written as", own(view.spelling.iter().cloned().collect())),
         ("effect", vec![view.effect.describe().to_owned()]),
         ("rule", view.rules.clone()),
-        ("changed by", rungs.into_iter().collect()),
+        ("changed by", changed_by.into_iter().collect()),
         ("phantom", view.phantom.clone()),
         ("source", view.source.iter().cloned().collect()),
         ("set with", own(vec![set])),

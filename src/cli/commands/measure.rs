@@ -43,7 +43,12 @@ Exit codes: 0 measured, 1 not measured, 3 the program ran out of GPU memory, 21 
 /// Runs `oomctl measure`.
 pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.configuration.config.as_deref())?.printing(args.json);
-    let job = job(&session, &args.configuration, &args.words)?;
+    let job = job(
+        &session,
+        &args.configuration,
+        &args.words,
+        &MeasureOptions::names(),
+    )?;
     let asked = args.options.asked(&session, &job)?;
     let ears = signals()?;
     print::talk(

@@ -91,6 +91,11 @@ fn none_of(library: &Library, name: &str) -> CommandFailure {
     let nouns = SHELVES.map(LibraryFolder::noun);
     let (last, others) = nouns.split_last().unwrap_or((&"preset", &[]));
     let what = format!("there is no {} or {last} named {name:?}", others.join(", "));
+    if std::path::Path::new(name).is_file() {
+        let what = format!("{name} is a file, and `presets` takes the name of a preset");
+        let hint = format!("`oomctl plan {name}` says which preset reads a job script");
+        return CommandFailure::configuration(what).hint(hint);
+    }
     let known: Vec<String> = SHELVES.iter().flat_map(|s| library.names(*s)).collect();
     let all = || "`oomctl presets` lists all of them".to_owned();
     let question = meant(name, known.iter().map(String::as_str));

@@ -117,6 +117,7 @@ impl Options {
         let texts: Vec<NamedText> = sets.collect::<Result<_, _>>()?;
         let program = RunProgram {
             composed: script::composed(&shelves, &command, &self.spellings),
+            takes: script::taken(&command),
             command,
             spellings: self.spellings.clone(),
             gpu: String::new(),

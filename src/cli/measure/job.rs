@@ -64,14 +64,20 @@ impl JobMeasure {
 }
 
 /// The job of a script, a command, or the job of the project where there are no words. A script of a shell is read; anything else is run.
+/// `ours` are options that are no script's when they stand before it.
 pub fn job(
     session: &Session,
     flags: &Configuration,
     words: &[String],
+    ours: &[String],
 ) -> Result<JobMeasure, CommandFailure> {
     if words.first().is_some_and(|word| !is_script(word)) {
         return JobMeasure::of_command(words);
     }
+    script::tell_ours(words.get(1..).unwrap_or_default(), |word| {
+        let name = word.split('=').next().unwrap_or(word);
+        ours.iter().any(|option| option == name)
+    });
     let (request, rungs) = job_of(session, flags, words)?;
     measured(session, &request, &rungs)
 }

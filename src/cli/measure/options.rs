@@ -56,6 +56,13 @@ impl Default for MeasureOptions {
 }
 
 impl MeasureOptions {
+    /// The options as they are written: `--steps`.
+    pub fn names() -> Vec<String> {
+        let all = Self::augment_args(Command::new("measure"));
+        let names = all.get_arguments().filter_map(|a| a.get_long());
+        names.map(|name| format!("--{name}")).collect()
+    }
+
     /// How a job is measured.
     pub fn asked(&self, session: &Session, job: &JobMeasure) -> Result<PhantomRun, CommandFailure> {
         let gpu_type = self.gpu_type.as_ref().or(job.gpu_type.as_ref());

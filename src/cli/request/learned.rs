@@ -114,6 +114,16 @@ pub fn tell_of_others(request: &Request, memory: &LearnedEntries) {
     }
 }
 
+/// Says which earlier attempt proves that a configuration fits, or that it does not.
+pub fn tell_proven(request: &Request, memory: &LearnedEntries) {
+    let Ok(job) = request.job(&[]) else {
+        return;
+    };
+    if let Some(proof) = memory.failed(&job).or_else(|| memory.fitted(&job)) {
+        print::talk(&start_view::proof(proof));
+    }
+}
+
 /// Says where a run starts, if anything is known about it.
 pub fn tell(start: Option<&Start>) {
     if let Some(start) = start {

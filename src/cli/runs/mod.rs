@@ -220,12 +220,15 @@ impl Stored {
         self.owner() == Some(rustix::process::geteuid().as_raw())
     }
 
-    /// What the run was asked to do.
+    /// What the run was asked to do, its scripts read for the version of their framework that its logs showed.
     pub fn request(&self) -> Result<Request, CommandFailure> {
-        self.sharing(&mut Stacks::new())
+        let asked = self.sharing(&mut Stacks::new())?;
+        let shown = self.history.version.as_ref();
+        let shown = shown.and_then(|found| asked.for_version(found));
+        Ok(shown.unwrap_or(asked))
     }
 
-    /// The same, of one of many runs.
+    /// What it was asked to do, of one of many runs, as it was submitted.
     pub fn sharing(&self, stacks: &mut Stacks) -> Result<Request, CommandFailure> {
         let text = self.folder.read_inputs()?;
         let path = self.folder.inputs();

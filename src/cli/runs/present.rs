@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::{Runs, Stored};
 use crate::core::engine::{Attempt, RunPhase};
 use crate::core::measure::Measured;
+use crate::core::request::Stacks;
 use crate::io::sampler::peaks;
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus};
@@ -14,11 +15,12 @@ use oomctl_base::job::{HostUse, JobId, JobRef, JobStatus};
 /// Puts the scheduler's present word on live jobs, and what their samplers saw, into the histories in memory.
 pub fn ask(runs: &Runs, stored: &mut [Stored], now: Timestamp) -> Result<(), CommandFailure> {
     let mut by_backend: BTreeMap<(String, bool), Vec<JobRef>> = BTreeMap::new();
+    let mut stacks = Stacks::new();
     for run in stored
         .iter()
         .filter(|s| s.history.phase() == RunPhase::Live)
     {
-        let backend = run.request()?.inputs().backend.clone();
+        let backend = run.sharing(&mut stacks)?.inputs().backend.clone();
         let job = run.history.attempt().and_then(|a| a.job.clone());
         let asked = by_backend.entry((backend, run.is_ours()));
         asked.or_default().extend(job);

@@ -3,12 +3,13 @@
 use super::submit::{ScriptCommandLine, measure_command, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
+use crate::cli::request::learned;
 use crate::cli::session::Session;
 use crate::core::request::{Request, UnreadKnob};
 use crate::view::CommandFailure;
-use oomctl_memory::Estimate;
+use oomctl_memory::{Estimate, GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
-/// The request of a script as it stands, whatever earlier runs have taught. What it leaves open and the memory model needs
+/// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else. What it leaves open and the memory model needs
 /// is asked for.
 pub fn estimated(
     session: &Session,
@@ -30,6 +31,9 @@ pub fn estimated(
             logs: &[],
         },
     )?;
+    if let Some(memory) = learned::memory(session, flags.fresh) {
+        learned::tell_proven(&request, &memory);
+    }
     let unread = unread(&session.library, &request);
     if unread.iter().all(|u| !u.needed) {
         return Ok(request);
@@ -43,7 +47,9 @@ pub fn estimated(
 pub fn narrower(request: &Request, estimate: &Estimate) -> String {
     let mut narrower = Vec::new();
     if estimate.gpu_bytes.is_none() {
-        narrower.push("`--set gpu_memory=80GiB` compares it with your GPU".to_owned());
+        narrower.push(format!(
+            "`--set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}` compares it with your GPU"
+        ));
     }
     narrower.extend(measuring(request));
     if request.inputs().scripts.is_none() {

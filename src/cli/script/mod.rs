@@ -16,10 +16,12 @@ mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};
 pub use as_submitted::as_submitted;
-pub use command::composed;
+pub use command::{composed, taken};
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
-pub use submit::{NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit};
+pub use submit::{
+    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit, tell_ours,
+};
 pub use submitted::{JobArgs, read};

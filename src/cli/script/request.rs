@@ -50,12 +50,12 @@ pub fn over(
     let given = by_flag.or(of_file.map(|given| given.text));
     let environments = version::environments_of(&adoption, read);
     let told = version::known(&file, &adoption, read, &environments);
-    let described = told.describe(&file).filter(|_| given.is_none());
-    let version = given.or_else(|| told.version(&file));
+    let earlier = || version::of_earlier_run(session, read, &file.preset);
+    let taken = version::TakenVersion::of(&file, &told, given, earlier);
     let of_project = load::named(session, "preset", None)?;
     let same = of_project.as_deref() == Some(file.preset.as_str());
     let installed = version::packages_of(&file, &adoption, &told, &environments);
-    let preset = adopt::assemble(file, parsed, version.as_deref())?;
+    let preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(
         session,
@@ -83,7 +83,7 @@ pub fn over(
     let stack = PresetStack {
         preset,
         texts,
-        version,
+        version: taken.version,
     };
     let inputs = Inputs {
         environment: version::environment(&ladder, &adoption, &environments),
@@ -91,7 +91,8 @@ pub fn over(
         ladder: ladder.into(),
         templates,
         scripts: Some(Scripts {
-            version: described,
+            version: taken.described,
+            version_of_earlier: taken.of_earlier,
             ..Scripts::of(&read.submission, &adoption, &shelves.launchers)
         }),
         user: std::env::var("USER").ok(),

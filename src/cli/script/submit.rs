@@ -61,11 +61,7 @@ pub fn submit(
         return Err(CommandFailure::quiet(Exit::Usage));
     };
     only_scripts(asked)?;
-    for word in args.iter().filter(|w| OURS.contains(&w.as_str())) {
-        print::talk(&format!(
-            "note: {word} comes after SCRIPT, so it is passed to the script. Put oomctl options before SCRIPT"
-        ));
-    }
+    tell_ours(args, |word| OURS.contains(&word));
     let text = script(Path::new(path))?;
     let here = std::env::current_dir().map_err(|e| {
         CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
@@ -98,6 +94,15 @@ pub fn submit(
         return Ok((name, request));
     }
     Ok((name, started(session, asked.flags, request)))
+}
+
+/// Says which options of ours stand behind the script, where they are the script's.
+pub fn tell_ours(args: &[String], is_ours: impl Fn(&str) -> bool) {
+    for word in args.iter().filter(|w| is_ours(w)) {
+        print::talk(&format!(
+            "note: {word} comes after SCRIPT, so it is passed to the script. Put oomctl options before SCRIPT"
+        ));
+    }
 }
 
 /// The request as earlier runs of the project say that it should start, which is told.

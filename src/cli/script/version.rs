@@ -1,12 +1,14 @@
 //! The version of the framework that a script of the user's own starts.
 
 use crate::cli::script::read::{Read, text_of};
+use crate::cli::session::Session;
 use crate::core::adopt::version::{
     KnownVersion, REQUIREMENTS, Tree, VersionStatement, environments, files, in_frames, in_log,
     in_requirements, in_scripts, in_tree, installed, own_texts, trees,
 };
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::{Framework, PresetFile, RungSpec};
+use crate::core::request::VersionInLog;
 use crate::io::installed::{PythonEnvironment, lacking, versions};
 use oomctl_diagnose::Versions;
 use oomctl_scripts::{Adoption, SCRIPT, joined};
@@ -61,6 +63,53 @@ pub fn known(
     told.extend(required(framework, &trees, read));
     let texts = [read.logs.as_slice(), &own_texts(reading)].concat();
     KnownVersion::of(file, &told, in_frames(framework, &texts))
+}
+
+/// The version for which a script is read.
+pub struct TakenVersion {
+    /// None for the newest that the preset knows.
+    pub version: Option<String>,
+    /// Which, and why, for people.
+    pub described: Option<String>,
+    /// The log of an earlier run showed it.
+    pub of_earlier: bool,
+}
+
+impl TakenVersion {
+    /// The one that is given, else what the script shows, else what an earlier run showed.
+    pub fn of(
+        file: &PresetFile,
+        told: &KnownVersion,
+        given: Option<String>,
+        earlier: impl FnOnce() -> Option<VersionInLog>,
+    ) -> Self {
+        let is_given = given.is_some();
+        let version = given.or_else(|| told.version(file));
+        let earlier = version.is_none().then(earlier).flatten();
+        let of_earlier = earlier.is_some();
+        match earlier {
+            Some(found) => Self {
+                version: Some(found.version),
+                described: Some(found.described),
+                of_earlier,
+            },
+            None => Self {
+                described: told.describe(file).filter(|_| !is_given),
+                version,
+                of_earlier,
+            },
+        }
+    }
+}
+
+/// What the log of an earlier run of this script showed, for a script that nothing else tells of.
+pub fn of_earlier_run(session: &Session, read: &Read, preset: &str) -> Option<VersionInLog> {
+    let script = read.workdir.join(&read.submission.script);
+    let (run, found) = session.runs.version_shown(&script, preset)?;
+    Some(VersionInLog {
+        described: format!("{} (run {run})", found.described),
+        ..found
+    })
 }
 
 /// What is installed in the environments that the script takes over, and the version of its framework where that is known. Of

@@ -16,7 +16,8 @@ use crate::core::sweep::Sweep;
 use crate::view::CommandFailure;
 use oomctl_base::{Origin, Role, Value, ValueKind};
 use oomctl_scripts::{
-    Adoption, Call, KnobState, ProgramDefault, Spelling, StackKnob, Submission, program_defaults,
+    Adoption, Call, KnobState, ProgramDefault, Spelling, Stack, StackKnob, Submission,
+    program_defaults,
 };
 
 /// What the command is called where a value of it is shown.
@@ -33,12 +34,30 @@ pub fn is_plain(
     Ok(!chosen && !sweep.command.is_empty())
 }
 
-/// The request of its first cell, and why the memory of its cells is not known.
-pub fn read(
+/// That a sweep starts a program of another preset than the one that the project's file names for its cells.
+pub fn of_another(
     session: &Session,
     flags: &Configuration,
     sweep: &Sweep,
-) -> Result<(Request, Option<String>), CommandFailure> {
+) -> Result<Option<String>, CommandFailure> {
+    let of_project = load::named(session, "preset", None)?.filter(|_| flags.preset.is_none());
+    let Some(project) = of_project.filter(|_| !sweep.command.is_empty()) else {
+        return Ok(None);
+    };
+    let (read, shelves) = reading(session, sweep)?;
+    let stack = read.adoption(&shelves).stack;
+    let other = stack.filter(|s| s.name != project && !s.is_of_any_program());
+    let file = session.document.path();
+    Ok(other.map(|Stack { name, .. }| {
+        format!(
+            "note: the sweep starts a program of {name}, but {file} says `preset: {project}`, by which its cells are judged. \
+             `--preset {name}` judges them as what they are"
+        )
+    }))
+}
+
+/// The sweep's command, read as a script of one line.
+fn reading(session: &Session, sweep: &Sweep) -> Result<(Read, Shelves), CommandFailure> {
     let words = sweep.first_words();
     let words: Result<Vec<String>, _> = words.iter().map(|w| shell_word(w)).collect();
     let words = words.map_err(CommandFailure::configuration)?;
@@ -51,6 +70,16 @@ pub fn read(
     let shelves = Shelves::of(&session.library, None)?;
     let text = format!("#!/bin/sh\n{}\n", words.join(" "));
     let read = Read::new(submission, text, session.folder.clone(), &shelves);
+    Ok((read, shelves))
+}
+
+/// The request of its first cell, and why the memory of its cells is not known.
+pub fn read(
+    session: &Session,
+    flags: &Configuration,
+    sweep: &Sweep,
+) -> Result<(Request, Option<String>), CommandFailure> {
+    let (read, shelves) = reading(session, sweep)?;
     let program = ProgramText::of(&read.adoption(&shelves), &read);
     let request = script::over(
         session,

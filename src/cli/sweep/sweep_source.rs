@@ -11,7 +11,7 @@ use crate::core::recipe::{Layer, LayerKind, Recipe, resolve};
 use crate::core::request::Request;
 use crate::core::sweep::{self, Sweep, SweepChange, SweepContext};
 use crate::io::files::read_text;
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 use oomctl_base::{Origin, Value};
 
 /// Largest sweep file that is read, in bytes.
@@ -112,7 +112,12 @@ pub fn load(
     let flags = &source.configuration;
     let (request, doubt) = match plain::is_plain(session, flags, &given)? {
         true => plain::read(session, flags, &given)?,
-        false => (load::request(session, flags, "sweep", sbatch)?, None),
+        false => {
+            if let Some(note) = plain::of_another(session, flags, &given)? {
+                print::talk(&note);
+            }
+            (load::request(session, flags, "sweep", sbatch)?, None)
+        }
     };
     let mut layers = request.inputs().layers.clone();
     layers.push(first_cell(&request, &path, &given));

@@ -1,5 +1,7 @@
 //! Where tuning starts: a run that fits, or what would be submitted.
 
+use std::path::Path;
+
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::runs;
@@ -28,7 +30,7 @@ pub fn basis(
                 flags.dataset = Some(name.to_owned());
                 // Neither: what was meant is more likely to be a run.
                 if load::request(session, &flags, "tune", &[]).is_err() {
-                    return Err(unknown);
+                    return Err(neither(name, unknown));
                 }
             }
         }
@@ -56,6 +58,18 @@ pub fn basis(
     };
     let from = entry.map(|e| TuneStart::new(&e.run, e.attempt, &basis.measured));
     Ok((request, basis, from))
+}
+
+/// Why this can be tuned by no name.
+fn neither(name: &str, unknown: CommandFailure) -> CommandFailure {
+    if !Path::new(name).is_file() {
+        return unknown;
+    }
+    let what =
+        format!("{name} is a file; `tune` starts from a run that fits, or from a dataset profile");
+    CommandFailure::usage(what).hint(format!(
+        "`oomctl submit -w {name}` starts a run of a job script; `oomctl status` lists the runs for `oomctl tune RUN`"
+    ))
 }
 
 fn of_run(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stored::{Composed, RunProgram};
-use super::words::{find, has_placeholder, has_switch};
+use super::words::{find, has_placeholder, has_switch, same_flag};
 use crate::core::recipe::{Knob, PresetFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, meant};
 use oomctl_scripts::Spelling;
@@ -26,7 +26,8 @@ pub(super) fn spell(file: &mut PresetFile, given: &RunProgram) -> Result<(), Ref
     let mut knobs: Vec<&mut Knob> = file.knobs.iter_mut().collect();
     for knob in &mut knobs {
         if styled.contains(&knob.name) {
-            knob.spelling = style.get(&knob.name).map(|text| Spelling::read(text));
+            let styled = style.get(&knob.name).map(|text| Spelling::read(text));
+            knob.spelling = styled.and_then(|spelling| taken(spelling, given));
         }
     }
     let names: Vec<String> = knobs.iter().map(|k| k.name.clone()).collect();
@@ -64,6 +65,18 @@ pub(super) fn spell(file: &mut PresetFile, given: &RunProgram) -> Result<(), Ref
         }
     }
     Ok(())
+}
+
+/// The same spelling as the program declares it; none for an option that it would refuse.
+fn taken(spelling: Spelling, given: &RunProgram) -> Option<Spelling> {
+    let (Spelling::Flag(flag), Some(all)) = (&spelling, &given.takes) else {
+        return Some(spelling);
+    };
+    if find(&given.command, &spelling).is_some() {
+        return Some(spelling);
+    }
+    let declared = all.iter().find(|form| same_flag(form, flag))?;
+    Some(Spelling::Flag(declared.clone()))
 }
 
 fn no_knob(place: &str, preset: &str, name: &str, names: &[String]) -> Problem {

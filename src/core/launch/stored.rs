@@ -20,6 +20,9 @@ pub struct RunProgram {
     /// What the files say that it composes its configuration of.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub composed: Composed,
+    /// The options that it takes, where its text shows all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<Vec<String>>,
     /// The model of the GPU that its first attempt gets.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu: String,

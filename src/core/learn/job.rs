@@ -20,6 +20,10 @@ pub struct JobFeatures {
     /// Sizes by knob; the larger, the more memory. A switch that saves memory is 0 when it is on. Where the
     /// preset has formulas, the bytes of each of their terms, by `phase: term`, in place of the knobs that they read.
     pub sizes: BTreeMap<String, f64>,
+    /// What only somebody said of a script that says nothing of it itself (`--set gpu_memory=80GiB`): two jobs differ in it
+    /// where both were described.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub described: BTreeMap<String, String>,
 }
 
 impl JobFeatures {
@@ -51,18 +55,41 @@ impl JobFeatures {
                 same.insert(knob.name.clone(), value.to_string());
             }
         }
-        Self { same, sizes }
+        Self {
+            same,
+            sizes,
+            described: BTreeMap::new(),
+        }
     }
 
     /// Does it ask for one type of GPU?
     pub fn names_gpu(&self) -> bool {
-        self.same.get(GPU_TYPE).is_some_and(|name| !name.is_empty())
+        let named = |of: &BTreeMap<String, String>| of.get(GPU_TYPE).is_some_and(|n| !n.is_empty());
+        named(&self.same) || named(&self.described)
+    }
+
+    /// The script does not give this knob; somebody said it of the job.
+    pub fn is_described(&mut self, knob: &str) {
+        let size = self.sizes.remove(knob).map(|size| size.to_string());
+        if let Some(value) = self.same.remove(knob).or(size) {
+            self.described.insert(knob.to_owned(), value);
+        }
+    }
+
+    /// What both were described with, and differ in: the name, its value there, its value here.
+    pub fn described_otherwise(&self, there: &Self) -> Vec<(String, String, String)> {
+        let both = self.described.iter();
+        let both = both.filter_map(|(name, here)| Some((name, there.described.get(name)?, here)));
+        both.filter(|(_, there, here)| there != here)
+            .map(|(name, there, here)| (name.clone(), there.clone(), here.clone()))
+            .collect()
     }
 
     /// Is this job surely no larger than the other? Then it fits where the other did, and the other
     /// fails where it did.
     pub fn within(&self, other: &Self) -> bool {
         self.same == other.same
+            && self.described_otherwise(other).is_empty()
             && self.sizes.len() == other.sizes.len()
             && self.sizes.iter().zip(&other.sizes).all(
                 |((name, size), (other_name, other_size))| name == other_name && size <= other_size,

@@ -138,6 +138,7 @@ impl LearnedEntries {
                 .into_iter()
                 .map(|n| (n.clone(), value(&entry.job, n), value(job, n)))
                 .filter(|(_, there, here)| there != here)
+                .chain(job.described_otherwise(&entry.job))
                 .collect()
         };
         let preset = |of: &JobFeatures| of.same.get("preset").cloned();

@@ -234,7 +234,11 @@ mod tests {
                 },
             },
             gpu: Some(Bytes(80 << 30)),
-            configuration: (configuration != '?').then_some(JobFeatures { same, sizes }),
+            configuration: (configuration != '?').then_some(JobFeatures {
+                same,
+                sizes,
+                ..JobFeatures::default()
+            }),
         }
     }
 

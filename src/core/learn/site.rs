@@ -28,6 +28,7 @@ impl JobFeatures {
         Self {
             same: self.same.iter().map(hidden).collect(),
             sizes: self.sizes.clone(),
+            described: self.described.iter().map(hidden).collect(),
         }
     }
 }
@@ -133,6 +134,7 @@ mod tests {
             job: JobFeatures {
                 same: same.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
                 sizes: [("micro".to_owned(), 8.0)].into(),
+                ..JobFeatures::default()
             },
             rungs: vec![LearnedRung {
                 rung: "thin".to_owned(),

@@ -11,6 +11,7 @@ fn job(stack: &str, sizes: [u8; 2]) -> JobFeatures {
     JobFeatures {
         same: BTreeMap::from([("preset".to_owned(), stack.to_owned())]),
         sizes: sizes.map(|(k, v)| (k.to_owned(), f64::from(v))).into(),
+        ..JobFeatures::default()
     }
 }
 

@@ -130,6 +130,14 @@ impl RungSpec {
         self.moves.iter().any(named)
     }
 
+    /// Its name beside a knob that it moves, with what it does as a whole where that is not what the knob does alone.
+    pub fn beside(&self, alone: Effect) -> String {
+        match self.effect.filter(|whole| *whole != alone) {
+            Some(whole) => format!("{} ({} as a whole)", self.rung, whole.describe()),
+            None => self.rung.clone(),
+        }
+    }
+
     /// Every expression of the rung.
     pub(super) fn expressions(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.when.iter().map(String::as_str).collect();

@@ -11,13 +11,23 @@ use crate::core::learn::{
     AttemptEnd, JobFeatures, LearnedEntries, LearnedEntry, LearnedRung, Moved,
 };
 use crate::core::recipe::{Layer, LayerKind, RungSpec, strongest_effect};
-use oomctl_base::{Effect, Origin, Refusal};
+use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
 
 /// Ways to start that are looked at, the latest first.
 const WAYS_MAX: usize = 32;
 /// Rungs that are climbed in search of a start.
 const RUNGS_MAX: u32 = 64;
+
+/// The layers that describe a script; they change nothing in it.
+const DESCRIBE: [LayerKind; 6] = [
+    LayerKind::Site,
+    LayerKind::User,
+    LayerKind::Cluster,
+    LayerKind::Project,
+    LayerKind::Environment,
+    LayerKind::Flags,
+];
 
 /// Why a run starts where it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -62,21 +72,15 @@ impl Request {
         let shape = self.shape(rungs)?;
         let cluster = inputs.cluster.as_deref();
         let mut job = JobFeatures::of(self.preset(), &shape, cluster, &inputs.backend);
-        if inputs.scripts.is_some() {
-            // Told for an estimate and handed to nobody, so it is no other job.
-            let told = |name: &String| {
-                let handed = self
-                    .preset()
-                    .knob(name)
-                    .is_none_or(|k| k.spelling.is_some());
-                let origin = shape.recipe().values.get(name).map(|v| &v.origin);
-                !handed
-                    && matches!(origin, Some(Origin::Flag { text }) if text.starts_with("--set"))
-            };
-            job.same.retain(|name, _| !told(name));
-        }
         // What is not known of a script teaches nothing about others.
         job.same.extend(self.own_facts()?);
+        let said = |l: &&Layer| inputs.scripts.is_some() && DESCRIBE.contains(&l.kind);
+        for layer in inputs.layers.iter().filter(said) {
+            layer
+                .settings
+                .keys()
+                .for_each(|knob| job.is_described(knob));
+        }
         Ok(job)
     }
 

@@ -20,10 +20,12 @@ pub struct VersionInLog {
 }
 
 impl Request {
-    /// Are its scripts read for an assumed version of their framework?
+    /// Are its scripts read for a version of their framework that is assumed, or that an earlier run showed?
     pub fn assumes_version(&self) -> bool {
         let inputs = self.inputs();
-        inputs.framework_version.is_none() && inputs.scripts.as_ref().is_some_and(|s| s.recognised)
+        let assumed = |s: &Scripts| inputs.framework_version.is_none() || s.version_of_earlier;
+        let scripts = inputs.scripts.as_ref();
+        scripts.is_some_and(|s| s.recognised && assumed(s))
     }
 
     /// The version that its job's logs name, or that their tracebacks leave. `None` where it was known before, and
@@ -54,6 +56,7 @@ impl Request {
             framework_version: Some(found.version.clone()),
             scripts: Some(Scripts {
                 version: Some(found.described.clone()),
+                version_of_earlier: false,
                 ..scripts.clone()
             }),
             ..inputs.clone()

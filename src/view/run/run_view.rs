@@ -43,7 +43,7 @@ pub struct RunView {
     pub remarks: Vec<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Seconds since then, or until its end.
+    /// Seconds since then, or until its end, less those for which it was over before a retry.
     pub elapsed_s: i64,
     /// GPU-hours so far.
     pub gpu_hours: f64,
@@ -139,11 +139,10 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         .map(|a| attempt_view(history, a, now))
         .collect();
     let last = history.attempts.last();
-    let end = last.map(|a| a.over_at().unwrap_or(a.intended_at));
-    let until = match (&history.outcome, end) {
-        (Some(_), Some(end)) => end,
-        _ => last.and_then(Attempt::over_at).unwrap_or(now),
-    };
+    let until = history
+        .over_at()
+        .or_else(|| last.and_then(Attempt::over_at));
+    let until = until.unwrap_or(now);
     let created = history.created.unwrap_or(until).min(began(history, until));
     let gpu_seconds = history.gpu_seconds(until);
     let refused = last.and_then(Attempt::refusal);
@@ -162,7 +161,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         },
         remarks: remarks(history),
         created: history.created,
-        elapsed_s: until.duration_since(created).as_secs().max(0),
+        elapsed_s: history.open_s(created, until),
         gpu_hours: gpu_hours(gpu_seconds),
         gpu_seconds,
         attempts,

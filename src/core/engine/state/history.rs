@@ -14,6 +14,7 @@ use crate::core::ladder::{PastAttempt, Skipped, Step};
 use crate::core::launch;
 use crate::core::learn::NodesExcluded;
 use crate::core::recipe::Layer;
+use crate::core::request::VersionInLog;
 use oomctl_base::units::Bytes;
 
 /// What the facts of a run add up to.
@@ -37,10 +38,14 @@ pub struct History {
     pub cancel: Option<String>,
     /// The run which shows that this one would fail, and why.
     pub pruned: Option<(String, String)>,
+    /// The framework's version that its logs showed, where it had been assumed.
+    pub version: Option<VersionInLog>,
     /// The bound that was reached while a job was alive.
     pub budget: Option<Budget>,
     /// When somebody asked that it goes on after it was over, and how many attempts had a job by then.
     pub retried: Option<(Timestamp, usize)>,
+    /// From when to when it was over before somebody asked that it goes on.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
     /// How the run ended.
     pub outcome: Option<Outcome>,
     /// What is to be told to those who do not watch.
@@ -197,6 +202,24 @@ impl History {
         self.retried.map_or(0, |(_, before)| before)
     }
 
+    /// When its last attempt ended, or was written down where no job came of it; None while the run is open.
+    pub fn over_at(&self) -> Option<Timestamp> {
+        self.outcome.as_ref()?;
+        let last = self.attempt()?;
+        Some(last.over_at().unwrap_or(last.intended_at))
+    }
+
+    /// Seconds from one time to another in which the run was not over.
+    pub fn open_s(&self, from: Timestamp, until: Timestamp) -> i64 {
+        let pauses = self.pauses.iter();
+        let paused = pauses.map(|(over, again)| {
+            let (over, again) = ((*over).clamp(from, until), (*again).clamp(from, until));
+            again.duration_since(over).as_secs().max(0)
+        });
+        let paused: i64 = paused.sum();
+        (until.duration_since(from).as_secs() - paused).max(0)
+    }
+
     /// GPU-seconds that count against its bound.
     pub fn bounded_gpu_seconds(&self, now: Timestamp) -> f64 {
         let counted = self.attempts.iter().skip(self.before_retry());
@@ -260,6 +283,7 @@ impl History {
             Fact::NodesExcluded { attempt, excluded } => {
                 self.excluded.push((*attempt, (**excluded).clone()));
             }
+            Fact::VersionFound { found, .. } => self.version = Some(found.clone()),
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
             Fact::RetryRequested { by } => self.reopen(by, record),
@@ -280,6 +304,9 @@ impl History {
     /// never submitted.
     fn reopen(&mut self, by: &str, record: &Record) {
         let unusable = matches!(self.outcome, Some(Outcome::Configuration { .. }));
+        if let Some(over) = self.over_at() {
+            self.pauses.push((over, record.at));
+        }
         (self.outcome, self.cancel, self.pruned, self.budget) = (None, None, None, None);
         // An attempt without a job is still to come.
         let had_a_job = |a: &&Attempt| a.job.is_some() || a.verdict.is_some();

@@ -61,6 +61,11 @@ impl Run {
         self.watch.submit_at = None;
     }
 
+    /// The moment of which the scheduler's last answer about the job tells; None before there is one.
+    pub fn answered(&self) -> Option<Timestamp> {
+        self.watch.answered
+    }
+
     /// Where the run stands.
     pub fn phase(&self) -> RunPhase {
         self.history.phase()

@@ -42,6 +42,20 @@ fn one_fact_opens_a_run_again_and_a_replay_says_the_same() {
 }
 
 #[test]
+fn the_time_between_an_end_and_a_retry_is_not_elapsed() {
+    let mut bench = failed();
+    let history = |bench: &Bench| bench.run.history.clone();
+    let over = history(&bench).over_at().unwrap();
+    let start = history(&bench).created.unwrap();
+    let before = history(&bench).open_s(start, over);
+    bench.feed(&ask(), 900);
+    assert_eq!(history(&bench).over_at(), None);
+    assert_eq!(history(&bench).open_s(start, over), before);
+    assert_eq!(history(&bench).open_s(start, at(900)), before);
+    assert_eq!(history(&bench).open_s(start, at(960)), before + 60);
+}
+
+#[test]
 fn a_run_that_succeeded_stays_over() {
     let mut bench = Bench::running(Toy::new(1));
     bench.end(

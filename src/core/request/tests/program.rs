@@ -234,6 +234,28 @@ fn knobs_are_spelled_as_the_command_or_the_user_says() {
 }
 
 #[test]
+fn a_program_whose_options_are_known_gets_no_other_and_its_own_form_of_those() {
+    let command = |text: &str| text.split(' ').map(str::to_owned).collect();
+    let launch = |takes: Option<&[&str]>| {
+        let (request, _) = asked("t.py --batch_size 8", &[], &["allow_cpu=true"]).unwrap();
+        let mut inputs = request.inputs().clone();
+        inputs.program = Some(RunProgram {
+            command: command("t.py --batch_size 8"),
+            takes: takes.map(|t| t.iter().map(|f| (*f).to_owned()).collect()),
+            ..RunProgram::default()
+        });
+        commands(&Request::new(inputs).unwrap(), 1)[1].clone()
+    };
+    let halved = "t.py --batch_size 4 --gradient_accumulation_steps 2";
+    assert_eq!(launch(None), halved);
+    assert_eq!(launch(Some(&["--batch_size"])), "t.py --batch_size 4");
+    assert_eq!(
+        launch(Some(&["--batch_size", "--gradient-accumulation-steps"])),
+        "t.py --batch_size 4 --gradient-accumulation-steps 2"
+    );
+}
+
+#[test]
 fn variables_are_knobs_too_and_what_is_set_wins_over_the_command() {
     let launch = launch("t.sh", &["batch=env:BATCH"], &["batch=8"]);
     let all = attempts(&launch, 1);
