@@ -37,7 +37,11 @@ impl ScriptJob {
     }
 
     /// The scripts with the values of some steps. A later step's value is the one that counts.
-    pub fn patched(&self, adoption: &Adoption<'_>, steps: &[Step]) -> Result<Patch, Vec<PatchError>> {
+    pub fn patched(
+        &self,
+        adoption: &Adoption<'_>,
+        steps: &[Step],
+    ) -> Result<Patch, Vec<PatchError>> {
         let changes = steps.iter().flat_map(|s| &s.changes);
         let changes: BTreeMap<String, Value> = changes
             .map(|change| (change.knob.clone(), change.to.clone()))

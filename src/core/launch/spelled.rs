@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stored::{Composed, RunProgram};
-use super::words::{find, has_placeholder, has_switch, same_flag};
+use super::words::{find, has_placeholder, has_switch};
 use crate::core::recipe::{Knob, PresetFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, meant};
-use oomctl_scripts::Spelling;
+use oomctl_scripts::{Spelling, same_flag};
 
 /// Gives the knobs of a preset the spellings that fit a command: those of `told` (`batch=--bs`; nothing
 /// behind the `=` for a knob that the program lacks), else those of the preset's style that most of the
