@@ -3,13 +3,15 @@
 //! A loop that only adds up losses trains otherwise with half the batch and twice the accumulation, and one that never looks at
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
-use super::declared::declared;
+use super::listed_options::declared_by;
 use super::python::{PythonToken, TokenKind, calls, line_of};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
     "range", "int", "float", "str", "max", "min", "len", "round", "print", "vars",
 ];
+/// Parts of the names of functions that measure the speed.
+const MEASURES: [&str; 4] = ["mfu", "flops", "throughput", "tokens_per"];
 /// Most names through which a value is followed.
 const DEPTH: usize = 3;
 
@@ -18,12 +20,13 @@ pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
 
 /// The first option for accumulation by which a program with these files divides no loss: the file, and the bytes of its declaration.
 pub(super) fn sum_of_losses(files: &[&[PythonToken<'_>]]) -> Option<(usize, (usize, usize))> {
-    files.iter().enumerate().find_map(|(number, tokens)| {
-        let options = declared(tokens).into_iter();
-        let mut sums =
-            options.filter(|o| o.name.contains("acc") && divides_no_loss(files, &o.name));
-        sums.next().map(|option| (number, option.range))
-    })
+    let all = declared_by(files).into_iter().enumerate();
+    let mut options = all.flat_map(|(number, options)| {
+        let options = options.into_iter();
+        options.map(move |option| (number, option))
+    });
+    let first = options.find(|(_, o)| o.name.contains("acc") && divides_no_loss(files, &o.name));
+    first.map(|(number, option)| (number, option.range))
 }
 
 /// Whether the text shows that the value of this option divides no loss and reaches no library that may do it.
@@ -87,7 +90,10 @@ fn is_handed_on(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let callee = open.checked_sub(1).map(|at| &tokens[at]);
     let is_call = callee.is_some_and(|t| t.kind == TokenKind::Name && !is_keyword(t.text));
     match tokens[open].is("(") {
-        true if is_call => !callee.is_some_and(|t| PLAIN.contains(&t.text)),
+        true if is_call => !callee.is_some_and(|t| {
+            let measures = MEASURES.iter().any(|part| t.text.contains(part));
+            measures || PLAIN.contains(&t.text)
+        }),
         // A bracket around a part of an expression.
         true => is_handed_on(tokens, open),
         false => true,
@@ -120,7 +126,7 @@ fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
 }
 
 /// The name that a line gives a value.
-fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
+pub(super) fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
     let line = &tokens[line_of(tokens, at)..at];
     let sign = line.iter().position(|t| t.is("="))?;
     let name = line.get(sign.checked_sub(1)?)?;
@@ -168,6 +174,7 @@ mod tests {
             "loss.backward()\nif (i + 1) % args.grad_accum == 0:\n  opt.step()",
             "n = len(data) // args.grad_accum\nloss.backward()",
             "def train(a):\n  loss.backward()\ntrain(args)",
+            "for i in range(args.grad_accum):\n  loss.backward()\nmfu = m.estimate_mfu(b * args.grad_accum, dt)",
             "k = max(1, args.grad_accum)\nfor i in range(k):\n  loss.backward()",
         ] {
             assert!(adds_up(body), "{body}");

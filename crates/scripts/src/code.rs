@@ -13,10 +13,13 @@ use super::python::{PythonToken, TokenKind};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeRule {
-    /// Names (`SFTTrainer`), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
+    /// Names (`SFTTrainer`), calls (`make()`, which an import is not), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
     /// modules of the framework (`trl sft`). `<sum of losses>` stands for an option for accumulation by which the program
     /// divides no loss. An empty list holds for a text that was read and has no name of the other rules.
     pub names: Vec<String>,
+    /// Names beside which the rule does not hold: arguments that decide otherwise.
+    #[serde(default)]
+    pub unless: Vec<String>,
     /// The value of the knob.
     pub value: String,
 }
@@ -47,7 +50,9 @@ pub(super) fn names_in(
         let rest = &tokens[at..];
         let given = argument(rest).map(|value| format!("{}={value}", token.text));
         let members = members(rest).map(|member| format!("{}.{member}", token.text));
-        let names = std::iter::once(token.text.to_owned()).chain(given);
+        let called = is_called(tokens, at).then(|| format!("{}()", token.text));
+        let names = std::iter::once(token.text.to_owned());
+        let names = names.chain(given).chain(called);
         for name in names.chain(members) {
             if wanted.contains(name.as_str()) && !found.contains_key(&name) {
                 found.insert(name, (token.from, token.to));
@@ -55,6 +60,13 @@ pub(super) fn names_in(
         }
     }
     found
+}
+
+/// Whether the name at `at` is called, and not declared.
+fn is_called(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|at| &tokens[at]);
+    let declared = before.is_some_and(|t| t.is("class") || t.is("def"));
+    !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
 }
 
 /// What is taken of a name: `b` of `a.b`, and of `from a import b, c` both.
@@ -119,6 +131,13 @@ mod tests {
                 ("torch_dtype=bfloat16", 6)
             ]
         );
+    }
+
+    #[test]
+    fn a_call_is_no_import_and_no_declaration() {
+        let text = "from peft import prepare, make\ndef make(): pass\nm = prepare(m)\n";
+        let found = names_in(&tokens(text), &["prepare()", "make()"].into());
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), ["prepare()"]);
     }
 
     #[test]

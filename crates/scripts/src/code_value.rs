@@ -52,6 +52,10 @@ pub struct CodeValue {
     pub off: Option<String>,
     /// Its option has no default.
     pub is_unset: bool,
+    /// Its option is not used as long as it has its default: none, 0, or a number below.
+    pub is_off: bool,
+    /// Its option takes a truth value as Python writes it.
+    pub is_truth: bool,
     /// Its bytes are a literal that says nothing else, in a text that can be changed.
     pub is_own: bool,
 }
@@ -82,6 +86,8 @@ impl CodeValue {
             option: None,
             off: None,
             is_unset: false,
+            is_off: false,
+            is_truth: false,
             is_own: false,
         }
     }
@@ -106,9 +112,9 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<10>(
-            "add_argument click typer from_pretrained environ safe_load OmegaConf .load(
-             .backward( .fit(",
+        let words = word_list::<12>(
+            "add_argument parse_args click typer from_pretrained environ safe_load OmegaConf .load(
+             .backward( .fit( _dataloader",
         );
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();

@@ -6,13 +6,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
+use super::configurator::assignments;
 use super::constants::{Constant, constants};
-use super::declared::declared;
 use super::dictionary::entries;
 use super::filled_class::FilledClass;
+use super::listed_options::declared_by;
 use super::loaded::lookups;
+use super::overwritten::overwritten;
 use super::program_text::{CodeFiles, of_option};
+use super::python::PythonToken;
+use super::traced::{Traced, Why};
 use crate::Spelling;
+use oomctl_base::word_list;
+
+/// Names of the parts of a batch that one forward takes, and of the whole.
+const PARTS: [&str; 5] =
+    word_list("microbatch micro_batch microbatch_size micro_batch_size micro_bsz");
+const WHOLES: [&str; 3] = word_list("batch_size batch train_batch_size");
 
 /// An option that a program declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +35,13 @@ struct ProgramOption {
     value: CodeValue,
     /// What it counts is of all GPUs together.
     is_global: bool,
+}
+
+impl ProgramOption {
+    /// It is a variable of the program, to which words give another value.
+    fn is_variable(&self) -> bool {
+        self.flag.ends_with('=')
+    }
 }
 
 /// What the code of a program says of its options.
@@ -47,16 +64,17 @@ pub struct ProgramCode {
 impl ProgramCode {
     /// What the files of a program say, its own first.
     pub(super) fn read(files: &[PythonFile<'_>], wanted: &ConfigClasses<'_>) -> Self {
+        let tokens: Vec<&[PythonToken<'_>]> = files.iter().map(|f| &*f.tokens).collect();
         let text = CodeFiles {
             files,
-            options: files.iter().map(|f| (f, declared(&f.tokens))).collect(),
+            options: files.iter().zip(declared_by(&tokens)).collect(),
         };
         let class = text.configured(wanted);
         let options = text.options.iter().flat_map(|(file, options)| {
             options.iter().map(|option| ProgramOption {
                 flag: option.flag.clone(),
                 forms: option.forms.clone(),
-                value: of_option(file, option),
+                value: overwritten(files, option).unwrap_or_else(|| of_option(file, option)),
                 is_global: option.is_global,
             })
         });
@@ -70,6 +88,33 @@ impl ProgramCode {
                 true => BTreeMap::new(),
                 false => fixed(files),
             },
+        }
+    }
+
+    /// Whether words of its command may name files of assignments (`configurator.rs`).
+    pub(super) fn is_configured_by_files(&self) -> bool {
+        self.options.iter().any(ProgramOption::is_variable)
+    }
+
+    /// Takes in such a file.
+    pub(super) fn override_by(&mut self, file: &PythonFile<'_>) {
+        for (at, value) in assignments(&file.tokens) {
+            let name = file.tokens[at].text;
+            let is = |o: &&mut ProgramOption| o.is_variable() && o.forms[0][2..] == *name;
+            let value = CodeValue::written(file, value);
+            if let (Some(option), Some(value)) = (self.options.iter_mut().find(is), value) {
+                option.value.value = value.value;
+            }
+        }
+    }
+
+    /// Such a file was not read: each variable may have another value.
+    pub(super) fn leave_open(&mut self) {
+        let variables = self.options.iter_mut().filter(|o| o.is_variable());
+        for option in variables {
+            if let Some(place) = option.value.value.place() {
+                option.value.value = Traced::computed("", place, Why::Code);
+            }
         }
     }
 
@@ -113,8 +158,22 @@ impl ProgramCode {
     pub(super) fn global_batch(&self) -> Option<&str> {
         let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
         let mut all = self.options.iter().filter(is_batch);
-        let first = all.next()?;
-        all.next().is_none().then_some(&*first.flag)
+        match all.next() {
+            Some(first) => all.next().is_none().then_some(&*first.flag),
+            None => self.parts().map(|(_, whole)| whole),
+        }
+    }
+
+    /// The one option for the parts into which the program cuts a batch, and the one for the whole.
+    pub(super) fn parts(&self) -> Option<(&str, &str)> {
+        let single = |names: &[&str]| {
+            let plain = |o: &ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
+            let mut all = self.options.iter();
+            let mut all = all.by_ref().filter(|o| names.contains(&&*plain(o)));
+            let first = all.next()?;
+            all.next().is_none().then_some(&*first.flag)
+        };
+        Some((single(&PARTS)?, single(&WHOLES)?))
     }
 
     /// All values that it gives.
@@ -316,6 +375,92 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(model(text).as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_option_that_code_gives_a_value_again_is_none() {
+        let head = "p.add_argument('--workers', default=4)\nopt = p.parse_args()\n";
+        let cases = [
+            ("opt.workers=1", "1"),
+            ("opt.workers = 2 * 4", "8"),
+            ("opt.workers = f()", "?"),
+            ("opt.workers = 1\nopt.workers = 2", "?"),
+            ("opt.workers = opt.workers // 2", "4 --workers"),
+            ("if x:\n  opt.workers = 1", "4 --workers"),
+            ("self.workers = 1", "4 --workers"),
+            ("opt.workers += 1", "4 --workers"),
+        ];
+        for (text, expected) in cases {
+            let own = code(&[&format!("{head}{text}\n")]);
+            assert_eq!(
+                own.declared("--workers").map(shown).unwrap(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_configurator_makes_options_of_variables_which_files_override() {
+        let text = "grad_accum = 5 * 8\nbatch_size = 12\nexec(open('configurator.py').read())\n";
+        let mut own = code(&[text]);
+        let shown_as = |own: &ProgramCode, flag: &str| own.declared(flag).map(shown).unwrap();
+        assert_eq!(shown_as(&own, "--grad_accum"), "40 --grad_accum=");
+        let content = "batch_size = 4 * 2\nother = 1\n";
+        own.override_by(&PythonFile {
+            content: Traced::file(9, content),
+            path: "config/x.py",
+            tokens: tokens(content),
+            can_change: false,
+        });
+        assert_eq!(shown_as(&own, "--batch_size"), "8 --batch_size=");
+        own.leave_open();
+        assert_eq!(shown_as(&own, "--batch_size"), "? --batch_size=");
+    }
+
+    #[test]
+    fn the_batch_of_a_library_that_trains_stands_where_data_is_loaded() {
+        let read = |text: &str| {
+            let all = code(&[text]).constants;
+            let shown = all
+                .iter()
+                .map(|(name, c)| format!("{name}={}", c.value.value.text()));
+            shown.collect::<Vec<_>>().join(" ")
+        };
+        let fits = "import lightning as L\nL.Trainer().fit(m, data)\n";
+        let cases = [
+            ("data = DataLoader(d, batch_size=64)", "batch_size=64"),
+            (
+                "BATCH = 8 * 4\ndata = DataLoader(d, batch_size=BATCH)",
+                "batch=32 batch_size=32",
+            ),
+            (
+                "A = 1\nB = 2\nx = DataLoader(d, batch_size=A)\ny = DataLoader(e, batch_size=B)",
+                "a=1 b=2",
+            ),
+            (
+                "class D:\n  def train_dataloader(self):\n    return DataLoader(a, batch_size=8)\n  \
+                 def val_dataloader(self):\n    return DataLoader(b, batch_size=4)",
+                "batch_size=8 eval_batch_size=4",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(&format!("{fits}{text}\n")), expected, "{text}");
+        }
+        assert_eq!(
+            read("import other\nt.fit(m)\ndata = DataLoader(d, batch_size=64)\n"),
+            ""
+        );
+    }
+
+    #[test]
+    fn parts_of_a_batch_leave_the_whole() {
+        let parts = "p.add_argument('--batch_size', default=8)\np.add_argument('--microbatch', default=-1)\n";
+        let own = code(&[parts]);
+        assert_eq!(own.parts(), Some(("--microbatch", "--batch_size")));
+        assert_eq!(own.global_batch(), Some("--batch_size"));
+        assert!(own.declared("--microbatch").unwrap().is_off);
+        assert_eq!(code(&["p.add_argument('--batch_size')"]).parts(), None);
     }
 
     #[test]

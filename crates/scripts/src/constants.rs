@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
-use super::python::{PythonToken, TokenKind, arguments, block, calls, ends_block, keyword};
+use super::literal::product;
+use super::python::{
+    PythonToken, TokenKind, arguments, block, calls, ends_block, keyword, line_of,
+};
 use oomctl_base::word_list;
 
 /// By these names a program may give a variable any value.
@@ -35,7 +38,9 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
                 |f: &PythonFile<'_>| [false, true].map(|a| is_divided(&f.tokens, name, a));
             let of_class = block(&file.tokens, at).is_some_and(|(_, word)| word == "class");
             let lines = || files.iter().flat_map(|f| statements(&f.tokens));
-            let value = CodeValue::literal(file, value);
+            let Some(value) = CodeValue::written(file, value) else {
+                continue;
+            };
             let constant = Constant {
                 is_global: files.iter().flat_map(divided).any(|is| is),
                 value: CodeValue {
@@ -52,6 +57,10 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
         }
     }
     found.retain(|key, _| !several.contains(key));
+    let named = named_batch(files).and_then(|name| found.get(&name.to_lowercase()).cloned());
+    if let Some(constant) = named {
+        found.entry(BATCH.to_owned()).or_insert(constant);
+    }
     for (key, constant) in loaded(files) {
         found.entry(key.to_owned()).or_insert(constant);
     }
@@ -62,45 +71,91 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
 const LOADERS: [&str; 5] =
     word_list("DataLoader fit flow flow_from_directory image_dataset_from_directory");
 
-/// Whether a text trains by itself: with PyTorch's `backward`, or Keras' `fit`.
+/// The options for which the batches of such calls stand: of training, and of an evaluation.
+const BATCH: &str = "batch_size";
+const EVAL_BATCH: &str = "eval_batch_size";
+
+/// Libraries whose trainers go through the data that they are handed.
+const TRAINERS: [&str; 4] = word_list("keras tensorflow lightning pytorch_lightning");
+
+/// Whether a text trains by itself: with PyTorch's `backward`, or the `fit` of Keras and of Lightning, whose data may stand in a
+/// module of its own.
 pub(super) fn trains(tokens: &[PythonToken<'_>]) -> bool {
-    let keras = |t: &PythonToken<'_>| t.is("keras") || t.is("tensorflow");
+    let of_library = || {
+        tokens
+            .iter()
+            .any(|t| TRAINERS.iter().any(|name| t.is(name)))
+    };
     let fits = || calls(tokens, |t| t.is("fit")).next().is_some();
-    tokens.iter().any(|t| t.is("backward")) || tokens.iter().any(keras) && fits()
+    let gives_data = || tokens.iter().any(|t| t.is("train_dataloader"));
+    tokens.iter().any(|t| t.is("backward")) || of_library() && (fits() || gives_data())
 }
 
-/// The batches that are written out where data is loaded (`DataLoader(data, batch_size=32)`), by the options that they stand for:
-/// where there is one.
-fn loaded(files: &[PythonFile<'_>]) -> Vec<(&'static str, Constant)> {
+/// A batch where data is loaded: the option that it stands for, the file, and the value.
+type LoadedBatch<'s, 't> = (&'static str, &'s PythonFile<'t>, &'s [PythonToken<'t>]);
+
+/// The batches that are handed to calls which load data (`DataLoader(data, batch_size=32)`).
+fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't>> {
     let trains = files.iter().filter(|f| trains(&f.tokens));
     let batches = trains.flat_map(|file| {
-        let calls = statements(&file.tokens).flat_map(|line| {
-            let aside = runs_aside(line);
-            let calls = calls(line, |t| LOADERS.contains(&t.text));
-            calls.map(move |at| {
-                // Keras' `fit` is given data to validate on as well.
-                let key = match aside && !line[at].is("fit") {
-                    true => "eval_batch_size",
-                    false => "batch_size",
-                };
-                (key, arguments(&line[at + 2..]))
-            })
-        });
-        calls.filter_map(move |(key, all)| match keyword(&all, "batch_size")? {
-            [value] if value.kind == TokenKind::Number => Some((key, file, value)),
-            _ => None,
+        let tokens = &file.tokens;
+        calls(tokens, |t| LOADERS.contains(&t.text)).filter_map(move |at| {
+            let all = arguments(&tokens[at + 2..]);
+            let value = keyword(&all, BATCH)?;
+            // Keras' `fit` is given data to validate on as well.
+            let key = match is_beside(tokens, at) && !tokens[at].is("fit") {
+                true => EVAL_BATCH,
+                false => BATCH,
+            };
+            Some((key, file, value))
         })
     });
-    let all: Vec<_> = batches.collect();
-    let single = |key: &str| all.iter().filter(|(other, ..)| *other == key).count() == 1;
-    let constants = all.iter().filter(|(key, ..)| single(key));
-    constants
-        .map(|(key, file, value)| {
-            let value = CodeValue::literal(file, value);
-            let is_global = false;
-            (*key, Constant { value, is_global })
-        })
-        .collect()
+    batches.collect()
+}
+
+/// Whether the words of its statement or the name of its function say that a call runs beside training.
+fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End || t.is(";");
+    let begin = tokens[line_of(tokens, at)..at].iter().rposition(ends);
+    let begin = begin.map_or(line_of(tokens, at), |end| line_of(tokens, at) + end + 1);
+    let mut lines = tokens[begin..].split(ends);
+    let function = block(tokens, at).filter(|(_, word)| *word == "def");
+    let function = function.and_then(|(begin, _)| tokens.get(begin + 1));
+    function.is_some_and(|name| is_aside(name.text)) || lines.next().is_some_and(runs_aside)
+}
+
+/// The batches that are written out where data is loaded, by the options that they stand for: where there is one.
+fn loaded(files: &[PythonFile<'_>]) -> Vec<(&'static str, Constant)> {
+    let all = loaded_batches(files);
+    let is_number =
+        |value: &[PythonToken<'_>]| matches!(value, [one] if one.kind == TokenKind::Number);
+    let written = all.iter().filter(|(.., value)| is_number(value));
+    let single = |key: &str| {
+        let same = written.clone().filter(|(other, ..)| *other == key);
+        same.count() == 1
+    };
+    let constants = written.clone().filter(|(key, ..)| single(key));
+    let constants = constants.map(|(key, file, value)| {
+        let value = CodeValue::literal(file, &value[0]);
+        let is_global = false;
+        (*key, Constant { value, is_global })
+    });
+    constants.collect()
+}
+
+/// The one name that gives training its batch where data is loaded.
+fn named_batch<'t>(files: &[PythonFile<'t>]) -> Option<&'t str> {
+    let all = loaded_batches(files).into_iter();
+    let mut values = all
+        .filter(|(key, ..)| *key == BATCH)
+        .map(|(.., value)| value);
+    let first = match values.next()? {
+        [name] if name.kind == TokenKind::Name => name.text,
+        _ => return None,
+    };
+    values
+        .all(|other| matches!(other, [name] if name.is(first)))
+        .then_some(first)
 }
 
 /// Whether a program may give a name a value where nobody sees it.
@@ -127,17 +182,16 @@ pub(super) fn statements<'a, 't>(
 fn given<'s, 't>(
     tokens: &'s [PythonToken<'t>],
     at: usize,
-) -> Option<(usize, &'t str, &'s PythonToken<'t>)> {
-    let (value, end) = match &tokens[at..] {
-        [_, equals, value, rest @ ..] if equals.is("=") => (value, rest.first()),
-        [_, colon, _, equals, value, rest @ ..] if colon.is(":") && equals.is("=") => {
-            (value, rest.first())
-        }
+) -> Option<(usize, &'t str, &'s [PythonToken<'t>])> {
+    let rest = match &tokens[at..] {
+        [_, equals, rest @ ..] if equals.is("=") => rest,
+        [_, colon, _, equals, rest @ ..] if colon.is(":") && equals.is("=") => rest,
         _ => return None,
     };
-    let ends = end.is_none_or(|t| t.kind == TokenKind::End);
-    let is = is_fixed_here(tokens, at) && ends && is_plain(value);
-    is.then(|| (at, tokens[at].text, value))
+    let end = rest.iter().position(|t| t.kind == TokenKind::End);
+    let value = &rest[..end.unwrap_or(rest.len())];
+    let is_known = matches!(value, [one] if is_plain(one)) || product(value).is_some();
+    (is_known && is_fixed_here(tokens, at)).then(|| (at, tokens[at].text, value))
 }
 
 /// Whether a statement that begins at `at` with a name gives it a value once and for all: outside of functions, in a class of

@@ -66,6 +66,8 @@ pub(super) enum Takes {
     TurnsOff,
     /// Nothing: it turns something on, and another (`--no-NAME`) turns that off.
     TurnsOnOrOff,
+    /// True or False, as Python writes them.
+    Truth,
     /// Something else: a count, a constant, a list.
     Other,
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::declared::{DeclaredOption, Takes, declared};
+use super::literal::product;
 use super::python::{PythonToken, TokenKind, arguments, keyword, place, tokens};
 use oomctl_base::Value;
 
@@ -160,6 +161,9 @@ fn literal(words: &[PythonToken<'_>]) -> Option<Value> {
         // The exponent of `1e-4` is a token of its own.
         let text = format!("{}{}{}", number.text, sign.text, power.text);
         return text.parse().ok().map(Value::Float);
+    }
+    if let Some(number) = product(words) {
+        return Some(Value::Int(number));
     }
     let (sign, word) = match words {
         [word] => (1, word),

@@ -78,10 +78,10 @@ fn python_path(call: &Call) -> Vec<String> {
 }
 
 /// The files of a program, itself first, and the paths that would be modules of it and were not given. Its imports begin at
-/// `root`.
+/// `root`; a package that lies in the folder `here` in which it runs may be installed from there.
 pub(super) fn modules<'f>(
     program: (&'f String, &'f String),
-    root: &str,
+    (root, here): (&str, &str),
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
     let mut all = vec![ModuleFile::read(program)];
@@ -90,7 +90,14 @@ pub(super) fn modules<'f>(
     let mut at = 0;
     while let Some(file) = all.get(at) {
         at += 1;
-        for module in imported(&file.tokens, (root, folder_of_file(file.path))) {
+        let own = folder_of_file(file.path).to_owned();
+        let mut named = imported(&file.tokens, (root, &own));
+        if here != root {
+            let mut installed = imported(&file.tokens, (here, &own));
+            installed.retain(|module| !named.contains(module));
+            named.extend(installed);
+        }
+        for module in named {
             for path in [format!("{module}.py"), format!("{module}/__init__.py")] {
                 match files.get_key_value(&path) {
                     Some((path, _)) if all.iter().any(|known| known.path == path) => {}
@@ -175,7 +182,7 @@ mod tests {
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
             .into();
         let program = files.get_key_value("job/train.py").unwrap();
-        let (all, sought) = modules(program, "job", &files);
+        let (all, sought) = modules(program, ("job", "job"), &files);
         let paths: Vec<&str> = all.iter().map(|file| file.path).collect();
         let expected = word_list::<4>("job/train.py job/args.py job/lib/cfg.py job/lib/base.py");
         assert_eq!(paths, expected);

@@ -114,14 +114,15 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
         Some(self::given(coded.value.clone(), way, false, knob.kind))
     };
     let given = given.or_else(coded);
-    given.or_else(|| {
+    let given = given.or_else(|| {
         let mut spellings = knob.spellings.iter();
         let found = spellings.find_map(|s| {
             in_settings(call, knob, s).or_else(|| in_environment(reading, call, s, knob.kind))
         });
         let mut spellings = knob.spellings.iter();
         found.or_else(|| spellings.find_map(|s| asked(reading, s)))
-    })
+    });
+    call.undivided(knob, given.as_ref()).or(given)
 }
 
 /// Whether GPUs or nodes are given as a variable that Slurm sets, so that they follow what the job asks for.
@@ -182,7 +183,11 @@ fn asked(reading: &Reading, spelling: &Spelling) -> Option<FoundKnob> {
 }
 
 /// The last of the words that gives a value in this spelling, and its number.
-fn in_words(words: &[Arg], spelling: &Spelling, kind: ValueKind) -> Option<(usize, FoundKnob)> {
+pub(super) fn in_words(
+    words: &[Arg],
+    spelling: &Spelling,
+    kind: ValueKind,
+) -> Option<(usize, FoundKnob)> {
     words.iter().enumerate().rev().find_map(|(at, word)| {
         let text = word.text.text();
         let found = match spelling {

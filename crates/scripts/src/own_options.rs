@@ -7,12 +7,12 @@ use super::code_value::CodeValue;
 use super::configured::ProgramCode;
 use super::constants::Constant;
 use super::filled_class::FilledClass;
-use super::knobs::{FoundKnob, KnobForm, given};
+use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
 use super::spelling::setting_names;
 use super::stack::{StackKnob, is_key, same_flag};
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
-use oomctl_base::{Role, ValueKind, word_list};
+use oomctl_base::{Role, Value, ValueKind, word_list};
 
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
@@ -43,10 +43,7 @@ impl Call {
         };
         let fills = code.class.is_some();
         let taken = |spelling: &Spelling| match (spelling, code.value(spelling)) {
-            (_, Some(coded)) => coded
-                .option
-                .clone()
-                .filter(|option| fits(option, knob.kind)),
+            (_, Some(coded)) => coded.option.clone().filter(|_| fits(coded, knob.kind)),
             (Spelling::Flag(flag) | Spelling::Switch(flag), None)
                 if fills && !self.is_given(flag) =>
             {
@@ -184,10 +181,8 @@ impl Call {
 
     /// Whether the program itself declares an option for a knob.
     pub(super) fn declares(&self, knob: &StackKnob) -> bool {
-        let value = self
-            .code_value(knob)
-            .and_then(|coded| coded.option.as_ref());
-        value.is_some_and(|option| fits(option, knob.kind))
+        self.code_value(knob)
+            .is_some_and(|coded| fits(coded, knob.kind))
     }
 
     /// The variables that its code reads.
@@ -202,6 +197,37 @@ impl Call {
 }
 
 impl Call {
+    /// The micro batch of a program that cuts its batch into parts only where an option says so, and it does not: the whole batch.
+    pub(super) fn undivided(
+        &self,
+        knob: &StackKnob,
+        given: Option<&FoundKnob>,
+    ) -> Option<FoundKnob> {
+        let code = self.code.as_ref()?;
+        let (part, whole) = code
+            .parts()
+            .filter(|_| knob.role == Some(Role::MicroBatch))?;
+        let default = code.declared(part)?;
+        let is_whole = match given.map(|found| (&found.state, found.way)) {
+            None | Some((KnobState::Computed(..), KnobForm::Code { .. })) => default.is_off,
+            Some((KnobState::Known(Value::Int(number)), _)) => *number <= 0,
+            _ => false,
+        };
+        let own = self.words.get(self.args..).filter(|_| is_whole)?;
+        let way = KnobForm::Code { own: false };
+        let word = in_words(own, &Spelling::Flag(whole.to_owned()), knob.kind);
+        let all = match word {
+            Some((_, found)) => found,
+            None => given_as(code.declared(whole)?.value.clone(), way, false, knob.kind),
+        };
+        Some(FoundKnob {
+            value: given.map_or_else(|| default.value.clone(), |found| found.value.clone()),
+            way: given.map_or(way, |found| found.way),
+            maybe: all.maybe || given.is_some_and(|found| found.maybe),
+            ..all
+        })
+    }
+
     /// Takes in the map that fills a class: a section of a file of settings, or values that are not read.
     pub(super) fn take_unpacked(&mut self, class: &FilledClass) {
         let Some(unpacked) = &class.unpacked else {
@@ -257,7 +283,7 @@ impl Adoption<'_> {
         let mut spellings = own.into_iter().chain(listed);
         let told = spellings.find_map(|spelling| self.given_by(call, &bare(spelling)));
         let code = || {
-            given(
+            given_as(
                 coded?.value.known().and(coded.map(|c| c.value.clone()))?,
                 KnobForm::Code { own: false },
                 false,
@@ -270,12 +296,13 @@ impl Adoption<'_> {
 }
 
 /// Whether an option gives a value of this kind: a word alone is a truth value, and a truth value is no word of its own, for
-/// programs differ in what they take for true.
-fn fits(option: &Spelling, kind: ValueKind) -> bool {
-    match option {
-        Spelling::Switch(_) => kind == ValueKind::Bool,
-        Spelling::Flag(_) => kind != ValueKind::Bool,
-        _ => true,
+/// programs differ in what they take for true, unless the option is known to take Python's words.
+fn fits(coded: &CodeValue, kind: ValueKind) -> bool {
+    match &coded.option {
+        Some(Spelling::Switch(_)) => kind == ValueKind::Bool,
+        Some(Spelling::Flag(_)) => kind != ValueKind::Bool || coded.is_truth,
+        Some(_) => true,
+        None => false,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
 use super::declared::{DeclaredOption, Takes};
+use super::literal::is_off;
 use super::loaded::settings_key;
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
 use super::traced::{Quote, Traced, Why};
@@ -104,7 +105,9 @@ impl CodeFiles<'_, '_> {
         let computed = || CodeValue::plain(file.computed(from, to, Why::Code));
         match value {
             [none] if none.is("None") => None,
-            [one] if is_literal(one) => Some(CodeValue::literal(file, one)),
+            written if CodeValue::written(file, written).is_some() => {
+                CodeValue::written(file, written)
+            }
             [kind, open, inner @ .., close]
                 if ["int", "float", "str"].contains(&kind.text)
                     && open.is("(")
@@ -253,17 +256,18 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
         Some(span) => Traced::escape(span, text, Quote::Raw),
         None => computed.clone(),
     };
-    let value = match (option.default, option.takes) {
-        (Some([one]), _) if is_literal(one) => CodeValue::literal(file, one).value,
-        (None, Takes::TurnsOn) => meant("False"),
-        (None, Takes::TurnsOff) => meant("True"),
+    let literal = option.default.and_then(|d| CodeValue::written(file, d));
+    let value = match (literal, option.takes) {
+        (Some(literal), _) => literal.value,
+        (None, Takes::TurnsOn) if option.default.is_none() => meant("False"),
+        (None, Takes::TurnsOff) if option.default.is_none() => meant("True"),
         _ => computed,
     };
     let flag = option.flag.clone();
     CodeValue {
         value,
         option: match option.takes {
-            Takes::Value => Some(Spelling::Flag(flag)),
+            Takes::Value | Takes::Truth => Some(Spelling::Flag(flag)),
             Takes::TurnsOn | Takes::TurnsOnOrOff => Some(Spelling::Switch(flag)),
             Takes::TurnsOff | Takes::Other => None,
         },
@@ -277,6 +281,8 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
             Some(_) => false,
             None => option.takes == Takes::Value,
         },
+        is_off: option.default.is_none_or(is_off),
+        is_truth: option.takes == Takes::Truth,
         is_own: false,
     }
 }
@@ -284,11 +290,4 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
 /// What code computes, at this token.
 pub(super) fn computed(file: &PythonFile<'_>, token: &PythonToken<'_>) -> Traced {
     file.computed(token.from, token.to, Why::Code)
-}
-
-/// A number, a text, or a truth value.
-fn is_literal(token: &PythonToken<'_>) -> bool {
-    matches!(token.kind, TokenKind::Number | TokenKind::Text)
-        || token.is("True")
-        || token.is("False")
 }

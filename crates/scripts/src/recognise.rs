@@ -86,7 +86,8 @@ pub(crate) fn is_of_settings(name: &str) -> bool {
 impl Recognise {
     /// The names that count in the text of a program.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let of_code = self.code.values().flatten().flat_map(|rule| &rule.names);
+        let rules = self.code.values().flatten();
+        let of_code = rules.flat_map(|rule| rule.names.iter().chain(&rule.unless));
         let classes = self.uses.iter().chain(&self.configured_by);
         let classes = classes.chain(of_code).map(String::as_str);
         classes.chain(self.packages())

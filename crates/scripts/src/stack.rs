@@ -310,6 +310,9 @@ fn is_fork(recognise: &Recognise, call: &Call) -> bool {
 /// The value of a rule that holds for a call.
 fn shown<'r>(rule: &'r CodeRule, call: &Call) -> Option<(&'r str, Option<Span>)> {
     let names = call.names.as_ref();
+    if names.is_some_and(|all| rule.unless.iter().any(|name| all.contains_key(name))) {
+        return None;
+    }
     let place = names.and_then(|all| rule.names.iter().find_map(|n| all.get(n)).copied());
     let launches = |l: &String| rule.names.iter().any(|n| l.rsplit('/').next() == Some(n));
     let holds =

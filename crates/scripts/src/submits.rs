@@ -9,10 +9,10 @@ use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
 use super::moved_program::can_move;
-use super::python::PythonToken;
+use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
-use super::walk::{CallTarget, FileRole, Reading, folder_of_file};
+use super::walk::{CallTarget, FileRole, Reading, folder_of_file, joined};
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
 const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
@@ -100,6 +100,35 @@ fn read_of<'f>(reading: &mut Reading, at: usize, file: ModuleFile<'f>) -> Python
     }
 }
 
+/// Takes in the files of assignments that the words of a program name, in their order.
+fn override_by_files(
+    reading: &mut Reading,
+    at: usize,
+    files: &BTreeMap<String, String>,
+    code: &mut ProgramCode,
+) {
+    let call = &reading.calls[at];
+    let words = call.words.get(call.args..).unwrap_or_default().iter();
+    let words = words.filter_map(|word| word.text.known());
+    let names = words.filter(|word| word.ends_with(".py") && !word.starts_with('-'));
+    let folder = call.folder.clone().unwrap_or_default();
+    for name in names.collect::<Vec<_>>() {
+        let path = joined(&folder, &name);
+        let Some((path, text)) = files.get_key_value(&path) else {
+            reading.sought.insert(path);
+            code.leave_open();
+            continue;
+        };
+        let number = reading.add_source(path, text);
+        code.override_by(&PythonFile {
+            content: Traced::file(number, text),
+            path,
+            tokens: tokens(text),
+            can_change: false,
+        });
+    }
+}
+
 /// Looks at the program of a call, which is among the files where it is there.
 pub(super) fn look_at(
     reading: &mut Reading,
@@ -110,7 +139,9 @@ pub(super) fn look_at(
     let root = imports_from(reading, at, files, shipped);
     let program = reading.calls[at].program.as_ref();
     if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
-        let (own, sought) = modules((path, text), &root, files);
+        let here = reading.calls[at].folder.clone();
+        let here = here.unwrap_or_else(|| root.clone());
+        let (own, sought) = modules((path, text), (&root, &here), files);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);
         if one_process || submits {
@@ -120,7 +151,10 @@ pub(super) fn look_at(
         let own = own.into_iter();
         let own = own.filter(|file| PythonFile::matters(file.text, classes));
         let own: Vec<_> = own.map(|file| read_of(reading, at, file)).collect();
-        let code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
+        let mut code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
+        if let Some(code) = code.as_mut().filter(|code| code.is_configured_by_files()) {
+            override_by_files(reading, at, files, code);
+        }
         if let Some(class) = code.as_ref().and_then(|code| code.class.as_ref()) {
             reading.calls[at].take_unpacked(class);
         }

@@ -92,7 +92,9 @@ impl Adoption<'_> {
         let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
             return Vec::new();
         };
-        let (own, _) = modules(program, folder_of_file(program.0), &files);
+        let root = folder_of_file(program.0);
+        let here = call.and_then(|call| call.folder.as_deref());
+        let (own, _) = modules(program, (root, here.unwrap_or(root)), &files);
         let texts: Vec<CodeText<'_, '_>> = own
             .iter()
             .map(|file| CodeText::new(file.path, file.text, &file.tokens))

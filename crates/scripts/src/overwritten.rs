@@ -1,0 +1,51 @@
+//! Options whose value the code gives again: `opt = parser.parse_args()`, then `opt.workers = 1`. The word says nothing any more.
+
+use super::accumulation::alias;
+use super::code_value::{CodeValue, PythonFile};
+use super::declared::DeclaredOption;
+use super::program_text::{assigned, computed};
+use super::python::{TokenKind, calls, is_conditional};
+
+/// The value that code gives an option whatever the words say.
+pub(super) fn overwritten(
+    files: &[PythonFile<'_>],
+    option: &DeclaredOption<'_, '_>,
+) -> Option<CodeValue> {
+    if option.is_parameter {
+        return None;
+    }
+    let parsed: Vec<&str> = files.iter().flat_map(parsed).collect();
+    let mut all = files.iter().flat_map(|file| {
+        let places = assigned(&file.tokens, &option.name, true);
+        places.map(move |at| (file, at))
+    });
+    let (file, at) = all.next()?;
+    let tokens = &file.tokens;
+    let object = at.checked_sub(2).map(|at| &tokens[at])?;
+    let begins = at
+        .checked_sub(3)
+        .is_none_or(|at| tokens[at].kind == TokenKind::End || tokens[at].is(";"));
+    let is_own = begins && parsed.contains(&object.text);
+    let rest = tokens.get(at + 1..)?;
+    let (sign, rest) = rest.split_first()?;
+    let end = rest
+        .iter()
+        .position(|t| t.kind == TokenKind::End || t.is(";"));
+    let value = &rest[..end.unwrap_or(rest.len())];
+    // What it computes of the word still follows it.
+    let follows = value.iter().any(|t| t.text == option.name);
+    if !is_own || !sign.is("=") || follows || is_conditional(tokens, at) {
+        return None;
+    }
+    let written = CodeValue::written(file, value).filter(|_| all.next().is_none());
+    Some(written.unwrap_or_else(|| CodeValue::plain(computed(file, &tokens[at]))))
+}
+
+/// The names of what parsers return.
+fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
+    let tokens = &file.tokens;
+    let parses =
+        |t: &super::python::PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
+    let calls = calls(tokens, parses);
+    calls.filter_map(|at| alias(tokens, at)).collect()
+}
