@@ -61,6 +61,7 @@ mod over_time;
 mod own_arrays;
 mod own_programs;
 mod own_scripts;
+mod own_variables;
 mod peers;
 mod permission;
 mod phantom;

@@ -62,7 +62,8 @@ fn is_double(tokens: &[PythonToken<'_>], at: usize) -> bool {
 
 /// Whether a value divides something, or goes to a call that may divide by it, under this name or another.
 fn acts(tokens: &[PythonToken<'_>], name: &str, depth: usize) -> bool {
-    let mut uses = (0..tokens.len()).filter(|at| tokens[*at].is(name));
+    let uses = (0..tokens.len()).filter(|at| tokens[*at].is(name));
+    let mut uses = uses.filter(|at| !is_measured(tokens, *at));
     uses.any(|at| {
         let divides = is_divisor(tokens, at);
         let alias = || alias(tokens, at).filter(|alias| *alias != name && depth < DEPTH);
@@ -90,14 +91,20 @@ fn is_handed_on(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let callee = open.checked_sub(1).map(|at| &tokens[at]);
     let is_call = callee.is_some_and(|t| t.kind == TokenKind::Name && !is_keyword(t.text));
     match tokens[open].is("(") {
-        true if is_call => !callee.is_some_and(|t| {
-            let measures = MEASURES.iter().any(|part| t.text.contains(part));
-            measures || PLAIN.contains(&t.text)
-        }),
+        true if is_call => !callee.is_some_and(|t| PLAIN.contains(&t.text)),
         // A bracket around a part of an expression.
         true => is_handed_on(tokens, open),
         false => true,
     }
+}
+
+/// Whether it goes to a function that measures the speed.
+fn is_measured(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let Some(open) = bracket(tokens, at) else {
+        return false;
+    };
+    let callee = open.checked_sub(1).map_or("", |at| tokens[at].text);
+    MEASURES.iter().any(|part| callee.contains(part)) || is_measured(tokens, open)
 }
 
 fn is_keyword(word: &str) -> bool {
@@ -174,7 +181,7 @@ mod tests {
             "loss.backward()\nif (i + 1) % args.grad_accum == 0:\n  opt.step()",
             "n = len(data) // args.grad_accum\nloss.backward()",
             "def train(a):\n  loss.backward()\ntrain(args)",
-            "for i in range(args.grad_accum):\n  loss.backward()\nmfu = m.estimate_mfu(b * args.grad_accum, dt)",
+            "for i in range(args.grad_accum):\n  loss.backward()\nmfu = m.estimate_mfu(b * args.grad_accum, dt)\nlog({'mfu': mfu})",
             "k = max(1, args.grad_accum)\nfor i in range(k):\n  loss.backward()",
         ] {
             assert!(adds_up(body), "{body}");

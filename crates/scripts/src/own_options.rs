@@ -126,7 +126,10 @@ impl Call {
     pub(super) fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
         let own = knob.spellings.iter().filter(|s| !code.is_other(knob, s));
-        let mut values = own.filter_map(|s| code.value(s));
+        let global = code.global_batch();
+        let global = global.filter(|_| knob.role == Some(Role::TrainBatch));
+        let global = global.map(Spelling::read);
+        let mut values = own.chain(&global).filter_map(|s| code.value(s));
         values.find(|value| !value.off.as_ref().is_some_and(|off| self.is_given(off)))
     }
 
