@@ -22,7 +22,7 @@ use oomctl_base::word_list;
 /// Names of the parts of a batch that one forward takes, and of the whole.
 const PARTS: [&str; 5] =
     word_list("microbatch micro_batch microbatch_size micro_batch_size micro_bsz");
-const WHOLES: [&str; 3] = word_list("batch_size batch train_batch_size");
+const WHOLES: [&str; 2] = word_list("batch_size batch");
 
 /// An option that a program declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
