@@ -1,6 +1,7 @@
 //! What every part of oomctl names: a scheduler's job, bytes and durations, the value of a setting with where it was
 //! given, and what is wrong with one.
 
+mod exit_status;
 pub mod job;
 mod origin;
 mod problem;
