@@ -319,3 +319,50 @@ fn a_variable_that_the_submission_gives_or_withholds_is_not_taken_for_the_script
     let withheld = ["plan", "--all", "--sbatch=--export=NONE", "job.slurm"];
     place.says(&withheld, 0, &["batch_size                   32"]);
 }
+
+#[test]
+fn what_a_project_pins_holds_for_the_script_whose_preset_is_recognised() {
+    let place = Place::bare();
+    let sft = "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrl sft --per_device_train_batch_size 8 --max_length 4096\n";
+    place.write("job.slurm", sft);
+    place.write("other.slurm", "#!/bin/bash\npython3 train.py\n");
+    let shortens = |file: &str| {
+        place.write("oomctl.yaml", file);
+        let done = place.run("plan --all job.slurm").ends(0);
+        let moves = done.out.contains("max_length 4096 -> 2048")
+            || done.out.contains("max_length  4096 -> 2048");
+        (moves, done)
+    };
+    assert!(shortens("limits: { attempts: 9 }\n").0);
+    for pinned in [
+        "pin: [max_length]\n",
+        "preset: trl\npin: [max_length]\n",
+        "trl_version: 0.20.0\npin: [max_length]\n",
+    ] {
+        let (moves, done) = shortens(pinned);
+        assert!(!moves, "{pinned}{}", done.told());
+    }
+    // Pins for the templates of another framework are not for this script.
+    let (moves, done) = shortens("preset: verl-grpo\npin: [train_batch_size]\n");
+    assert!(moves);
+    done.says(&[
+        "note: `pin:` of oomctl.yaml is for preset verl-grpo; the script is recognised as trl",
+    ]);
+    place.says(
+        "plan --all other.slurm",
+        0,
+        &["note: `pin:` of oomctl.yaml has no effect: framework not recognised"],
+    );
+    for (file, says) in [
+        ("pin: [max_lenth]\n", "oomctl.yaml:1:7"),
+        ("pin: [max_lenth]\n", "did you mean max_length?"),
+        ("pins: [max_length]\n", "oomctl.yaml:1:1"),
+        ("nonsense: 3\n", "unknown key `nonsense`"),
+        ("preset: trl\nnonsense: 3\n", "oomctl.yaml:2:1"),
+    ] {
+        place.write("oomctl.yaml", file);
+        place.says("plan job.slurm", 5, &[says]);
+        place.says("submit --dry-run job.slurm", 5, &[says]);
+    }
+    place.says("plan other.slurm", 5, &["unknown key `nonsense`"]);
+}

@@ -1,5 +1,6 @@
 //! From flags, files and environment to the inputs of a run.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
@@ -278,13 +279,22 @@ pub fn texts(
     Ok((PresetTexts { source, sets }, file, parsed))
 }
 
+/// Refuses keys at the top of the project file that neither the program nor these presets know.
+pub fn check_keys<'a>(
+    session: &Session,
+    presets: impl IntoIterator<Item = &'a PresetFile>,
+) -> Result<(), CommandFailure> {
+    let frameworks = presets.into_iter().filter_map(|p| p.framework.as_ref());
+    let versions: BTreeSet<&str> = frameworks.map(|f| f.version_key.as_str()).collect();
+    let known: Vec<&str> = PROJECT_KEYS.into_iter().chain(versions).collect();
+    Ok(session.document.check_keys(&known)?)
+}
+
 /// The preset and its knob sets; the project file may only have keys that these know.
 fn stack(session: &Session, name: &str) -> Result<PresetStack, CommandFailure> {
     let (texts, file, parsed) = texts(session, session.library.get(LibraryFolder::Presets, name)?)?;
+    check_keys(session, [&file])?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
-    let mut known = PROJECT_KEYS.to_vec();
-    known.extend(version_key.as_deref());
-    session.document.check_keys(&known)?;
     let version = match version_key {
         Some(key) => session.document.text(&key)?,
         None => None,

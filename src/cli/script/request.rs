@@ -8,14 +8,14 @@ use crate::cli::script::read::{Read, Shelves};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
 use crate::core::config::merge_ladder;
-use crate::core::recipe::{Layer, LayerKind, Preset};
+use crate::core::recipe::{Layer, LayerKind, Preset, RungSpec};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::library::LibraryFolder;
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 use oomctl_scripts::Adoption;
 
 /// The request for a run of this name. What the project says of limits, of supervision, and of how to climb counts;
-/// of its knobs those that describe GPUs, and pins where it uses the same preset.
+/// of its knobs those that describe GPUs, and pins and rungs unless it names another preset.
 pub fn request(
     session: &Session,
     flags: &Configuration,
@@ -35,7 +35,6 @@ pub fn over(
     below: impl FnOnce(&Preset, &Adoption<'_>) -> Option<Layer>,
 ) -> Result<Request, CommandFailure> {
     let adoption = read.adoption(shelves);
-    let doc = &session.document;
     let source = match adoption.stack {
         Some(stack) => session.library.get(LibraryFolder::Presets, &stack.name)?,
         None => NamedText {
@@ -46,14 +45,16 @@ pub fn over(
     let (texts, file, parsed) = load::texts(session, source)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let (flags, by_flag) = without_version(flags, version_key.as_deref());
-    let of_file = version_key.map(|key| doc.text(&key)).transpose()?.flatten();
+    let of_file = version_key
+        .map(|key| session.document.text(&key))
+        .transpose()?
+        .flatten();
     let given = by_flag.or(of_file.map(|given| given.text));
     let environments = version::environments_of(&adoption, read);
     let told = version::known(&file, &adoption, read, &environments);
     let earlier = || version::of_earlier_run(session, read, &file.preset);
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
-    let of_project = load::named(session, "preset", None)?;
-    let same = of_project.as_deref() == Some(file.preset.as_str());
+    load::check_keys(session, shelves.presets.iter().chain([&file]))?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
     let preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
@@ -70,13 +71,7 @@ pub fn over(
     let mut layers: Vec<Layer> = below(&preset, &adoption).into_iter().collect();
     layers.push(of_script);
     layers.extend(beside);
-    let ladder = match same {
-        true => {
-            layers.push(pins(session, &preset)?);
-            merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?
-        }
-        false => preset.ladder.clone(),
-    };
+    let ladder = ladder(session, &adoption, &preset, &mut layers)?;
     let places = (&session.library, read.workdir.as_path());
     known::complete(places, &preset, &cluster_facts, backend, &mut layers);
     let templates = adopt::template(&preset).into();
@@ -118,6 +113,41 @@ fn without_version(flags: &Configuration, key: Option<&str>) -> (Configuration, 
         _ => true,
     });
     (flags, version)
+}
+
+/// Whether the project's pins and rungs are for the preset that was recognised. Where they are not, a note says so.
+fn counts(session: &Session, recognised: Option<&str>) -> Result<bool, CommandFailure> {
+    let named = load::named(session, "preset", None)?;
+    let why = match (recognised, named) {
+        (None, _) => "has no effect: framework not recognised".to_owned(),
+        (Some(ours), Some(theirs)) if ours != theirs => {
+            format!("is for preset {theirs}; the script is recognised as {ours}")
+        }
+        _ => return Ok(true),
+    };
+    let doc = &session.document;
+    for key in ["pin", "ladder"] {
+        if doc.get(key).is_some() {
+            print::talk(&format!("note: `{key}:` of {} {why}", doc.path()));
+        }
+    }
+    Ok(false)
+}
+
+/// The ladder of a preset as the project changes it, whose pins go with the layers, where they are for that preset.
+fn ladder(
+    session: &Session,
+    adoption: &Adoption<'_>,
+    preset: &Preset,
+    layers: &mut Vec<Layer>,
+) -> Result<Vec<RungSpec>, CommandFailure> {
+    let recognised = adoption.stack.as_ref().map(|stack| stack.name.as_str());
+    if !counts(session, recognised)? {
+        return Ok(preset.ladder.clone());
+    }
+    layers.push(pins(session, preset)?);
+    let own = session.document.ladder()?;
+    Ok(merge_ladder(&preset.ladder, own.as_deref())?)
 }
 
 /// What the project's file pins.
