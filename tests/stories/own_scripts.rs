@@ -1001,3 +1001,32 @@ fn a_log_and_a_script_are_not_taken_for_each_other() {
         .ends(5)
         .says(&["`oomctl plan my.slurm`", "`oomctl submit my.slurm`"]);
 }
+
+/// A loop over files that are not there, and `exit 0`: the job ends well, and nothing ran.
+#[test]
+fn a_job_that_wrote_nothing_is_no_fit() {
+    let place = place();
+    let job = |first: &str| {
+        place.write("job.slurm", &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{first}torchrun train.py --batch_size 8\nexit 0\n"));
+    };
+    let submit = |run: &str| {
+        let words = ["submit", "--yes", "--watch", "--run", run, "job.slurm"];
+        place.run(&words).ends(0)
+    };
+    job("exit 0\n");
+    let empty = "note: the log is empty: nothing shows that it trained";
+    submit("none").says(&[empty, "none succeeded"]);
+    place.says("status none", 0, &[empty]);
+    assert!(!place.has(".oomctl/fits.jsonl"));
+    place.says(
+        "tune none",
+        3,
+        &["the last attempt of none did not prove that it fits"],
+    );
+    let again = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
+    assert!(!again.err.contains("start  "), "{}", again.told());
+    // A program whose steps nobody can read has shown something.
+    job("");
+    submit("some").says(&["note: oomctl finds no step in its log: look whether it trained"]);
+    assert!(place.has(".oomctl/fits.jsonl"));
+}

@@ -16,6 +16,9 @@ use oomctl_base::units::Bytes;
 /// The end of a remark that asks for what the code would tell.
 pub(super) const CODE_ASKED: &str = "(does the code keep tensors without .item() or .detach()?)";
 
+/// The note of a job that ended without a line in its logs.
+pub const EMPTY_LOG: &str = "the log is empty: nothing shows that it trained";
+
 /// Why an attempt ended.
 ///
 /// Field meanings are those of the labelled corpus; bytes are as printed by the first root failure,
@@ -142,6 +145,11 @@ pub struct Incident {
 }
 
 impl Incident {
+    /// Did the job end without a line in its logs? Then nothing shows that it did its work.
+    pub fn is_of_empty_log(&self) -> bool {
+        self.notes.iter().any(|note| note == EMPTY_LOG)
+    }
+
     /// A process was killed, and nothing shows that it was for lack of host memory.
     pub fn is_bare_kill(&self) -> bool {
         self.class == Class::HostOom && self.is_host_oom == Tri::Ambiguous

@@ -68,7 +68,7 @@ pub use course::{CoursePattern, MemoryCourse, Pool, StepSpan, of_samples};
 pub use engine_cache::EngineCache;
 pub use evidence::{Evidence, EvidenceRole};
 pub use frame::Frame;
-pub use incident::Incident;
+pub use incident::{EMPTY_LOG, Incident};
 pub use kept::ScannerState;
 pub use links::{LINKS_MAX, Link, Links, Seam, Tracker};
 pub use own::ProjectFailures;

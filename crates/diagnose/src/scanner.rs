@@ -295,6 +295,12 @@ impl Scanner {
         }
     }
 
+    /// Did no source have a line so far?
+    pub fn is_without_lines(&self) -> bool {
+        let mut sources = self.sources.iter();
+        sources.all(|s| s.splitter.lines_seen() == 0)
+    }
+
     /// What memory does over the steps while the attempt is alive, where it rises, with the seconds of a usual step.
     pub fn rising(&self) -> (Vec<MemoryCourse>, Option<f64>) {
         let records = self.records();

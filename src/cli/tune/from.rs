@@ -100,9 +100,10 @@ fn of_run(
             .clone()
             .any(|e| e.fitted() && e.run == *run && e.attempt == number)
     };
-    let last = history
-        .attempt()
-        .filter(|a| history.outcome == Some(Outcome::Succeeded) || fitted(a.number));
+    let last = history.attempt().filter(|a| {
+        let succeeded = history.outcome == Some(Outcome::Succeeded) && !a.printed_nothing();
+        succeeded || fitted(a.number)
+    });
     let Some(attempt) = last else {
         let what = format!("the last attempt of {run} did not prove that it fits");
         let hint = "tuning starts from a run that succeeded, or trained for a while";

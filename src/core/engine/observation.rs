@@ -16,7 +16,7 @@ const SECONDS: i64 = 600;
 const HARDWARE: [&str; 2] = ["hw_error", "node_failure"];
 
 /// The observation of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
-/// everything else, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
+/// everything else, for jobs that ended without a line in their logs, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
 /// without a checkpoint are less than what is said to be known.
 pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let history = &run.history;
@@ -71,7 +71,7 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
 fn node_end(run: &Run, attempt: &Attempt) -> Option<NodeEnd> {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
     if succeeded(run, attempt) {
-        return Some(NodeEnd::Fitted);
+        return (!attempt.printed_nothing()).then_some(NodeEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
         let kind = incident.kind.clone();
@@ -93,7 +93,7 @@ fn end(run: &Run, attempt: &Attempt) -> Option<AttemptEnd> {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();
     if succeeded(run, attempt) {
-        return Some(AttemptEnd::Fitted);
+        return (!attempt.printed_nothing()).then_some(AttemptEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
         return too_small(&incident).then(|| AttemptEnd::Failed {

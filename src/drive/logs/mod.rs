@@ -16,7 +16,9 @@ use crate::core::engine::{LogEnd, LogLook, Rising};
 use crate::core::measure::{AttemptFigures, Figure, FigurePattern};
 use crate::io::files::FileError;
 use oomctl_base::job::JobStatus;
-use oomctl_diagnose::{Class, Digest, Incident, Link, Links, Progress, Scanner, ScannerState};
+use oomctl_diagnose::{
+    Class, Digest, EMPTY_LOG, Incident, Link, Links, Progress, Scanner, ScannerState,
+};
 use oomctl_follow::{FilePosition, FollowStart, Followed, Followers, LookMode};
 
 pub(super) use bookmark::JobPart;
@@ -331,7 +333,17 @@ impl AttemptLogs {
             self.readers.scanner.finish_source(log.text.source);
         }
         let scanner = &self.readers.scanner;
-        (scanner.verdict(status), scanner.progress())
+        let mut incident = scanner.verdict(status);
+        if complete && self.are_empty() {
+            incident.notes.push(EMPTY_LOG.to_owned());
+        }
+        (incident, scanner.progress())
+    }
+
+    /// Is there a log, and no line in any?
+    fn are_empty(&self) -> bool {
+        let found = self.logs.iter().any(|log| log.file.0.is_some());
+        found && self.readers.scanner.is_without_lines()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What speaks against a success: the job ended well by its own word, and its log shows that work is missing.
 
 use crate::core::engine::{Attempt, History, Outcome};
-use oomctl_diagnose::{Evidence, EvidenceRole, Progress};
+use oomctl_diagnose::{EMPTY_LOG, Evidence, EvidenceRole, Progress};
 
 /// Places of survived failures that are named.
 const MOST_NAMED: usize = 3;
@@ -12,13 +12,24 @@ pub fn remarks(history: &History) -> Vec<String> {
     let last = last.filter(|_| history.outcome == Some(Outcome::Succeeded));
     let remarks = |a: &Attempt| {
         let progress = a.progress.as_ref().and_then(ended_early);
-        survived(a)
+        untold(a)
             .into_iter()
+            .chain(survived(a))
             .chain(progress)
             .chain(diverged(a))
             .collect()
     };
     last.map_or_else(Vec::new, remarks)
+}
+
+/// Nothing shows that it trained, or oomctl cannot read what does.
+fn untold(attempt: &Attempt) -> Option<String> {
+    let counted = attempt.progress.as_ref().is_some_and(|p| p.done() > 0);
+    match attempt.printed_nothing() {
+        true => Some(EMPTY_LOG.to_owned()),
+        false if counted => None,
+        false => Some("oomctl finds no step in its log: look whether it trained".to_owned()),
+    }
 }
 
 /// A loop that catches an out-of-memory may go on without the batch.

@@ -108,6 +108,13 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Did it end without a line in its logs? Then it shows nothing of memory, however it ended.
+    pub fn printed_nothing(&self) -> bool {
+        self.incident
+            .as_ref()
+            .is_some_and(Incident::is_of_empty_log)
+    }
+
     /// The logs of a job that was submitted without us; of a task that waited then, the number stands in their names
     /// from when it is known.
     pub fn own_logs(&self) -> Vec<PathBuf> {
