@@ -11,7 +11,7 @@ use super::memory_bar::memory_bar;
 use super::snapshot_view;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
 use crate::core::request::Explanation;
-use oomctl_base::job::{ExitStatus, JobState, JobStatus};
+use oomctl_base::job::{ExitStatus, JobState, JobStatus, Stage};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{
     Class, EngineCache, Evidence, EvidenceRole, Frame, Incident, KnownBug, MemoryCourse, Snapshot,
@@ -135,6 +135,9 @@ impl IncidentView {
         match (&job.state, self.kind.as_str()) {
             (JobState::Pending | JobState::Configuring, "no_failure") => {
                 Some("the job has not started")
+            }
+            (state, "no_failure") if state.stage() == Stage::Running => {
+                Some("the job is still running; its log shows no failure so far")
             }
             (JobState::Cancelled, "other") if job.nodes.is_empty() => {
                 Some("the job was cancelled before it started")

@@ -1,8 +1,9 @@
 //! What people do with runs that they did not name: the newest one, its logs, another try, and an end to old folders.
 
 use super::gpus::on_a_terminal;
-use super::place::Place;
-use super::weaver;
+use super::place::{Place, install};
+use super::slurm::Slurm;
+use super::{own_scripts, weaver};
 
 const LOCAL: [&str; 4] = ["submit", "--watch", "--backend", "local"];
 
@@ -65,10 +66,10 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
     let mut place = weaver::project("knobs: { threads: 8 }\nlimits: { attempts: 3 }");
     place.set("WEAVER", "fits 4");
     place.run(&LOCAL).ends(0);
-    place
-        .run("retry")
-        .ends(2)
-        .says(&["weaver-1 succeeded", "--resume-from weaver-1"]);
+    place.run("retry").ends(2).says(&[
+        "weaver-1 succeeded",
+        "`oomctl submit` runs it again from its beginning",
+    ]);
     place.set("WEAVER", "fits 1");
     // 8, 4, 2: no attempt is left.
     let fresh = [&LOCAL[..], &["--fresh"]].concat();
@@ -246,4 +247,101 @@ fn a_project_can_ask_that_submit_stays_where_somebody_looks() {
     assert!(on_a_terminal(&place, &words).contains("succeeded"));
     let left = on_a_terminal(&place, &[&words[..], &["--no-watch"]].concat());
     assert!(left.contains("Nobody resubmits it"), "{left}");
+}
+
+/// A script whose torchrun is this, on a scripted Slurm.
+fn on_slurm(torchrun: &str) -> (Place, Slurm) {
+    let mut place = own_scripts::place();
+    place.write(
+        "oomctl.yaml",
+        "backend: slurm\none_rung: true\nsupervision: { poll: 1s, settle: 1s, drain: 0s }\n",
+    );
+    let script = "#!/bin/bash\n#SBATCH --output=job.log\n#SBATCH --gres=gpu:4\ntorchrun train.py --batch_size 32\n";
+    place.write("job.slurm", script);
+    install(&place.home.join("bin/torchrun"), torchrun);
+    let slurm = Slurm::before(&mut place);
+    place.first_on_path.push(place.home.join("bin"));
+    (place, slurm)
+}
+
+/// Whatever the batch, it asks for as much.
+const DEAF: &str = "#!/bin/bash
+echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.' >&2
+exit 1
+";
+
+/// Nobody watched: every command that looks says the same of the job, and none of them writes the ledger.
+#[test]
+fn what_happened_to_a_job_that_nobody_watched_is_said_alike_by_all_commands() {
+    let (place, _slurm) = on_slurm(DEAF);
+    place.run("submit --yes --run r job.slurm").ends(0);
+    let ledger = place.read(".oomctl/runs/r/ledger.jsonl");
+    place.says("status r", 0, &["FAILED", "GPU 0 ran out of memory"]);
+    let report = "report --format text --to - r";
+    place.says(
+        report,
+        0,
+        &["r is not over (ended)", "ran out of GPU memory"],
+    );
+    place.says("history -P", 0, &["FAILED", "cuda_oom"]);
+    place.says("fix r", 0, &["batch_size", "32 -> 16"]);
+    place.says("diagnose r", 0, &["GPU 0 ran out of memory"]);
+    place.says(
+        "cancel",
+        0,
+        &["every run here has ended: nothing to cancel"],
+    );
+    assert_eq!(place.read(".oomctl/runs/r/ledger.jsonl"), ledger);
+    // A number of Slurm's that is no run.
+    place.says(
+        "status 4711",
+        2,
+        &["`oomctl watch 4711` takes over a job of Slurm"],
+    );
+}
+
+#[test]
+fn a_job_that_runs_is_said_to_run_and_a_failure_without_a_word_names_no_log_that_is_not_there() {
+    let (place, slurm) = on_slurm("#!/bin/bash\nexit 3\n");
+    slurm.tell("state.1", "RUNNING 0:0");
+    place.run("submit --yes --run r job.slurm").ends(0);
+    let running = "the job is still running; its log shows no failure so far";
+    place.says("diagnose r", 0, &[running]);
+    let done = place.run("submit --yes --watch --run s job.slurm").ends(1);
+    done.says(&["`oomctl logs s` prints the log"]);
+    assert!(!done.told().contains(".err"), "{}", done.told());
+}
+
+/// The program does not read what oomctl changes: no further change is tried, whoever asks.
+#[test]
+fn a_run_whose_program_does_not_listen_is_not_changed_again() {
+    let (place, _slurm) = on_slurm(DEAF);
+    let deaf = "so the program does not seem to read what oomctl changes";
+    place
+        .run("submit --yes --watch --run r job.slurm")
+        .ends(1)
+        .says(&[deaf]);
+    assert_eq!(place.count("r", "intended"), 3);
+    place.says("fix r", 1, &[deaf]);
+    place.says(
+        "retry -w r",
+        2,
+        &[
+            deaf,
+            "neither its script nor a file that the script names has changed since",
+            "`retry --as-submitted`",
+        ],
+    );
+    place.says("retry -w --as-submitted r", 1, &[deaf]);
+    assert_eq!(place.count("r", "intended"), 4);
+    // One that succeeded and left no checkpoint begins again.
+    install(&place.home.join("bin/torchrun"), "#!/bin/bash\necho done\n");
+    place
+        .run("submit --yes --watch --fresh --run s job.slurm")
+        .ends(0);
+    place.says(
+        "retry s",
+        2,
+        &["`oomctl submit job.slurm` runs it again from its beginning"],
+    );
 }

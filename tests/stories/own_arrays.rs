@@ -144,10 +144,22 @@ fn an_array_is_planned_whole_and_asked_about_by_the_first_task_that_died() {
     ] {
         let done = place.run(words).ends(0);
         done.says(&[
-            "a has 3 runs, and 1 of them failed (a_1); this is about a_1",
+            "a has 3 runs, and 1 of them failed at first (a_1); this is about a_1",
             "a_1, attempt",
         ]);
     }
+    // By the id of the array, and of a task in it: the attempt that was that job.
+    for job in ["101", "101_1"] {
+        let log = ".oomctl/runs/a_1/attempt-1/slurm.err";
+        place.says(&["logs", "--paths", job], 0, &[log]);
+        place.says(&["diagnose", job], 0, &["a_1, attempt 1 (job 101_1)"]);
+    }
+    let failed = "101 has 3 runs, and 1 of them failed at first (a_1)";
+    place.says("diagnose 101", 0, &[failed]);
+    // The plan begins where a submission would.
+    let starts = "job-1_1 starts with halve-batch-keep-effective";
+    place.says("plan job.slurm", 0, &[starts]);
+    place.says("submit --dry-run job.slurm", 0, &[starts]);
     let log = ".oomctl/runs/a_1/attempt-1/slurm.out";
     let done = place.run(&["fix", log, "job.slurm", "x"]).ends(0);
     done.says(&["note: the job is an array (0-2%2). To resubmit only what died: `sbatch --array=INDEX job.slurm x`"]);

@@ -47,7 +47,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
     let mut groups: Vec<LogGroup> = Vec::new();
     for argument in session.runs.or_newest(&args.logs)? {
         no_script(&argument, "give the log of its job, or the job's id")?;
-        groups.extend(logs::meant(&session.runs, &argument)?);
+        groups.extend(logs::asked(&session.runs, &argument)?);
     }
     let mut groups = if args.together {
         vec![LogGroup::of_files(

@@ -57,7 +57,7 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         &log,
         &format!("the log comes first: `oomctl fix {other} {log}`"),
     )?;
-    let mut groups = logs::paired(logs::meant(&session.runs, &log)?);
+    let mut groups = logs::paired(logs::asked(&session.runs, &log)?);
     succeeded(&session, &log);
     groups
         .iter_mut()

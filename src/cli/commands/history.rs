@@ -60,7 +60,7 @@ pub struct HistoryArgs {
     json: bool,
 }
 
-/// Runs `oomctl history`. Nothing is asked of a scheduler: states of live jobs are those last seen.
+/// Runs `oomctl history`.
 pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let folders = match args.folders.is_empty() {

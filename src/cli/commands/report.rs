@@ -39,7 +39,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
     let names = names(runs, args)?;
-    let rows = rows(runs, &names, now);
+    let rows = rows(runs, &names, now)?;
     if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
         runs.open(unread)?;
     }

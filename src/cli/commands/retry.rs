@@ -1,9 +1,11 @@
 //! `oomctl retry`: a run that is over continues, once its cause is fixed.
 
+use std::path::Path;
+
 use crate::cli::measure;
 use crate::cli::request::checkpoint;
-use crate::cli::runs::PROGRAM;
-use crate::cli::script::as_submitted;
+use crate::cli::runs::{PROGRAM, Stored};
+use crate::cli::script::{as_submitted, something_changed};
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
@@ -60,7 +62,7 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     let name = stored.history.run.clone();
     match &stored.history.outcome {
         None => return Err(not_over(&name, stored.history.phase())),
-        Some(Outcome::Succeeded) => return Err(succeeded(&name)),
+        Some(Outcome::Succeeded) => return Err(succeeded(&session, &stored)),
         Some(_) => {}
     }
     let request = stored.request()?;
@@ -70,6 +72,7 @@ pub fn run(args: &RetryArgs) -> Result<Exit, CommandFailure> {
     }
     if !args.as_submitted {
         as_submitted(&name, &request)?;
+        something_changed(&stored.history, &request)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check_retry(&request)?;
@@ -119,9 +122,19 @@ fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
     CommandFailure::usage(format!("{name} {what}")).hint(format!("`oomctl watch {name}` {hint}"))
 }
 
-fn succeeded(name: &str) -> CommandFailure {
-    let hint = format!(
-        "`oomctl submit --resume-from {name}` continues training from its newest checkpoint"
-    );
-    CommandFailure::usage(format!("{name} succeeded: nothing is left to do")).hint(hint)
+fn succeeded(session: &Session, stored: &Stored) -> CommandFailure {
+    let name = &stored.history.run;
+    let failure = CommandFailure::usage(format!("{name} succeeded: nothing is left to do"));
+    let Ok(request) = stored.request() else {
+        return failure;
+    };
+    let scripts = request.inputs().scripts.as_ref();
+    let script = scripts.map_or_else(String::new, |s| format!(" {}", s.command()));
+    let hint = match checkpoint::resuming_from(&session.runs, request, Path::new(name)) {
+        Ok(_) => format!(
+            "`oomctl submit --resume-from {name}{script}` continues training from its newest checkpoint"
+        ),
+        Err(_) => format!("`oomctl submit{script}` runs it again from its beginning"),
+    };
+    failure.hint(hint)
 }

@@ -1,9 +1,8 @@
 //! `oomctl status`: every run and attempt.
 
 use crate::cli::logs::unwatched;
-use crate::cli::runs::Stored;
 use crate::cli::runs::everybody::{everybody, owned};
-use crate::cli::runs::present::{ask, ask_host_use};
+use crate::cli::runs::present::ask_host_use;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::row::{RunField, list, totals};
@@ -69,9 +68,8 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
             Err(failure) => return Err(failure),
         }
     }
-    ask(runs, &mut stored, now)?;
+    unwatched::read(runs, &mut stored, now)?;
     ask_host_use(runs, &mut stored);
-    judge(&session, &mut stored);
     let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
@@ -85,8 +83,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
 
 /// A line for each run that may be read, whosever it is.
 fn of_everybody(session: &Session, args: &StatusArgs) -> Result<Exit, CommandFailure> {
-    let judge = |stored: &mut [Stored]| judge(session, stored);
-    let view = everybody(&session.folder, args.user.as_deref(), session.now, &judge)?;
+    let view = everybody(&session.folder, args.user.as_deref(), session.now)?;
     match (args.json, args.format.as_slice()) {
         (true, _) => print::json(&view)?,
         (_, []) => print::prose(&view.text(!args.noheader))?,
@@ -100,8 +97,7 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
     let newest = args.runs.is_empty() && args.format.is_empty();
     let (runs, now) = (&session.runs, session.now);
     let mut found = runs.overview(names, now);
-    ask(runs, &mut found.open, now)?;
-    judge(session, &mut found.open);
+    unwatched::read(runs, &mut found.open, now)?;
     let damaged = found.damaged.pop();
     let last = found.newest().filter(|_| newest);
     let open = found
@@ -138,13 +134,4 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         print::prose(&format!("\n{text}"))?;
     }
     damaged.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
-}
-
-/// Why jobs ended that nobody watches.
-fn judge(session: &Session, stored: &mut [Stored]) {
-    // Signatures of the project that cannot be read are the business of who diagnoses.
-    let own = session.own_failures().unwrap_or_default();
-    stored
-        .iter_mut()
-        .for_each(|run| unwatched::judge(run, &own));
 }

@@ -1,14 +1,16 @@
 //! What died, and what is decided about it.
 
-use super::LogGroup;
+use super::{LogGroup, unwatched};
 use crate::cli::session::Session;
-use crate::core::engine::{elsewhere, of_others};
+use crate::core::engine::{elsewhere, of_others, unmoved};
+use crate::core::exit::Exit;
 use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::explained;
 use crate::view::CommandFailure;
+use crate::view::outcome::reason;
 use crate::view::plan_after_view::PlanAfterView;
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
@@ -54,7 +56,9 @@ impl Died {
         run: &str,
         groups: &[LogGroup],
     ) -> Result<Self, CommandFailure> {
-        let stored = session.runs.open(run)?;
+        let mut stored = [session.runs.open(run)?];
+        unwatched::read(&session.runs, &mut stored, session.now)?;
+        let [stored] = stored;
         let history = &stored.history;
         let died = |group: &&LogGroup| {
             let number = group.attempt.as_ref().map(|(_, number)| *number);
@@ -71,6 +75,13 @@ impl Died {
         };
         let number = group.attempt.as_ref().map_or(1, |(_, number)| *number);
         let past = history.at_the_end_of(number);
+        let last = past.attempt().and_then(|attempt| unmoved(&past, attempt));
+        if let Some(why) = last.as_ref().and_then(reason) {
+            let failure = CommandFailure::new(Exit::Failed, format!("{run}: {why}"));
+            return Err(failure.hint(format!(
+                "`oomctl explain KNOB --run {run}` says where a value comes from"
+            )));
+        }
         Ok(Self {
             name: Some(group.name()),
             number,

@@ -24,7 +24,7 @@ use oomctl_diagnose::{Incident, ProgressPattern, ProjectFailures, Scanner, Versi
 
 use around::around;
 pub use shown::{exit, view};
-pub use targets::{meant, paired};
+pub use targets::{asked, meant, paired};
 pub use why::why;
 
 /// Bytes read at once.

@@ -17,7 +17,7 @@ pub fn run(
     words: &[String],
     failure: &str,
 ) -> Result<(), CommandFailure> {
-    let groups = logs::paired(logs::meant(&session.runs, failure)?);
+    let groups = logs::paired(logs::asked(&session.runs, failure)?);
     let view = decide(session, flags, words, failure, &groups)?.view;
     session.show(&view, |view| view.text())
 }

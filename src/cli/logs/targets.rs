@@ -1,26 +1,35 @@
 //! What an argument means: a file, standard input, a run of this project, or any job of Slurm.
 
-use crate::core::engine::{Attempt, Outcome};
+use crate::core::engine::{Attempt, History, Outcome};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 
 use super::{LogGroup, STDIN, Unread, cannot};
-use crate::cli::runs;
-use crate::cli::runs::Runs;
+use crate::cli::runs::present::ask;
+use crate::cli::runs::{self, Runs, Stored};
 use crate::drive::attempt_logs;
 use crate::io::scheduler::slurm::Slurm;
-use crate::io::scheduler::{Scheduler, slurm_is_here};
+use crate::io::scheduler::{Scheduler, slurm_is_here, tasks_named};
 use crate::view::outcome::{hint, reason};
 use crate::view::{CommandFailure, print};
-use oomctl_base::job::{JobRef, JobState, Stage};
+use oomctl_base::job::{JobId, JobRef, JobState, Stage};
 
 /// Runs or tasks that are named in one line.
 const MOST_NAMED: usize = 8;
 
 /// What an argument means. Files go before runs and jobs of the same name.
 pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailure> {
+    groups(runs, argument, false)
+}
+
+/// The same with what the scheduler says now of the job of a run.
+pub fn asked(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailure> {
+    groups(runs, argument, true)
+}
+
+fn groups(runs: &Runs, argument: &str, asks: bool) -> Result<Vec<LogGroup>, CommandFailure> {
     let path = PathBuf::from(argument);
     if argument == STDIN {
         return Ok(vec![LogGroup::of_files(vec![path])]);
@@ -32,15 +41,22 @@ pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailur
         Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
         Err(_) => {}
     }
+    let of_run = |stored: Stored| {
+        let mut stored = [stored];
+        if asks {
+            ask(runs, &mut stored, Timestamp::now())?;
+        }
+        Ok(of_run(&stored[0], argument))
+    };
     let failure = match runs.find(argument) {
         Ok(stored) => {
             had_a_job(&stored)?;
-            return Ok(of_run(&stored, argument));
+            return of_run(stored);
         }
         Err(failure) => failure,
     };
     if let Some(run) = run_of_many(runs, argument)? {
-        return Ok(of_run(&runs.open(&run)?, &run));
+        return of_run(runs.open(&run)?);
     }
     match is_job_id(argument) && slurm_is_here() {
         true => Ok(vec![of_job(&task_of_array(argument)?)?]),
@@ -51,15 +67,29 @@ pub fn meant(runs: &Runs, argument: &str) -> Result<Vec<LogGroup>, CommandFailur
 /// The run that is meant by the name of a sweep or the id of an array: the first that died.
 fn run_of_many(runs: &Runs, argument: &str) -> Result<Option<String>, CommandFailure> {
     let (names, _) = runs.expand(&[argument.to_owned()])?;
-    let died = |name: &&String| {
-        let stored = runs.open(name);
-        stored.is_ok_and(|stored| {
-            let mut attempts = stored.history.attempts.iter();
-            attempts.any(|a| a.incident.as_ref().is_some_and(|i| i.fatal))
-        })
+    if names.iter().any(|name| name == argument) {
+        return Ok(None);
+    }
+    let (mut died, mut recovered) = (Vec::new(), 0);
+    for name in &names {
+        let Ok(stored) = runs.open(name) else {
+            continue;
+        };
+        let attempts = attempts(&stored.history, argument);
+        if attempts
+            .iter()
+            .any(|a| a.incident.as_ref().is_some_and(|i| i.fatal))
+        {
+            recovered += usize::from(stored.history.outcome == Some(Outcome::Succeeded));
+            died.push(name);
+        }
+    }
+    let then = match recovered {
+        0 => String::new(),
+        n if n == died.len() => " at first".to_owned(),
+        n => format!(", {n} at first only"),
     };
-    let known = names.iter().all(|name| name != argument);
-    Ok(known.then(|| first_died(argument, "runs", &names, names.iter().filter(died))))
+    Ok(Some(first_died(argument, "runs", &names, (&died, &then))))
 }
 
 /// The job that is meant by the id of an array: its first task that failed. Slurm itself takes the id for the last task.
@@ -81,21 +111,22 @@ fn task_of_array(id: &str) -> Result<String, CommandFailure> {
         let mut all = poll.jobs.iter();
         all.any(|s| s.id.0 == **name && s.state.stage() == Stage::Ended && !is_no_failure(&s.state))
     };
-    Ok(first_died(id, "tasks", &names, names.iter().filter(failed)))
+    let failed: Vec<&String> = names.iter().filter(failed).collect();
+    Ok(first_died(id, "tasks", &names, (&failed, "")))
 }
 
 fn is_no_failure(state: &JobState) -> bool {
     matches!(state, JobState::Completed | JobState::Cancelled)
 }
 
-/// The first of those that died, else the first of all; which of how many it is is told.
-fn first_died<'n>(
+/// The first of those that died, else the first of all; which of how many it is is told, and for how many that was not the end.
+fn first_died(
     argument: &str,
     what: &str,
-    all: &'n [String],
-    died: impl Iterator<Item = &'n String>,
+    all: &[String],
+    (died, then): (&[&String], &str),
 ) -> String {
-    let died: Vec<&str> = died.map(String::as_str).collect();
+    let died: Vec<&str> = died.iter().map(|name| name.as_str()).collect();
     let shown = died.iter().take(MOST_NAMED).copied().collect::<Vec<_>>();
     let (shown, more) = (shown.join(", "), died.len().saturating_sub(MOST_NAMED));
     let more = match more {
@@ -106,7 +137,7 @@ fn first_died<'n>(
     let first = first.unwrap_or(argument);
     let died = match died.len() {
         0 => "none of them failed".to_owned(),
-        n => format!("{n} of them failed ({shown}{more})"),
+        n => format!("{n} of them failed{then} ({shown}{more})"),
     };
     print::talk(&format!(
         "{argument} has {} {what}, and {died}; this is about {first}",
@@ -141,14 +172,24 @@ fn had_a_job(stored: &runs::Stored) -> Result<(), CommandFailure> {
     })
 }
 
-/// All attempts of a run, or the one with the job.
+/// The attempts that are meant by the id of their job, or of the array with it; by any other name all of the run.
+fn attempts<'h>(history: &'h History, wanted: &str) -> Vec<&'h Attempt> {
+    let is_task = tasks_named(wanted);
+    let is_meant = |id: &JobId| id.0 == wanted || is_task.as_ref().is_some_and(|is| is(id));
+    let of_job = |a: &&Attempt| a.job.as_ref().is_some_and(|job| is_meant(&job.id));
+    let named: Vec<&Attempt> = history.attempts.iter().filter(of_job).collect();
+    match history.run == wanted || named.is_empty() {
+        true => history.attempts.iter().collect(),
+        false => named,
+    }
+}
+
+/// All attempts of a run, or those with the job.
 pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
     let history = &stored.history;
     let request = stored.request();
     let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
     let (progress, installed) = of_program.unwrap_or_default();
-    let whole = history.run == wanted;
-    let meant = |a: &&Attempt| whole || a.job.as_ref().is_some_and(|j| j.id.0 == wanted);
     let group = |a: &Attempt| LogGroup {
         files: attempt_logs(&stored.folder, a),
         attempt: Some((history.run.clone(), a.number)),
@@ -158,7 +199,7 @@ pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
         starts: a.log_starts.clone(),
         ..LogGroup::default()
     };
-    history.attempts.iter().filter(meant).map(group).collect()
+    attempts(history, wanted).into_iter().map(group).collect()
 }
 
 /// A job of Slurm that is no run of this project.

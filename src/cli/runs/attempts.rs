@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::{Runs, Stored, asked};
+use crate::cli::logs::unwatched;
 use crate::io::owners::Owners;
 use crate::view::CommandFailure;
 use crate::view::history_view::{HistoryRow, HistoryView};
@@ -43,7 +44,7 @@ impl AttemptChoice {
         let (mut rows, mut unread) = (Vec::new(), Vec::new());
         let mut owners = Owners::new();
         for folder in folders {
-            let runs = Runs::of(folder);
+            let (runs, mut open) = (Runs::of(folder), Vec::new());
             let names = runs.names().unwrap_or_else(|failure| {
                 let path = runs.dir();
                 unread.push(UnreadRun { path, failure });
@@ -51,6 +52,7 @@ impl AttemptChoice {
             });
             for name in names {
                 match runs.open(&name) {
+                    Ok(stored) if stored.history.outcome.is_none() => open.push(stored),
                     Ok(stored) => {
                         rows.extend(self.rows(folder, &stored, &mut owners, now));
                     }
@@ -59,6 +61,11 @@ impl AttemptChoice {
                         unread.push(UnreadRun { path, failure });
                     }
                 }
+            }
+            // Where nobody can be asked, the states are those last seen.
+            drop(unwatched::read(&runs, &mut open, now));
+            for stored in &open {
+                rows.extend(self.rows(folder, stored, &mut owners, now));
             }
         }
         rows.sort_by_key(|row| row.submitted);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::present::ask;
-use super::{Runs, Stored, owner, projects};
+use super::{Runs, owner, projects};
+use crate::cli::logs::unwatched::read;
 use crate::io::owners::Owners;
 use crate::view::CommandFailure;
 use crate::view::everybody::EverybodyView;
@@ -27,17 +27,16 @@ struct Found {
     owners: Owners,
 }
 
-/// The runs of this user, or of all, in the projects in a folder and below it. Jobs that live are asked about now; `judge` says
-/// why jobs ended that nobody watches.
+/// The runs of this user, or of all, in the projects in a folder and below it. Jobs that live are asked about now, and
+/// those that ended unwatched are judged.
 pub fn everybody(
     folder: &Path,
     user: Option<&str>,
     now: Timestamp,
-    judge: &dyn Fn(&mut [Stored]),
 ) -> Result<EverybodyView, CommandFailure> {
     let mut found = Found::default();
     for project in projects::below(&[folder.to_owned()])? {
-        found.take(&project, user, now, judge);
+        found.take(&project, user, now);
     }
     Ok(found.view())
 }
@@ -52,13 +51,7 @@ pub fn owned(runs: &Runs, rows: &mut [RunRow]) {
 }
 
 impl Found {
-    fn take(
-        &mut self,
-        project: &Path,
-        user: Option<&str>,
-        now: Timestamp,
-        judge: &dyn Fn(&mut [Stored]),
-    ) {
+    fn take(&mut self, project: &Path, user: Option<&str>, now: Timestamp) {
         let runs = Runs::of(project);
         let mut names = match runs.names() {
             Ok(names) => names,
@@ -89,10 +82,9 @@ impl Found {
             }
             request.is_ok()
         });
-        if let Err(failure) = ask(&runs, &mut overview.open, now) {
+        if let Err(failure) = read(&runs, &mut overview.open, now) {
             self.unread(project, &runs.dir(), None, &failure);
         }
-        judge(&mut overview.open);
         for mut row in overview.rows(&names, now) {
             row.user = self.name(whose(&row.run));
             row.folder = Some(project.display().to_string());

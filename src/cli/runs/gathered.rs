@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::present::ask_host_use;
 use super::{Runs, Stored};
+use crate::cli::logs::unwatched;
 use crate::core::report::GpuTrack;
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;
@@ -21,14 +22,15 @@ const TAIL_LINES: usize = 20;
 const TAIL_BYTES: u64 = 8 << 10;
 
 /// A line for each run. Those that cannot be read are left out, and named.
-pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Vec<RunRow> {
-    let found = runs.overview(names, now);
+pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Result<Vec<RunRow>, CommandFailure> {
+    let mut found = runs.overview(names, now);
+    unwatched::read(runs, &mut found.open, now)?;
     for (name, _) in &found.damaged {
         print::talk(&format!(
             "{name} cannot be read and is omitted; `oomctl status {name}` says why"
         ));
     }
-    found.rows(names, now)
+    Ok(found.rows(names, now))
 }
 
 /// All that a report shows of these runs.
@@ -42,6 +44,7 @@ pub fn gathered(
     let mut stored: Vec<Stored> = full
         .map(|row| runs.open(&row.run))
         .collect::<Result<_, _>>()?;
+    unwatched::read(runs, &mut stored, now)?;
     ask_host_use(runs, &mut stored);
     let readers = stored
         .iter()
@@ -62,7 +65,7 @@ pub fn gathered(
 /// The report of runs as Markdown.
 pub fn markdown(runs: &Runs, title: &str, names: &[String]) -> Result<String, CommandFailure> {
     let now = Timestamp::now();
-    let report = gathered(runs, title, &rows(runs, names, now), now)?;
+    let report = gathered(runs, title, &rows(runs, names, now)?, now)?;
     render(&report, ReportFormat::Markdown)
 }
 

@@ -116,6 +116,11 @@ impl Runs {
         Ok(names)
     }
 
+    /// Is there a run of this name? Who may not list the runs plans without them.
+    pub fn has(&self, name: &str) -> bool {
+        self.folder(name).is_ok_and(|f| f.inputs().is_file())
+    }
+
     /// A name for a new run: `<stem>-<n>` with the first number that is free.
     pub fn new_name(&self, stem: &str) -> Result<String, CommandFailure> {
         free_name(stem, |name| self.is_taken(name))
@@ -137,7 +142,7 @@ impl Runs {
         let wanted = wanted.replacen('ƒ', "f", 1);
         let wanted = wanted.as_str();
         // Looked for by its name before the others are listed: there may be thousands, and thousands to be found.
-        if self.folder(wanted).is_ok_and(|f| f.inputs().is_file()) {
+        if self.has(wanted) {
             return self.open(wanted);
         }
         let known = self.names()?;
@@ -167,6 +172,9 @@ impl Runs {
             None if is_number(wanted) && !slurm::available() => failure.hint(
                 "Slurm's commands are not on PATH here, so oomctl cannot ask Slurm for a job; `oomctl diagnose LOG` reads a log",
             ),
+            None if is_number(wanted) => failure.hint(format!(
+                "`oomctl watch {wanted}` takes over a job of Slurm; `oomctl diagnose {wanted}` only reads its logs"
+            )),
             None if known.is_empty() => {
                 failure.hint("`oomctl submit` starts a run; a log file needs its path")
             }

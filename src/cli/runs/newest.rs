@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::overview::Overview;
+use super::present::ask;
 use crate::cli::ask::agree;
 use crate::view::{CommandFailure, print};
 use jiff::Timestamp;
@@ -31,7 +32,9 @@ impl Runs {
         if !wanted.is_empty() {
             return Ok(Some(wanted.to_vec()));
         }
-        let found = self.overview(&self.names()?, Timestamp::now());
+        let now = Timestamp::now();
+        let mut found = self.overview(&self.names()?, now);
+        ask(self, &mut found.open, now)?;
         let Some(open) = found.newest_open() else {
             self.newest_of(found)?;
             let verb = verb.to_lowercase();

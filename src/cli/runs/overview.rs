@@ -11,6 +11,7 @@ use crate::io::index::{FileStamp, RunIndex};
 use crate::view::CommandFailure;
 use crate::view::row::RunRow;
 use crate::view::run_view::run_view;
+use oomctl_base::job::Stage;
 
 /// Runs of a project, each in one of the three.
 pub struct Overview {
@@ -66,19 +67,19 @@ impl Overview {
     /// The run that was made last.
     pub fn newest(&self) -> Option<String> {
         let over = self.over.iter().map(|row| (row.created, &row.run));
-        over.chain(self.created_open())
+        over.chain(self.open.iter().map(created))
             .max()
             .map(|(_, name)| name.clone())
     }
 
-    /// The run that was made last of those that are not over.
+    /// The run that was made last of those that are not over, and whose jobs have not ended.
     pub fn newest_open(&self) -> Option<String> {
-        self.created_open().max().map(|(_, name)| name.clone())
-    }
-
-    fn created_open(&self) -> impl Iterator<Item = (Option<Timestamp>, &String)> {
-        let open = self.open.iter();
-        open.map(|run| (run.history.created, &run.history.run))
+        let has_ended = |run: &Stored| {
+            let last = run.history.attempt().and_then(|a| a.status.as_ref());
+            last.is_some_and(|status| status.state.stage() == Stage::Ended)
+        };
+        let open = self.open.iter().filter(|run| !has_ended(run));
+        open.map(created).max().map(|(_, name)| name.clone())
     }
 
     /// All of them as rows, in the order of these names.
@@ -89,4 +90,8 @@ impl Overview {
         let mut all: HashMap<String, RunRow> = all.map(|row| (row.run.clone(), row)).collect();
         names.iter().filter_map(|name| all.remove(name)).collect()
     }
+}
+
+fn created(run: &Stored) -> (Option<Timestamp>, &String) {
+    (run.history.created, &run.history.run)
 }

@@ -15,7 +15,7 @@ mod unused;
 mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};
-pub use as_submitted::as_submitted;
+pub use as_submitted::{as_submitted, something_changed};
 pub use command::{composed, taken};
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};

@@ -95,6 +95,7 @@ pub use state::{Attempt, History, Run, RunPhase, SchedulerRefusal, Steered};
 pub use steer::outlook;
 pub use sweep_group::{SweepGroup, observations, prune};
 pub use trial::trial;
+pub use unmoved::unmoved;
 pub use watch_chain::{GiveUp, NextLook, WatchTurn, after_nothing, next_look};
 
 #[cfg(test)]

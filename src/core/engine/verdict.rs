@@ -109,7 +109,7 @@ fn answer(
     if let Some(cause) = retry::before_a_rung(run, attempt, incident).filter(|_| !asked) {
         return again(cause);
     }
-    if let Some(outcome) = unmoved(run, attempt, incident).filter(|_| !asked) {
+    if let Some(outcome) = unmoved(&run.history, attempt).filter(|_| !asked) {
         return end(outcome);
     }
     let decided = climb(run, attempt, incident);

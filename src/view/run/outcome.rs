@@ -216,19 +216,21 @@ fn evidence(history: &History) -> String {
     let file = proofs
         .map(|proof| &proof.file)
         .find(|file| !file.is_empty());
-    let stream = match file.is_some_and(|file| file.ends_with("slurm.out")) {
+    let stream = file.map(|file| match file.ends_with("slurm.out") {
         true => "out",
         false => "err",
-    };
-    let log = match job {
-        Some(_) if is_taken_over(history) => String::new(),
-        Some(_) if is_program.is_some() => {
+    });
+    let log = match (job, stream) {
+        (None, _) => String::new(),
+        (Some(_), _) if is_taken_over(history) => String::new(),
+        (Some(_), Some(stream)) if is_program.is_some() => {
             format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}, ")
         }
-        Some(job) => format!("the log is logs/slurm-{}.{stream}, ", job.id),
-        None => String::new(),
+        (Some(job), Some(stream)) => format!("the log is logs/slurm-{}.{stream}, ", job.id),
+        // A job may write one log only.
+        (Some(_), None) => format!("`oomctl logs {run}` prints the log, "),
     };
-    format!("{log}the evidence in .oomctl/runs/{run}/attempt-{number}/verdict.json")
+    format!("{log}the evidence is in .oomctl/runs/{run}/attempt-{number}/verdict.json")
 }
 
 /// Below this chance to fit, and above this part of a GPU that is left free, expectation and odds contradict each other.
