@@ -203,3 +203,21 @@ fn runs_of_everybody_below_a_folder_are_shown_with_their_owners_as_far_as_they_m
     place.says("status --user 4343", 0, &["no runs that you may read"]);
     place.run(&["status", "--all", "w"]).ends(2);
 }
+
+/// Who may read a script plans it, also where the project's runs are closed.
+#[test]
+fn a_script_is_planned_by_whoever_may_read_it() {
+    let place = ran();
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:1\ntorchrun train.py --batch_size 32\n";
+    fs::create_dir(place.path("jobs")).unwrap();
+    place.write("jobs/job.slurm", script);
+    fs::set_permissions(place.path("jobs"), Permissions::from_mode(0o755)).unwrap();
+    let mode = if is_root() { 0o700 } else { 0 };
+    fs::set_permissions(place.path(".oomctl"), Permissions::from_mode(mode)).unwrap();
+    let done = as_colleague(&place, &["plan", "jobs/job.slurm"]).ends(0);
+    done.says(&[
+        "Permission denied",
+        "starting without what earlier runs needed",
+    ]);
+    fs::set_permissions(place.path(".oomctl"), Permissions::from_mode(0o700)).unwrap();
+}

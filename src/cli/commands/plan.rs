@@ -62,7 +62,11 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
             words: &args.script,
             logs: &[],
         };
-        let request = array::shown(&script::planned(&session, &asked)?)?;
+        let request = array::shown(
+            &session,
+            &args.configuration,
+            script::planned(&session, &asked)?,
+        )?;
         let queue = queue::starts(&session, &request);
         script::plan(&session, &request, queue, args.all)?;
         return Ok(Exit::Success);

@@ -135,7 +135,7 @@ pub fn planned(
     asked: &ScriptCommandLine<'_>,
 ) -> Result<Request, CommandFailure> {
     if let [name] = asked.words
-        && session.runs.names()?.contains(name)
+        && session.runs.has(name)
     {
         let request = session.runs.open(name)?.request()?;
         return match request.inputs().scripts {

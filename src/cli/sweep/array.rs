@@ -1,8 +1,9 @@
 //! Submitting the job array that a script of the user's own asks for: each of its tasks is a run.
 
-use super::cells::{SweepPlan, array_head};
+use super::cells::SweepPlan;
 use super::go;
-use crate::cli::args::SubmitOptions;
+use crate::cli::args::{Configuration, SubmitOptions};
+use crate::cli::request::learned;
 use crate::cli::runs::ended;
 use crate::cli::script::{agreed, dry_run};
 use crate::cli::session::Session;
@@ -13,24 +14,31 @@ use crate::core::request::Request;
 use crate::view::run_view::document;
 use crate::view::{CommandFailure, print};
 
-/// The request that is shown of a script: of an array, which is told, the first task.
-pub fn shown(request: &Request) -> Result<Request, CommandFailure> {
-    if let Some(list) = request.array()? {
-        let at_once = list.at_once.and_then(|n| usize::try_from(n).ok());
-        print::talk(&array_head(&request.inputs().run, &list.indices, at_once));
-    }
-    first_task(request)
+/// The request that is shown of a script: of an array, which is told, the first task as it would start.
+pub fn shown(
+    session: &Session,
+    flags: &Configuration,
+    request: Request,
+) -> Result<Request, CommandFailure> {
+    let Some(list) = request.array()? else {
+        return Ok(request);
+    };
+    let memory = learned::memory(session, flags.fresh);
+    let plan = SweepPlan::of_array(request.run(), &request, &list, memory.as_ref())?;
+    first_task(&plan, &request)
 }
 
-/// The first task of an array. Values of others may differ, which is told.
-fn first_task(request: &Request) -> Result<Request, CommandFailure> {
+/// The first task of an array, which is told. Values of others may differ, which is told too.
+fn first_task(plan: &SweepPlan, request: &Request) -> Result<Request, CommandFailure> {
+    print::talk(&plan.head());
+    plan.told().iter().for_each(|line| print::talk(line));
     let task = request.first_task()?;
     if task.inputs().layers != request.inputs().layers {
         print::talk(
             "the script computes values from the index of the task; shown is the first task",
         );
     }
-    Ok(task)
+    Ok(plan.first().cloned().unwrap_or(task))
 }
 
 impl SubmitOptions {
@@ -59,9 +67,7 @@ impl SubmitOptions {
         pipeline: &Pipeline<'_>,
         stays: bool,
     ) -> Result<Exit, CommandFailure> {
-        print::talk(&plan.head());
-        plan.told().iter().for_each(|line| print::talk(line));
-        let first = first_task(request)?;
+        let first = first_task(&plan, request)?;
         if self.dry_run {
             dry_run(session, &first, self.json)?;
             return Ok(Exit::Success);

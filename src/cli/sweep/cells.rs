@@ -126,6 +126,11 @@ impl SweepPlan {
         })
     }
 
+    /// What its first run asks for.
+    pub fn first(&self) -> Option<&Request> {
+        self.requests.first()
+    }
+
     /// What is shown of it.
     pub fn planned(&self) -> Planned<'_> {
         Planned {
@@ -299,7 +304,7 @@ impl SweepPlan {
 }
 
 /// An array of a script of the user's own, in one line.
-pub fn array_head(name: &str, tasks: &[u32], at_once: Option<usize>) -> String {
+fn array_head(name: &str, tasks: &[u32], at_once: Option<usize>) -> String {
     let at_once = at_once.map(|n| format!(", {n} at a time"));
     format!(
         "array {name}: {} tasks ({}){}; each is a run",

@@ -251,7 +251,9 @@ impl<'a> Resolver<'a> {
 fn without_value(missing: &[&Knob], values: &BTreeMap<String, Resolved>) -> Option<Problem> {
     let first = missing.first()?;
     let file = values.values().find_map(|r| match &r.origin {
-        Origin::File { path, .. } if !path.contains('/') => Some(path.as_str()),
+        Origin::File { path, .. } if path.ends_with(".yaml") && !path.contains('/') => {
+            Some(path.as_str())
+        }
         _ => None,
     });
     let file = file.unwrap_or("oomctl.yaml");

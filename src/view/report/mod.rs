@@ -181,7 +181,7 @@ pub fn report(title: &str, rows: &[RunRow], told: &[ReportedRun<'_>], now: Times
         false => String::new(),
     };
     let curves = if several { CURVES_AMONG } else { CURVES_ALONE };
-    let gpu_seconds = rows.iter().map(|row| row.gpu_seconds).sum();
+    let gpu_seconds = 0.0 + rows.iter().map(|row| row.gpu_seconds).sum::<f64>();
     let runs: Vec<RunSection> = told
         .iter()
         .map(|told| run(told, run_view(told.history, now), curves, now))

@@ -358,7 +358,7 @@ impl HistoryView {
             .collect();
         runs.sort_unstable();
         runs.dedup();
-        let seconds: f64 = self.attempts.iter().map(|r| r.gpu_seconds).sum();
+        let seconds = 0.0 + self.attempts.iter().map(|r| r.gpu_seconds).sum::<f64>();
         let hours = gpu_hours(seconds);
         let good = self
             .attempts

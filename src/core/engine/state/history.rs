@@ -223,12 +223,17 @@ impl History {
     /// GPU-seconds that count against its bound.
     pub fn bounded_gpu_seconds(&self, now: Timestamp) -> f64 {
         let counted = self.attempts.iter().skip(self.before_retry());
-        counted.map(|a| a.gpu_seconds_by(now)).sum()
+        0.0 + counted.map(|a| a.gpu_seconds_by(now)).sum::<f64>()
     }
 
     /// GPU-seconds that the attempts have used until `now`.
     pub fn gpu_seconds(&self, now: Timestamp) -> f64 {
-        self.attempts.iter().map(|a| a.gpu_seconds_by(now)).sum()
+        // The sum of nothing is -0.
+        0.0 + self
+            .attempts
+            .iter()
+            .map(|a| a.gpu_seconds_by(now))
+            .sum::<f64>()
     }
 
     /// Where the run stands.
