@@ -19,6 +19,7 @@ mod interrupt;
 mod launch;
 mod logs;
 mod measure;
+mod overviews;
 #[cfg(test)]
 #[path = "tests/remedies.rs"]
 mod remedies;

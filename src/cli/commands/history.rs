@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::cli::runs::attempts::{AttemptChoice, UnreadRun, none_left, only_states};
+use crate::cli::overviews::attempts::{AttemptChoice, UnreadRun, none_left, only_states};
 use crate::cli::runs::{projects, sharing};
 use crate::cli::session::Session;
 use crate::cli::since::{Since, since};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::overviews::gathered::{gathered, rows};
 use crate::cli::runs::Runs;
-use crate::cli::runs::gathered::{gathered, rows};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};

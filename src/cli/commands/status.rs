@@ -1,7 +1,7 @@
 //! `oomctl status`: every run and attempt.
 
 use crate::cli::logs::unwatched;
-use crate::cli::runs::everybody::{everybody, owned};
+use crate::cli::overviews::everybody::{everybody, owned};
 use crate::cli::runs::present::ask_host_use;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;

@@ -1,10 +1,7 @@
 //! The runs of a project: finding one by name or job id, reading it back.
 
 pub mod asked;
-pub mod attempts;
 pub mod ended;
-pub mod everybody;
-pub mod gathered;
 mod newest;
 pub mod overview;
 pub mod present;

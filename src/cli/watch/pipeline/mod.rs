@@ -6,7 +6,8 @@ mod place;
 use std::path::{Path, PathBuf};
 
 use crate::cli::interrupt;
-use crate::cli::runs::{Runs, ended, gathered};
+use crate::cli::overviews::gathered;
+use crate::cli::runs::{Runs, ended};
 use crate::cli::watch::showing::Showing;
 use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, RunFolder, Supervisor, Until, WakeSources, cancel_all, drive};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::{Runs, Stored, asked};
 use crate::cli::logs::unwatched;
+use crate::cli::runs::{Runs, Stored, asked};
 use crate::io::owners::Owners;
 use crate::view::CommandFailure;
 use crate::view::history_view::{HistoryRow, HistoryView};

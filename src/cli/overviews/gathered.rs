@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::present::ask_host_use;
-use super::{Runs, Stored};
 use crate::cli::logs::unwatched;
+use crate::cli::runs::present::ask_host_use;
+use crate::cli::runs::{Runs, Stored};
 use crate::core::report::GpuTrack;
 use crate::drive::attempt_logs;
 use crate::io::files::read_end;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::{Runs, owner, projects};
 use crate::cli::logs::unwatched::read;
+use crate::cli::runs::{Runs, owner, projects};
 use crate::io::owners::Owners;
 use crate::view::CommandFailure;
 use crate::view::everybody::EverybodyView;
