@@ -76,8 +76,7 @@ fn logits_of_one_sequence_lead_to_the_loss_and_its_layers_do_not() {
 fn one_key_of_a_fork_does_not_make_it_the_framework() {
     let config =
         "algorithm:\n  adv_estimator: grpo\nworker:\n  actor:\n    global_batch_size: 128\n";
-    let script =
-        "#!/bin/bash\n#SBATCH --mem=64G\npython3 -m verl.trainer.lab config=config.yaml\n";
+    let script = "#!/bin/bash\n#SBATCH --mem=64G\npython3 -m verl.trainer.lab config=config.yaml\n";
     let place = Place::bare();
     place.write("job.sh", script);
     place.write("config.yaml", config);

@@ -7,8 +7,8 @@ use crate::cli::request::{known, sections};
 use crate::cli::script::read::{Read, Shelves};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
-use crate::core::config::merge_ladder;
-use crate::core::recipe::{Layer, LayerKind, Preset, RungSpec};
+use crate::core::config::{merge_ladder, parse_preset};
+use crate::core::recipe::{Layer, LayerKind, Preset, PresetFile, RungSpec};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::library::LibraryFolder;
 use crate::view::{CommandFailure, print};
@@ -54,7 +54,7 @@ pub fn over(
     let told = version::known(&file, &adoption, read, &environments);
     let earlier = || version::of_earlier_run(session, read, &file.preset);
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
-    load::check_keys(session, shelves.presets.iter().chain([&file]))?;
+    check_keys(session, shelves, &file)?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
     let preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
@@ -113,6 +113,22 @@ fn without_version(flags: &Configuration, key: Option<&str>) -> (Configuration, 
         _ => true,
     });
     (flags, version)
+}
+
+/// Refuses keys of the project file that neither the presets of scripts nor its own one knows.
+fn check_keys(
+    session: &Session,
+    shelves: &Shelves,
+    file: &PresetFile,
+) -> Result<(), CommandFailure> {
+    let own = match load::named(session, "preset", None)? {
+        Some(name) => {
+            let source = session.library.get(LibraryFolder::Presets, &name)?;
+            Some(parse_preset(&source.path, &source.text)?)
+        }
+        None => None,
+    };
+    load::check_keys(session, shelves.presets.iter().chain([file]).chain(&own))
 }
 
 /// Whether the project's pins and rungs are for the preset that was recognised. Where they are not, a note says so.
