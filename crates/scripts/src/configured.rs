@@ -59,6 +59,10 @@ pub struct ProgramCode {
     pub(super) lookups: BTreeSet<String>,
     /// Its constants, where no framework of a stack takes its options.
     pub(super) constants: BTreeMap<String, Constant>,
+    /// The one option for the parts into which it cuts a batch, and the one for the whole.
+    parts: Option<(String, String)>,
+    /// The one option for a batch that all GPUs share.
+    global_batch: Option<String>,
 }
 
 impl ProgramCode {
@@ -78,10 +82,14 @@ impl ProgramCode {
                 is_global: option.is_global,
             })
         });
+        let options: Vec<ProgramOption> = options.collect();
+        let parts = parts(&options);
         Self {
+            global_batch: global_batch(&options, parts.as_ref()),
+            parts,
             class,
             arguments: text.arguments(&wanted.arguments),
-            options: options.collect(),
+            options,
             model: text.model(),
             lookups: lookups(files),
             constants: match text.is_configured(wanted) {
@@ -156,24 +164,13 @@ impl ProgramCode {
 
     /// The one option for a batch that all GPUs share.
     pub(super) fn global_batch(&self) -> Option<&str> {
-        let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
-        let mut all = self.options.iter().filter(is_batch);
-        match all.next() {
-            Some(first) => all.next().is_none().then_some(&*first.flag),
-            None => self.parts().map(|(_, whole)| whole),
-        }
+        self.global_batch.as_deref()
     }
 
     /// The one option for the parts into which the program cuts a batch, and the one for the whole.
     pub(super) fn parts(&self) -> Option<(&str, &str)> {
-        let single = |names: &[&str]| {
-            let plain = |o: &ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
-            let mut all = self.options.iter();
-            let mut all = all.by_ref().filter(|o| names.contains(&&*plain(o)));
-            let first = all.next()?;
-            all.next().is_none().then_some(&*first.flag)
-        };
-        Some((single(&PARTS)?, single(&WHOLES)?))
+        let (part, whole) = self.parts.as_ref()?;
+        Some((part, whole))
     }
 
     /// All values that it gives.
@@ -192,6 +189,25 @@ impl ProgramCode {
             .filter(|option| plain(&option.flag) == plain(flag));
         let first = &same.next()?.value;
         same.all(|other| other.value == *first).then_some(first)
+    }
+}
+
+fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
+    let single = |names: &[&str]| {
+        let plain = |o: &&ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
+        let mut all = options.iter().filter(|o| names.contains(&&*plain(o)));
+        let first = all.next()?;
+        all.next().is_none().then(|| first.flag.clone())
+    };
+    Some((single(&PARTS)?, single(&WHOLES)?))
+}
+
+fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> Option<String> {
+    let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
+    let mut all = options.iter().filter(is_batch);
+    match all.next() {
+        Some(first) => all.next().is_none().then(|| first.flag.clone()),
+        None => parts.map(|(_, whole)| whole.clone()),
     }
 }
 

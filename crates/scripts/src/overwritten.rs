@@ -14,12 +14,12 @@ pub(super) fn overwritten(
     if option.is_parameter {
         return None;
     }
-    let parsed: Vec<&str> = files.iter().flat_map(parsed).collect();
     let mut all = files.iter().flat_map(|file| {
         let places = assigned(&file.tokens, &option.name, true);
         places.map(move |at| (file, at))
     });
     let (file, at) = all.next()?;
+    let parsed: Vec<&str> = files.iter().flat_map(parsed).collect();
     let tokens = &file.tokens;
     let object = at.checked_sub(2).map(|at| &tokens[at])?;
     let begins = at
