@@ -109,7 +109,7 @@ impl ScriptView {
     pub fn new(told: AdoptedScript<'_>) -> Self {
         let unchanged = unchanged(&told);
         let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
-        let recognised = inputs.scripts.as_ref().is_some_and(|s| s.recognised);
+        let recognised = inputs.is_recognised();
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
         let checkpoint = told.preset.checkpoint.iter();
         let of_checkpoints =

@@ -277,8 +277,7 @@ fn spelling<'k>(
     let flag = |s: &&Spelling| matches!(s, Spelling::Flag(_) | Spelling::Switch(_));
     let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
     let of_yacs = |s: &&Spelling| matches!(s, Spelling::Flag(key) if !key.starts_with('-'));
-    let words = &call.words[call.args.min(call.words.len())..];
-    let texts: Vec<String> = words.iter().map(|w| w.text.text()).collect();
+    let texts = call.own_texts();
     // The one that the words have, or else a file, comes before the others.
     let in_files = |s: &&Spelling| {
         let names = setting_names(s);

@@ -5,7 +5,7 @@
 
 use super::declared::{DeclaredOption, Takes};
 use super::literal::{is_literal, product};
-use super::python::{PythonToken, TokenKind, block};
+use super::python::{PythonToken, TokenKind, block, rest_of_line};
 
 /// The variables, as options.
 pub(super) fn variables<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOption<'a, 't>> {
@@ -47,8 +47,7 @@ pub(super) fn assignments<'a, 't>(
         let [name, equals, rest @ ..] = &tokens[at..] else {
             return None;
         };
-        let end = rest.iter().position(|t| t.kind == TokenKind::End);
-        let value = &rest[..end.unwrap_or(rest.len())];
+        let value = rest_of_line(rest);
         let is_known = matches!(value, [one] if is_literal(one)) || product(value).is_some();
         let is_one = begins && name.kind == TokenKind::Name && equals.is("=") && is_known;
         (is_one && block(tokens, at).is_none()).then_some((at, value))
@@ -57,17 +56,13 @@ pub(super) fn assignments<'a, 't>(
 
 /// An option that gives a variable another value, in one word.
 fn option<'a, 't>(name: &PythonToken<'t>, value: &'a [PythonToken<'t>]) -> DeclaredOption<'a, 't> {
-    let is_truth = matches!(value, [one] if one.is("True") || one.is("False"));
     DeclaredOption {
         flag: format!("--{}=", name.text),
         forms: vec![format!("--{}", name.text)],
         name: name.text.to_owned(),
         is_parameter: true,
         default: Some(value),
-        takes: match is_truth {
-            true => Takes::Truth,
-            false => Takes::Value,
-        },
+        takes: Takes::like(value),
         is_global: false,
         range: (name.from, value.last().map_or(name.to, |t| t.to)),
     }

@@ -7,7 +7,7 @@ use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
 use super::literal::product;
 use super::python::{
-    PythonToken, TokenKind, arguments, block, calls, ends_block, keyword, line_of,
+    PythonToken, TokenKind, arguments, block, calls, ends_block, keyword, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -57,11 +57,12 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
         }
     }
     found.retain(|key, _| !several.contains(key));
-    let named = named_batch(files).and_then(|name| found.get(&name.to_lowercase()).cloned());
+    let batches = loaded_batches(files);
+    let named = named_batch(&batches).and_then(|name| found.get(&name.to_lowercase()).cloned());
     if let Some(constant) = named {
         found.entry(BATCH.to_owned()).or_insert(constant);
     }
-    for (key, constant) in loaded(files) {
+    for (key, constant) in loaded(&batches) {
         found.entry(key.to_owned()).or_insert(constant);
     }
     found
@@ -125,8 +126,7 @@ fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 /// The batches that are written out where data is loaded, by the options that they stand for: where there is one.
-fn loaded(files: &[PythonFile<'_>]) -> Vec<(&'static str, Constant)> {
-    let all = loaded_batches(files);
+fn loaded(all: &[LoadedBatch<'_, '_>]) -> Vec<(&'static str, Constant)> {
     let is_number =
         |value: &[PythonToken<'_>]| matches!(value, [one] if one.kind == TokenKind::Number);
     let written = all.iter().filter(|(.., value)| is_number(value));
@@ -144,11 +144,9 @@ fn loaded(files: &[PythonFile<'_>]) -> Vec<(&'static str, Constant)> {
 }
 
 /// The one name that gives training its batch where data is loaded.
-fn named_batch<'t>(files: &[PythonFile<'t>]) -> Option<&'t str> {
-    let all = loaded_batches(files).into_iter();
-    let mut values = all
-        .filter(|(key, ..)| *key == BATCH)
-        .map(|(.., value)| value);
+fn named_batch<'t>(all: &[LoadedBatch<'_, 't>]) -> Option<&'t str> {
+    let training = all.iter().filter(|(key, ..)| *key == BATCH);
+    let mut values = training.map(|(.., value)| *value);
     let first = match values.next()? {
         [name] if name.kind == TokenKind::Name => name.text,
         _ => return None,
@@ -188,8 +186,7 @@ fn given<'s, 't>(
         [_, colon, _, equals, rest @ ..] if colon.is(":") && equals.is("=") => rest,
         _ => return None,
     };
-    let end = rest.iter().position(|t| t.kind == TokenKind::End);
-    let value = &rest[..end.unwrap_or(rest.len())];
+    let value = rest_of_line(rest);
     let is_known = matches!(value, [one] if is_plain(one)) || product(value).is_some();
     (is_known && is_fixed_here(tokens, at)).then(|| (at, tokens[at].text, value))
 }

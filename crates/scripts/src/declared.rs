@@ -72,6 +72,16 @@ pub(super) enum Takes {
     Other,
 }
 
+impl Takes {
+    /// What an option takes that has no words of its own for it, by its default.
+    pub(super) fn like(default: &[PythonToken<'_>]) -> Self {
+        match default {
+            [one] if one.is("True") || one.is("False") => Self::Truth,
+            _ => Self::Value,
+        }
+    }
+}
+
 /// The options that a text declares, in its order.
 pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOption<'a, 't>> {
     let mut found: Vec<_> = (0..tokens.len())

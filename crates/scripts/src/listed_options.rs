@@ -3,7 +3,7 @@
 
 use super::configurator::variables;
 use super::declared::{DeclaredOption, Takes, declared, is_divided};
-use super::python::{PythonToken, TokenKind, arguments, calls, ends_block, keyword};
+use super::python::{PythonToken, TokenKind, arguments, calls, ends_block, keyword, rest_of_line};
 
 /// Most names and functions through which a dictionary is followed.
 const DEPTH: usize = 8;
@@ -39,20 +39,29 @@ fn listed<'a, 't>(files: &[Tokens<'a, 't>]) -> Vec<(usize, Tokens<'a, 't>)> {
             };
             match handed_to(tokens, at, of) {
                 None => found.extend(entries_of(files, number, of, 0)),
-                Some((function, place)) => {
-                    for (number, tokens) in files.iter().enumerate() {
-                        for call in calls(tokens, |t| t.is(function)) {
-                            let all = arguments(&tokens[call + 2..]);
-                            let given = keyword(&all, of).or_else(|| all.get(place).copied());
-                            found.extend(
-                                given.map_or_else(Vec::new, |given| {
-                                    entries(files, number, given, 0)
-                                }),
-                            );
-                        }
-                    }
-                }
+                Some((function, place)) => found.extend(given_to(files, function, (of, place))),
             }
+        }
+    }
+    found
+}
+
+/// The entries of the dictionaries that calls of a function hand it, under a name or at a place of its arguments.
+fn given_to<'a, 't>(
+    files: &[Tokens<'a, 't>],
+    function: &str,
+    (name, place): (&str, usize),
+) -> Vec<(usize, Tokens<'a, 't>)> {
+    let mut found = Vec::new();
+    for (number, tokens) in files.iter().enumerate() {
+        for call in calls(tokens, |t| t.is(function)) {
+            let all = arguments(&tokens[call + 2..]);
+            let given = keyword(&all, name).or_else(|| all.get(place).copied());
+            found.extend(
+                given
+                    .into_iter()
+                    .flat_map(|given| entries(files, number, given, 0)),
+            );
         }
     }
     found
@@ -136,7 +145,7 @@ fn entries_of<'a, 't>(
     let mut found = Vec::new();
     for at in (0..tokens.len()).filter(|at| tokens[*at].is(name)) {
         let value = match &tokens[at + 1..] {
-            [equals, rest @ ..] if equals.is("=") => statement(rest),
+            [equals, rest @ ..] if equals.is("=") => rest_of_line(rest),
             [dot, update, open, rest @ ..]
                 if dot.is(".") && update.is("update") && open.is("(") =>
             {
@@ -165,7 +174,7 @@ fn returned<'a, 't>(
         let ends = |at: &usize| tokens[*at].kind == TokenKind::End && ends_block(tokens, def, *at);
         let end = (def..tokens.len()).find(ends).unwrap_or(tokens.len());
         for at in (def..end).filter(|at| tokens[*at].is("return")) {
-            let value = statement(&tokens[at + 1..]);
+            let value = rest_of_line(&tokens[at + 1..]);
             // A name is one of this function's.
             let mut body = files.to_vec();
             if let [_] = value {
@@ -177,16 +186,10 @@ fn returned<'a, 't>(
     found
 }
 
-fn statement<'a, 't>(rest: Tokens<'a, 't>) -> Tokens<'a, 't> {
-    let end = rest.iter().position(|t| t.kind == TokenKind::End);
-    &rest[..end.unwrap_or(rest.len())]
-}
-
 /// The option of an entry, `key=8` or `"key": 8`.
 fn option<'a, 't>(tokens: Tokens<'a, 't>, entry: Tokens<'a, 't>) -> DeclaredOption<'a, 't> {
     let name = entry[0].text;
     let value = entry.get(2..).unwrap_or_default();
-    let is_truth = matches!(value, [one] if one.is("True") || one.is("False"));
     let (from, to) = (entry[0].from, entry.last().map_or(0, |t| t.to));
     DeclaredOption {
         flag: format!("--{name}"),
@@ -194,10 +197,7 @@ fn option<'a, 't>(tokens: Tokens<'a, 't>, entry: Tokens<'a, 't>) -> DeclaredOpti
         name: name.to_owned(),
         is_parameter: false,
         default: (!value.is_empty()).then_some(value),
-        takes: match is_truth {
-            true => Takes::Truth,
-            false => Takes::Value,
-        },
+        takes: Takes::like(value),
         is_global: is_divided(tokens, name, true),
         range: (from, to),
     }

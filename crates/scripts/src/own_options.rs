@@ -8,6 +8,7 @@ use super::configured::ProgramCode;
 use super::constants::Constant;
 use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
+use super::sectioned::OF_EVALUATION;
 use super::spelling::setting_names;
 use super::stack::{StackKnob, is_key, same_flag};
 use super::walk::{Call, SettingsFile, UnreadFile};
@@ -30,9 +31,8 @@ impl ProgramCode {
     }
 }
 
-/// Sections of settings that are not those of training.
-const OTHER_SECTIONS: [&str; 9] =
-    word_list("eval evaluation val valid validation test inference generation sampling");
+/// Sections of settings that are neither those of training nor those of an evaluation.
+const OTHER_SECTIONS: [&str; 3] = word_list("inference generation sampling");
 
 impl Call {
     /// The knob with the options by which this program takes it.
@@ -59,12 +59,7 @@ impl Call {
         let all = knob.spellings.iter().zip(&knob.styles);
         let all =
             all.filter(|(s, _)| !code.is_other(knob, s) && (!declared || code.value(s).is_some()));
-        let own: Vec<String> = self
-            .words
-            .iter()
-            .skip(self.args)
-            .map(|w| w.text.text())
-            .collect();
+        let own = self.own_texts();
         let all = all.filter_map(|(spelling, style)| Some((taken(spelling)?, *style)));
         let all = all.flat_map(|(spelling, style)| {
             let other = |form: String| match &spelling {
@@ -107,7 +102,9 @@ impl Call {
             .collect();
         let mut all = code.lookups.iter().filter(|key| {
             let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
-            let of_training = !sections.split('.').any(|s| OTHER_SECTIONS.contains(&s));
+            let mut parts = sections.split('.');
+            let of_training =
+                !parts.any(|s| OF_EVALUATION.contains(&s) || OTHER_SECTIONS.contains(&s));
             of_training
                 && names.iter().any(|n| n == name)
                 && files.iter().any(|file| file.find(key).is_some())

@@ -245,6 +245,12 @@ pub(super) fn ends_block(tokens: &[PythonToken<'_>], begin: usize, at: usize) ->
     next.is_some() && indentation(tokens, at + 1) <= indentation(tokens, begin)
 }
 
+/// The tokens up to the end of their line.
+pub(super) fn rest_of_line<'a, 't>(tokens: &'a [PythonToken<'t>]) -> &'a [PythonToken<'t>] {
+    let end = tokens.iter().position(|t| t.kind == TokenKind::End);
+    &tokens[..end.unwrap_or(tokens.len())]
+}
+
 /// The token that begins the line of a token.
 pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
     let mut before = tokens[..at].iter();

@@ -8,7 +8,7 @@ use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, word_list};
 
 /// Parts of a name that are about an evaluation.
-const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
+pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
 
 /// Parts of a name that are not about training.
 const OTHER: [&str; 9] =
@@ -70,10 +70,7 @@ impl Call {
         if knob.endings.is_empty() {
             return None;
         }
-        let words: Vec<String> = self.words[self.args.min(self.words.len())..]
-            .iter()
-            .map(|word| word.text.text())
-            .collect();
+        let words = self.own_texts();
         let plain = |s: &Spelling| words.iter().any(|word| is_key(word, s.name()));
         if knob.spellings.iter().any(plain) {
             return None;

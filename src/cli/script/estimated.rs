@@ -73,18 +73,10 @@ pub fn without_model(request: &Request) -> CommandFailure {
             format!("preset {preset} gives its memory as formulas, for sweeps"),
             Some("`oomctl sweep check KNOB=VALUE` judges a configuration by them".to_owned()),
         ),
-        Some(_)
-            if !request
-                .inputs()
-                .scripts
-                .as_ref()
-                .is_some_and(|s| s.recognised) =>
-        {
-            (
-                "framework not recognised, so its memory cannot be estimated".to_owned(),
-                measuring(request),
-            )
-        }
+        Some(_) if !request.inputs().is_recognised() => (
+            "framework not recognised, so its memory cannot be estimated".to_owned(),
+            measuring(request),
+        ),
         Some(_) => (
             format!("oomctl has no memory model for {preset}"),
             measuring(request),

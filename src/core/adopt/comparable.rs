@@ -97,12 +97,7 @@ fn given(adoption: &Adoption<'_>, call: &Call) -> Result<BTreeMap<String, String
             keep(&key, &value)?;
         }
     }
-    let words: Vec<String> = call
-        .words
-        .iter()
-        .skip(call.args)
-        .map(|w| w.text.text())
-        .collect();
+    let words = call.own_texts();
     let (mut at, mut places) = (0, 0);
     while let Some(word) = words.get(at) {
         at += 1;

@@ -159,6 +159,11 @@ fn min_fit_probability() -> f64 {
 const INPUTS_VERSION: u32 = 1;
 
 impl Inputs {
+    /// Whether the preset is that of the program which the scripts start; false of a job without scripts of the user's own.
+    pub fn is_recognised(&self) -> bool {
+        self.scripts.as_ref().is_some_and(|s| s.recognised)
+    }
+
     /// Inputs in which all that is not given is as it is by default: no run's name, no ladder, no layers.
     pub fn bare(preset: NamedText, backend: &str, workdir: String, project: String) -> Self {
         Self {

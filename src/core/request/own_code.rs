@@ -72,12 +72,9 @@ fn resumes(own: &Adoption<'_>) -> bool {
     let Some(call) = own.calls().next().or(own.reading.calls.last()) else {
         return false;
     };
-    let words = call
-        .words
-        .iter()
-        .map(|word| word.text.text().to_lowercase());
+    let words = call.own_texts();
     let off = ["false", "none", "null", "no", "0"];
-    let mut words = words.skip(call.args);
+    let mut words = words.iter().map(|word| word.to_lowercase());
     words.any(|word| {
         let value = word.rsplit('=').next().unwrap_or_default();
         word.contains("resum") && !off.contains(&value)

@@ -172,8 +172,8 @@ impl Request {
         if let Some(command) = self.command() {
             return Ok(self.command_facts(command));
         }
-        let recognised = self.inputs().scripts.as_ref().is_some_and(|s| s.recognised);
-        if !recognised && self.inputs().scripts.is_some() {
+        let inputs = self.inputs();
+        if inputs.scripts.is_some() && !inputs.is_recognised() {
             return Err(Problem::new("its program is unknown").into());
         }
         let facts = self.adoption().map(|adoption| adopt::comparable(&adoption));

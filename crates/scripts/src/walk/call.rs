@@ -74,6 +74,12 @@ impl Call {
         self.words.iter().map(|word| word.text.text()).collect()
     }
 
+    /// The words of the program itself.
+    pub fn own_texts(&self) -> Vec<String> {
+        let own = self.words.iter().skip(self.args);
+        own.map(|word| word.text.text()).collect()
+    }
+
     /// The word that names its script.
     pub(crate) fn script_word(&self) -> Option<&Traced> {
         let word = self.words.get(self.args.checked_sub(1)?)?;
