@@ -31,7 +31,8 @@ pub struct PlanAfterView {
     /// What the decision rests on, where that is less than one would wish.
     rests_on: Vec<String>,
     decision: &'static str,
-    /// What the memory model expects of the configuration that died, whatever its log tells.
+    /// What is expected of the configuration that died, given how it died; where nothing says how much memory the GPU has,
+    /// what the memory model alone expects.
     now: Option<MemoryForecast>,
     steps: Vec<RungForecast>,
     skipped: Vec<Skipped>,
@@ -47,15 +48,23 @@ pub struct PlanAfterView {
 }
 
 impl PlanAfterView {
-    /// What is decided about a configuration that died so, of which the model expects `now`, with what is expected of
-    /// the `steps` of the decision; `attempt` names it where it is one of a run.
+    /// What is decided about a configuration that died so, of which the model alone expects `now`, and of the steps of the
+    /// decision what `planned` says. `after` is what is expected of it and after each step, given how it died; `attempt`
+    /// names it where it is one of a run.
     pub fn new(
         attempt: Option<String>,
         now: Option<&Estimate>,
         (incident, explanation): (Incident, Option<Explanation>),
         decision: Decision,
         planned: Vec<PlannedStep>,
+        after: &[Expectation],
     ) -> Self {
+        let mut steps = RungForecast::all(planned);
+        let mut now = now.map(MemoryForecast::of);
+        let forecasts = std::iter::once(&mut now).chain(steps.iter_mut().map(|s| &mut s.memory));
+        for (forecast, expected) in forecasts.zip(after) {
+            *forecast = MemoryForecast::expected(expected);
+        }
         let (word, skipped, expects, shortfall) = match decision {
             Decision::Climb {
                 skipped, expects, ..
@@ -68,8 +77,8 @@ impl PlanAfterView {
             rests_on: Vec::from_iter(no_figures(&incident)),
             incident,
             decision: word,
-            now: now.map(MemoryForecast::of),
-            steps: RungForecast::all(planned),
+            now,
+            steps,
             skipped,
             expects,
             unchanged_first: None,
@@ -142,7 +151,7 @@ impl PlanAfterView {
         }
         if let Some(expects) = &self.expects {
             let _ = writeln!(out, "\n{}", expectation(expects));
-            out.push_str(&self.phases(expects));
+            out.push_str(&self.phases());
         }
         for reason in self.passed_over() {
             let line = format!("skipped: {reason}");
@@ -179,22 +188,15 @@ impl PlanAfterView {
         self.steps.chunk_by(|a, b| a.step.rung == b.step.rung)
     }
 
-    /// The memory of every phase: as the model has it before and after each step, and as it is expected after this log.
-    fn phases(&self, expects: &Expectation) -> String {
-        let now = PhaseRow::new("  as it was, estimated".to_owned(), self.now.as_ref());
-        let rungs: Vec<&RungForecast> = self.laps().filter_map(<[RungForecast]>::last).collect();
-        let estimated = rungs
-            .iter()
-            .map(|r| PhaseRow::new(format!("  {}, estimated", r.step.rung), r.memory.as_ref()));
-        let mut rows: Vec<PhaseRow> = std::iter::once(now).chain(estimated).collect();
-        if let Some(last) = rungs.last() {
-            let name = format!("  {}, after this log", last.step.rung);
-            rows.push(PhaseRow::expected(name, expects));
-        }
-        match table(&rows) {
+    /// The memory of every phase before the steps and after each rung, given how it died.
+    fn phases(&self) -> String {
+        let now = PhaseRow::new("  as it was".to_owned(), self.now.as_ref());
+        let rungs = self.laps().filter_map(<[RungForecast]>::last);
+        let rungs = rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref()));
+        match table(&Vec::from_iter(std::iter::once(now).chain(rungs))) {
             table if table.is_empty() => table,
             table => format!(
-                "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
+                "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit, after this log:\n\n{table}"
             ),
         }
     }

@@ -37,8 +37,11 @@ pub struct MemoryForecast {
     /// Memory of the GPU; absent where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_gib: Option<f64>,
-    low_gib: f64,
-    high_gib: f64,
+    /// Lower and upper end of what is likely; absent after a failure, where the probability says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low_gib: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high_gib: Option<f64>,
     phase: Phase,
     fits_probability: Option<f64>,
     /// Expected peak of each phase, in the order of time.
@@ -111,6 +114,24 @@ impl MemoryForecast {
         self.fits_probability
     }
 
+    /// Of what is expected after a failure; none where an older version wrote it.
+    pub fn expected(expects: &Expectation) -> Option<Self> {
+        let most = expects.phases.iter().max_by_key(|need| need.bytes)?;
+        let phases = expects.phases.iter().map(|need| PhaseMemory {
+            phase: need.phase,
+            gib: rounded(need.bytes.gib(), 1),
+        });
+        Some(Self {
+            phases: phases.collect(),
+            peak_gib: rounded(expects.peak_bytes.gib(), 1),
+            gpu_gib: expects.gpu_bytes.map(|bytes| rounded(bytes.gib(), 1)),
+            low_gib: None,
+            high_gib: None,
+            phase: most.phase,
+            fits_probability: Some(rounded(expects.fits_probability, 2)),
+        })
+    }
+
     /// Of an estimate.
     pub fn of(estimate: &Estimate) -> Self {
         let phases = estimate.phases.iter().map(|p| PhaseMemory {
@@ -121,8 +142,8 @@ impl MemoryForecast {
             phases: phases.collect(),
             peak_gib: gib(estimate.peak_bytes, 1),
             gpu_gib: estimate.gpu_bytes.map(|bytes| gib(bytes, 1)),
-            low_gib: gib(estimate.low_bytes, 1),
-            high_gib: gib(estimate.high_bytes, 1),
+            low_gib: Some(gib(estimate.low_bytes, 1)),
+            high_gib: Some(gib(estimate.high_bytes, 1)),
             phase: estimate.phase,
             fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
         }
@@ -150,10 +171,10 @@ impl MemoryForecast {
             .fits_probability
             .is_some_and(|p| p > 1.0 - SAFE && p < SAFE)
             && !is_far(self.peak_gib, self.gpu_gib);
-        (open && is_rough(self.low_gib, self.high_gib)).then(|| {
+        let (low, high) = self.low_gib.zip(self.high_gib)?;
+        (open && is_rough(low, high)).then(|| {
             format!(
-                "too rough to say whether it fits (up to {:.0} GiB): `{measure}` measures it without a GPU",
-                self.high_gib
+                "too rough to say whether it fits (up to {high:.0} GiB): `{measure}` measures it without a GPU"
             )
         })
     }
@@ -266,16 +287,6 @@ impl PhaseRow {
             name,
             phases: phases.iter().map(|p| (p.phase, p.gib)).collect(),
             fits: memory.and_then(|m| m.fits_probability),
-        }
-    }
-
-    /// Of what is expected after a failure.
-    pub fn expected(name: String, expects: &Expectation) -> Self {
-        let phases = expects.phases.iter();
-        Self {
-            name,
-            phases: phases.map(|p| (p.phase, p.bytes.gib())).collect(),
-            fits: Some(expects.fits_probability),
         }
     }
 }

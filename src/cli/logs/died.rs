@@ -120,15 +120,24 @@ impl Died {
         let died = (incident.clone(), explanation);
         let diff = self.diff(&decision)?;
         let steps = match &decision {
-            Decision::Climb { steps, .. } => request.planned(rungs, steps.clone()),
+            Decision::Climb { steps, .. } => steps.clone(),
             Decision::Exhausted { .. } => Vec::new(),
         };
+        let after = request.expected_after(rungs, past, &incident, &steps)?;
+        let steps = request.planned(rungs, steps);
         let now = request.memory(rungs);
         let scripts = request.inputs().scripts.as_ref();
         let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
         let unanswered = of_gpu && steps.is_empty() && incident.own_code.is_empty();
         let unrecognised = unanswered && scripts.is_some_and(|s| !s.recognised);
-        let view = PlanAfterView::new(self.name.clone(), now.as_ref(), died, decision, steps);
+        let view = PlanAfterView::new(
+            self.name.clone(),
+            now.as_ref(),
+            died,
+            decision,
+            steps,
+            &after,
+        );
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         let view = match self.earlier.is_empty() && of_others(&incident) {
             true => {

@@ -3,7 +3,7 @@
 use super::ascent::{Ascent, FailedAttempt, host_factor};
 use super::climb::climb_in;
 use super::context::{ClimbContext, Policy};
-use super::decision::{Decision, Skipped, Step};
+use super::decision::{Decision, Expectation, Skipped, Step};
 use super::enough::RemedyMatch;
 use super::host::NodeResources;
 use super::past::Priors;
@@ -43,6 +43,23 @@ pub fn ascend(
     };
     finer.skipped_mut().clone_from(skipped);
     Ok(finer)
+}
+
+/// What is expected of the configuration that died, then after each of `steps`, given how all attempts ended; empty where
+/// the memory model cannot be asked.
+pub fn expected_after(
+    context: &ClimbContext<'_>,
+    priors: &Priors<'_>,
+    failure: &Incident,
+    steps: &[Step],
+) -> Vec<Expectation> {
+    let view = Ascent::new(context, priors);
+    let failed = view.failed_attempts(Some(failure));
+    let Some(posterior) = view.posterior(&failed) else {
+        return Vec::new();
+    };
+    let expected = (0..=steps.len()).map(|taken| view.expectation(&steps[..taken], &posterior));
+    expected.collect::<Option<_>>().unwrap_or_default()
 }
 
 impl Ascent<'_> {

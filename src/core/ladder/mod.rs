@@ -58,7 +58,7 @@ mod tests;
 mod tune;
 
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
-pub use ascend::ascend;
+pub use ascend::{ascend, expected_after};
 pub use bug::settle;
 pub use climb::climb;
 pub use context::{ClimbContext, Policy};

@@ -3,10 +3,10 @@
 use super::own_code;
 use super::request::Request;
 use crate::core::ladder::{
-    ClimbContext, Decision, Past, Policy, Priors, Skipped, ascend, climb, own_engine, predict,
-    settle,
+    ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend, climb,
+    expected_after, own_engine, predict, settle,
 };
-use crate::core::recipe::{Layer, LayerKind, RungSpec};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
 use oomctl_base::{Origin, Refusal, ValueKind};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
@@ -89,24 +89,62 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        let here = match past.machine {
-            Some(machine) => Some(self.on_machine(rungs, machine, incident)?),
-            None => None,
-        };
-        let said = incident.and_then(|incident| self.gpu_of(incident));
+        let placed = self.placed(rungs, past, incident)?;
         self.decided(rungs, attempt, |context| {
             let context = ClimbContext { ladder, ..*context };
-            let (cluster, more) = match &here {
-                Some((facts, chosen)) => (facts, chosen),
-                None => (context.cluster, &said),
-            };
-            let layers: Vec<Layer> = context.layers.iter().chain(more).cloned().collect();
-            let context = ClimbContext {
-                cluster,
-                layers: &layers,
-                ..context
-            };
-            self.answer(&context, past, incident)
+            placed.within(&context, |context| self.answer(context, past, incident))
+        })
+    }
+
+    /// What is expected of the configuration that died, then after each of `steps`, given how all attempts ended. Empty
+    /// where the memory model cannot be asked, and where the failure was not one of GPU memory.
+    ///
+    /// # Errors
+    /// As `ascend`.
+    pub fn expected_after(
+        &self,
+        rungs: &[Layer],
+        past: Past<'_>,
+        incident: &Incident,
+        steps: &[Step],
+    ) -> Result<Vec<Expectation>, Refusal> {
+        let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
+        let Some(profile) = self.profile().filter(|_| of_gpu) else {
+            return Ok(Vec::new());
+        };
+        let priors = Priors {
+            profile,
+            min_fit_probability: self.inputs().min_fit_probability,
+            past,
+        };
+        let placed = self.placed(rungs, past, Some(incident))?;
+        Ok(placed.within(&self.context(rungs, 1), |context| {
+            expected_after(context, &priors, incident, steps)
+        }))
+    }
+
+    /// Where the attempt ran: the machine that was seen, or the GPU that the message of the failure tells.
+    fn placed(
+        &self,
+        rungs: &[Layer],
+        past: Past<'_>,
+        incident: Option<&Incident>,
+    ) -> Result<Placed, Refusal> {
+        Ok(match past.machine {
+            Some(machine) => {
+                let (facts, gpu) = self.on_machine(rungs, machine, incident)?;
+                Placed {
+                    facts: Some(facts),
+                    layers: Vec::from_iter(gpu),
+                }
+            }
+            None => Placed {
+                facts: None,
+                layers: incident
+                    .and_then(|incident| self.gpu_of(incident))
+                    .into_iter()
+                    .collect(),
+            },
         })
     }
 
@@ -169,5 +207,24 @@ impl Request {
         if let (Some(scripts), Some(own)) = (&self.inputs().scripts, self.adoption()) {
             own_code::blame(incident, &scripts.kept, &own);
         }
+    }
+}
+
+/// Where an attempt ran, as far as that is known.
+struct Placed {
+    /// What is left of the machine that it was seen on.
+    facts: Option<ClusterFacts>,
+    /// What is known of its GPU.
+    layers: Vec<Layer>,
+}
+
+impl Placed {
+    fn within<T>(&self, context: &ClimbContext<'_>, ask: impl FnOnce(&ClimbContext<'_>) -> T) -> T {
+        let layers: Vec<Layer> = context.layers.iter().chain(&self.layers).cloned().collect();
+        ask(&ClimbContext {
+            cluster: self.facts.as_ref().unwrap_or(context.cluster),
+            layers: &layers,
+            ..*context
+        })
     }
 }
