@@ -8,7 +8,7 @@ use oomctl::core::adopt::assemble;
 use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::ladder::check_phases;
 use oomctl::core::recipe::{Knob, Move, Preset, PresetFile, RungSpec, strongest_effect};
-use oomctl_base::Effect;
+use oomctl_base::{Effect, Role};
 
 use super::adopt::files_in;
 use super::place::Place;
@@ -98,6 +98,27 @@ fn knobs_that_a_rung_moves_for_gpu_memory_say_in_which_phases_they_act() {
             "{name}: {faults:?}"
         );
     }
+}
+
+#[test]
+fn what_a_rung_offloads_to_the_host_another_takes_back_when_host_memory_runs_out() {
+    let mut missing = Vec::new();
+    for preset in presets() {
+        let moves = |of_host: bool| {
+            let rungs = preset.ladder.iter();
+            let rungs = rungs.filter(|r| r.answers.iter().any(|c| c == "host_oom") == of_host);
+            let moved = rungs.flat_map(|r| r.moves.iter().flat_map(|m| moved(m, &preset.knobs)));
+            let names = moved.map(|knob| (knob.name.clone(), knob.role));
+            names.collect::<BTreeMap<_, _>>()
+        };
+        let taken_back = moves(true);
+        let offloads = moves(false)
+            .into_iter()
+            .filter(|(_, role)| matches!(role, Some(Role::ParamOffload | Role::OptimizerOffload)));
+        let never = offloads.filter(|(name, _)| !taken_back.contains_key(name));
+        missing.extend(never.map(|(name, _)| format!("{}: {name}", preset.preset)));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
