@@ -168,11 +168,13 @@ impl PlanAfterView {
         out
     }
 
-    /// Does what helps stand in no knob: no rung is taken, or the program starts one process for all GPUs?
+    /// Does what helps stand in no knob: no rung is taken, the program starts one process for all GPUs, or /dev/shm is too
+    /// small?
     fn is_left_to_people(&self) -> bool {
         let nothing = self.steps.is_empty() && self.shortfall.is_none();
         let nothing = nothing && self.incident.own_code.is_empty();
-        nothing && self.incident.course.is_none() || self.incident.data_parallel
+        let of_the_job = self.incident.data_parallel || self.incident.class == Class::Shm;
+        nothing && self.incident.course.is_none() || of_the_job
     }
 
     /// The rungs that this failure could have had, each with why not. Where no memory ran out, all have the same reason.

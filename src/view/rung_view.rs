@@ -94,12 +94,7 @@ impl RungForecast {
         if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
             let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
         }
-        out.push_str(&self.speed());
-        out
-    }
-
-    fn speed(&self) -> String {
-        speed(self.slower, self.slower_so_far)
+        out + &speed(self.slower, self.slower_so_far)
     }
 }
 
@@ -148,9 +143,7 @@ impl MemoryForecast {
             fits_probability: estimate.fits_probability.map(|p| rounded(p, 2)),
         }
     }
-}
 
-impl MemoryForecast {
     /// `now: 92 of 79 GiB in actor_update (probability to fit 0.05)`.
     pub fn now(&self) -> String {
         let of = self

@@ -54,6 +54,77 @@ fn a_loop_that_adds_up_losses_trains_otherwise_with_a_smaller_batch() {
     }
 }
 
+/// Half the batch with twice the accumulation is the same only where nothing is computed of a micro batch as a whole. A loss
+/// that is a sum, which nothing divides, is the same in parts.
+#[test]
+fn what_depends_on_the_micro_batch_is_no_same_mathematics() {
+    let program = |setup: &str, loss: &str, back: &str, after: &str| {
+        format!(
+            "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=32)\n\
+             p.add_argument('--grad-accum', type=int, default=2)\np.add_argument('--max-steps', type=int)\nargs = p.parse_args()\n\
+             {setup}\nstep = 0\nfor i, x in enumerate(rows(args.batch_size)):\n    loss = {loss}\n    ({back}).backward()\n    \
+             if (i + 1) % args.grad_accum == 0:\n        opt.step()\n    {after}\n    if step >= args.max_steps: break\n"
+        )
+    };
+    let mean = "f(x).mean()";
+    let divided = "loss / args.grad_accum";
+    let cases = [
+        ("", mean, divided, "", None),
+        ("", "f(x).sum()", "loss", "", None),
+        (
+            "",
+            "f(x).sum()",
+            divided,
+            "",
+            Some("the loss is a sum over the samples of one micro batch"),
+        ),
+        (
+            "",
+            "F.cross_entropy(a @ b.T, torch.arange(len(a)))",
+            divided,
+            "",
+            Some("the loss compares the samples of one micro batch with each other"),
+        ),
+        (
+            "lr = args.lr * args.batch_size / 256",
+            mean,
+            divided,
+            "",
+            Some("the learning rate is computed from the batch"),
+        ),
+        (
+            "",
+            mean,
+            divided,
+            "step += 1",
+            Some("the loop counts, schedules or clips by micro batch"),
+        ),
+        (
+            "",
+            mean,
+            divided,
+            "scheduler.step()",
+            Some("the loop counts, schedules or clips by micro batch"),
+        ),
+    ];
+    for (setup, loss, back, after, why) in cases {
+        let place = job(
+            "torchrun --nproc_per_node 8 train.py --batch-size 32",
+            &[("train.py", &program(setup, loss, back, after))],
+        );
+        let same = place
+            .run(&["plan", "--all", "--same-math", "job.sh"])
+            .ends(0);
+        same.says(&Vec::from_iter(why));
+        let halves = same.out.contains("32 -> 16");
+        assert_eq!(halves, why.is_none(), "{}", same.told());
+        place
+            .run(&["plan", "job.sh"])
+            .ends(0)
+            .says(&["batch_size 32 -> "]);
+    }
+}
+
 /// `train: {micro_batch_size: …}` is a key of OpenRLHF too. The program imports no OpenRLHF, and looks the key up itself.
 #[test]
 fn sections_of_settings_that_the_program_looks_up_are_its_own() {

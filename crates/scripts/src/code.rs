@@ -15,7 +15,8 @@ use super::python::{PythonToken, TokenKind};
 pub struct CodeRule {
     /// Names (`SFTTrainer`), calls (`make()`, which an import is not), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
     /// modules of the framework (`trl sft`). `<sum of losses>` stands for an option for accumulation by which the program
-    /// divides no loss. An empty list holds for a text that was read and has no name of the other rules.
+    /// divides no loss, `<learning rate of the batch>`, `<negatives of the batch>`, `<statistics of the batch>`, `<sum over the
+    /// batch>`, `<number of micro batches>` and `<each micro batch>` for what it computes of micro batches. An empty list holds for a text that was read and has no name of the other rules.
     pub names: Vec<String>,
     /// Names beside which the rule does not hold: arguments that decide otherwise.
     #[serde(default)]

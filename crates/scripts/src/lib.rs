@@ -32,6 +32,7 @@ mod likely;
 mod listed_options;
 mod literal;
 mod loaded;
+mod micro_batch;
 mod moved_program;
 mod overwritten;
 mod own_options;

@@ -215,7 +215,7 @@ pub(super) fn block<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(usize,
 }
 
 /// The lines that begin the blocks in which the token `at` stands, the innermost first, each with the place of its first token.
-fn headers<'a, 't>(
+pub(super) fn headers<'a, 't>(
     tokens: &'a [PythonToken<'t>],
     at: usize,
 ) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {

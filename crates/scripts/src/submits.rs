@@ -8,6 +8,7 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
+use super::micro_batch::{SIGNS, signs};
 use super::moved_program::can_move;
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
@@ -39,11 +40,13 @@ fn names_of(
             names.entry(name).or_insert(Span { file, start, end });
         }
     }
-    if wanted.contains(SUM_OF_LOSSES) {
+    if wanted.contains(SUM_OF_LOSSES) || SIGNS.iter().any(|sign| wanted.contains(sign)) {
         let tokens: Vec<&[PythonToken<'_>]> = own.iter().map(|module| &*module.tokens).collect();
-        if let Some((at, (start, end))) = sum_of_losses(&tokens) {
+        let sum = sum_of_losses(&tokens);
+        let sum = sum.map(|(at, bytes)| (SUM_OF_LOSSES, at, bytes));
+        for (name, at, (start, end)) in sum.into_iter().chain(signs(&tokens)) {
             let file = reading.add_source(own[at].path, own[at].text);
-            names.insert(SUM_OF_LOSSES.to_owned(), Span { file, start, end });
+            names.insert(name.to_owned(), Span { file, start, end });
         }
     }
     names

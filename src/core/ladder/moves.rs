@@ -110,13 +110,14 @@ fn aim(
     let name = &knob.name;
     let nothing = |reason: String| Ok(Aim::Nothing { reason });
     if let Some(origin) = recipe.pins.get(name) {
-        // `auto` says nothing itself: what makes nothing of it has nothing to move.
-        let says = !present.is_null()
-            || recipe.unknown.contains(name)
-            || wanted(shaper, scope, step, knob, &present)?.is_some();
+        let says =
+            recipe.unknown.contains(name) || wanted(shaper, scope, step, knob, &present)?.is_some();
         let why = match origin {
             Origin::Flag { text } if text.starts_with(IN_SCRIPTS) => {
                 format!("{name} stays: {}", &text[IN_SCRIPTS.len()..])
+            }
+            Origin::File { .. } if recipe.unknown.contains(name) => {
+                format!("{name} stays: {origin} computes it")
             }
             _ => format!("{name} is pinned ({origin})"),
         };

@@ -38,11 +38,6 @@ impl Checkpoint {
             return self;
         }
         self.bound.retain(|b| here(b.versions.as_ref()));
-        for bound in &mut self.bound {
-            if let Some(known) = bound.known.take() {
-                bound.text = known;
-            }
-        }
         self
     }
 }
@@ -60,8 +55,6 @@ pub struct BoundKnobs {
     pub versions: Option<semver::VersionReq>,
     /// What a change of one of them does to a run that goes on from a checkpoint, for people.
     pub text: String,
-    /// The same where the version is known to be one of those.
-    pub known: Option<String>,
 }
 
 /// How checkpoints lie on disk.

@@ -89,10 +89,10 @@ impl Request {
         incident: Option<&Incident>,
         attempt: u32,
     ) -> Result<Decision, Refusal> {
-        let placed = self.placed(rungs, past, incident)?;
+        let ran_on = self.where_it_ran(rungs, past, incident)?;
         self.decided(rungs, attempt, |context| {
             let context = ClimbContext { ladder, ..*context };
-            placed.within(&context, |context| self.answer(context, past, incident))
+            ran_on.within(&context, |context| self.answer(context, past, incident))
         })
     }
 
@@ -117,28 +117,28 @@ impl Request {
             min_fit_probability: self.inputs().min_fit_probability,
             past,
         };
-        let placed = self.placed(rungs, past, Some(incident))?;
-        Ok(placed.within(&self.context(rungs, 1), |context| {
+        let ran_on = self.where_it_ran(rungs, past, Some(incident))?;
+        Ok(ran_on.within(&self.context(rungs, 1), |context| {
             expected_after(context, &priors, incident, steps)
         }))
     }
 
     /// Where the attempt ran: the machine that was seen, or the GPU that the message of the failure tells.
-    fn placed(
+    fn where_it_ran(
         &self,
         rungs: &[Layer],
         past: Past<'_>,
         incident: Option<&Incident>,
-    ) -> Result<Placed, Refusal> {
+    ) -> Result<RanOn, Refusal> {
         Ok(match past.machine {
             Some(machine) => {
                 let (facts, gpu) = self.on_machine(rungs, machine, incident)?;
-                Placed {
+                RanOn {
                     facts: Some(facts),
                     layers: Vec::from_iter(gpu),
                 }
             }
-            None => Placed {
+            None => RanOn {
                 facts: None,
                 layers: incident
                     .and_then(|incident| self.gpu_of(incident))
@@ -211,14 +211,14 @@ impl Request {
 }
 
 /// Where an attempt ran, as far as that is known.
-struct Placed {
+struct RanOn {
     /// What is left of the machine that it was seen on.
     facts: Option<ClusterFacts>,
     /// What is known of its GPU.
     layers: Vec<Layer>,
 }
 
-impl Placed {
+impl RanOn {
     fn within<T>(&self, context: &ClimbContext<'_>, ask: impl FnOnce(&ClimbContext<'_>) -> T) -> T {
         let layers: Vec<Layer> = context.layers.iter().chain(&self.layers).cloned().collect();
         ask(&ClimbContext {

@@ -1,0 +1,350 @@
+//! What a program computes of each micro batch as a whole, so that smaller ones with more accumulation train otherwise.
+//!
+//! Rule: a sign is what the text shows. A text without one is not proven to be free of it.
+
+use super::accumulation::alias;
+use super::declared::DeclaredOption;
+use super::listed_options::declared_by;
+use super::python::{
+    PythonToken, TokenKind, arguments, calls, headers, is_conditional, keyword, line_of,
+    rest_of_line,
+};
+use oomctl_base::word_list;
+
+/// The learning rate is computed of the batch.
+const LEARNING_RATE: &str = "<learning rate of the batch>";
+/// The loss compares the samples of a batch with each other.
+const NEGATIVES: &str = "<negatives of the batch>";
+/// The loss takes a deviation over a batch.
+const STATISTICS: &str = "<statistics of the batch>";
+/// The loss adds the samples of a batch up.
+const SUM: &str = "<sum over the batch>";
+/// Training ends after a number of micro batches.
+const COUNT: &str = "<number of micro batches>";
+/// The learning rate or the gradients are changed after each micro batch.
+const EACH: &str = "<each micro batch>";
+
+/// The names of all of it among the names of a program's text ([`super::CodeRule`]).
+pub(super) const SIGNS: [&str; 6] = [LEARNING_RATE, NEGATIVES, STATISTICS, SUM, COUNT, EACH];
+
+/// Parts of the names of losses that compare samples of one batch.
+const COMPARES: [&str; 10] = word_list(
+    "infonce info_nce ntxent nt_xent contrastive cliploss clip_loss siglip supcon multiplenegatives",
+);
+/// Deviations.
+const DEVIATIONS: [&str; 4] = word_list("std var std_mean var_mean");
+/// What a loss of samples that were added up is divided by.
+const COUNTED: [&str; 7] = word_list("size shape len numel sum mean count");
+
+/// A sign: its name, the file, and its bytes.
+pub(super) type Sign = (&'static str, usize, (usize, usize));
+
+/// The signs of a program with these files, the first of each kind.
+pub(super) fn signs(files: &[&[PythonToken<'_>]]) -> Vec<Sign> {
+    let options: Vec<DeclaredOption<'_, '_>> = declared_by(files).into_iter().flatten().collect();
+    let named = |part: &str, but: &str| {
+        let all = options.iter().map(|option| option.name.as_str());
+        let all = all.filter(|name| name.contains(part) && !name.contains(but));
+        all.collect::<Vec<_>>()
+    };
+    let (accumulations, batches) = (named("acc", "\0"), named("batch", "acc"));
+    let mut found: Vec<Sign> = Vec::new();
+    for (file, tokens) in files.iter().enumerate() {
+        let text = ProgramText {
+            tokens,
+            accumulations: &accumulations,
+            batches: &batches,
+        };
+        let here = [
+            (LEARNING_RATE, text.rate_of_the_batch()),
+            (NEGATIVES, text.negatives()),
+            (STATISTICS, text.statistics()),
+            (SUM, text.sum()),
+            (COUNT, text.count()),
+            (EACH, text.each()),
+        ];
+        for (name, at) in here {
+            if let Some(at) = at.filter(|_| found.iter().all(|(known, ..)| *known != name)) {
+                found.push((name, file, (tokens[at].from, tokens[at].to)));
+            }
+        }
+    }
+    found
+}
+
+/// A file of a program, with the names of its options.
+struct ProgramText<'a, 't> {
+    tokens: &'a [PythonToken<'t>],
+    accumulations: &'a [&'a str],
+    batches: &'a [&'a str],
+}
+
+impl ProgramText<'_, '_> {
+    /// `lr = args.lr * args.batch_size / 256`: where the batch stands. With the accumulation beside it the product stays.
+    fn rate_of_the_batch(&self) -> Option<usize> {
+        let mut batches = (0..self.tokens.len()).filter(|at| {
+            self.tokens[*at].kind == TokenKind::Name
+                && self.batches.contains(&self.tokens[*at].text)
+        });
+        batches.find(|at| {
+            let (begin, end) = self.expression(*at);
+            let value = &self.tokens[begin..end];
+            let is_product = value.iter().any(|t| t.is("*") || t.is("/"));
+            let names = || value.iter().filter(|t| t.kind == TokenKind::Name);
+            let given = begin.checked_sub(2).map(|at| &self.tokens[at..begin]);
+            let to_rate = given.is_some_and(|to| is_rate(to[0].text) && to[1].is("="));
+            let of_rate = to_rate || names().any(|t| is_rate(t.text));
+            let is_sure = !is_conditional(self.tokens, *at);
+            is_sure
+                && is_product
+                && of_rate
+                && !names().any(|t| self.accumulations.contains(&t.text))
+        })
+    }
+
+    /// The expression around a place: what a name or an argument is given, or an argument without a name.
+    fn expression(&self, at: usize) -> (usize, usize) {
+        let ends = |t: &PythonToken<'_>| t.is(",") || t.is("=") || t.kind == TokenKind::End;
+        // A bracket that is no call's is a part of the expression.
+        let (mut depth, mut groups) = (0_usize, 0_usize);
+        let mut before = None;
+        for place in (0..at).rev() {
+            let t = &self.tokens[place];
+            let groups_here = t.is("(")
+                && place
+                    .checked_sub(1)
+                    .is_none_or(|at| self.tokens[at].kind != TokenKind::Name);
+            match (depth, t.opens()) {
+                (0, true) if groups_here => groups += 1,
+                (0, true) => before = Some(place),
+                (0, false) if ends(t) => before = Some(place),
+                _ => {
+                    depth = (depth + usize::from(t.closes())).saturating_sub(usize::from(t.opens()))
+                }
+            }
+            if before.is_some() {
+                break;
+            }
+        }
+        let mut depth = groups;
+        let behind = self.tokens[at..].iter().position(|t| {
+            let ends = depth == 0 && (ends(t) || t.closes()) || t.kind == TokenKind::End;
+            depth = t.depth_after(depth);
+            ends
+        });
+        let end = behind.map_or(self.tokens.len(), |behind| at + behind);
+        (before.map_or(0, |before| before + 1), end)
+    }
+
+    /// A loss that takes the samples of a batch for each other's negatives, by its name or by its labels: `arange(len(x))`.
+    fn negatives(&self) -> Option<usize> {
+        let tokens = self.tokens;
+        let compares = |t: &PythonToken<'_>| {
+            let name = t.text.to_lowercase();
+            COMPARES.iter().any(|part| name.contains(part))
+        };
+        let named = calls(tokens, compares).next();
+        named.or_else(|| {
+            let ranges = calls(tokens, |t| t.is("arange"));
+            let ranges: Vec<usize> = ranges.collect();
+            let labels = ranges.iter().filter_map(|at| alias(tokens, *at));
+            let labels: Vec<&str> = labels.collect();
+            let is_loss = |t: &PythonToken<'_>| {
+                let name = t.text.to_lowercase().replace('_', "");
+                ["crossentropy", "criterion", "loss"]
+                    .iter()
+                    .any(|part| name.contains(part))
+            };
+            let mut losses = calls(tokens, is_loss);
+            losses.find(|at| {
+                let all = arguments(&tokens[at + 2..]);
+                let label = |t: &PythonToken<'_>| {
+                    t.is("arange") || t.kind == TokenKind::Name && labels.contains(&t.text)
+                };
+                all.iter()
+                    .skip(1)
+                    .any(|argument| argument.iter().any(label))
+            })
+        })
+    }
+
+    /// `x.std()`, `x.var(dim=0)`: a deviation over a batch, in code that makes a loss.
+    fn statistics(&self) -> Option<usize> {
+        let mut all = calls(self.tokens, |t| DEVIATIONS.contains(&t.text));
+        all.find(|at| {
+            let line = self.line(*at);
+            let shows = line
+                .iter()
+                .any(|t| ["item", "print", "log", "no_grad"].contains(&t.text));
+            self.is_over_a_batch(*at) && !shows && self.makes_a_loss(*at)
+        })
+    }
+
+    fn is_over_a_batch(&self, at: usize) -> bool {
+        let all = arguments(&self.tokens[at + 2..]);
+        let of_tensor = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
+        let places = match ["torch", "np", "jnp"].contains(&of_tensor) {
+            true => all.get(1..).unwrap_or_default(),
+            false => &all[..],
+        };
+        let zero = |value: &[PythonToken<'_>]| matches!(value, [one] if one.is("0"));
+        match keyword(places, "dim").or_else(|| keyword(places, "axis")) {
+            Some(value) => zero(value),
+            None => places
+                .first()
+                .is_none_or(|first| zero(first) || first.get(1).is_some_and(|t| t.is("="))),
+        }
+    }
+
+    /// Whether the function around a place computes a gradient, or says by its name that it makes a loss.
+    fn makes_a_loss(&self, at: usize) -> bool {
+        let function = headers(self.tokens, at).find(|(_, header)| is_function(header));
+        let (begin, name) = match &function {
+            Some((begin, header)) => {
+                let name = header.iter().position(|t| t.is("def")).map(|at| at + 1);
+                let name = name.and_then(|at| header.get(at));
+                (*begin, name.map_or("", |t| t.text).to_lowercase())
+            }
+            None => (0, String::new()),
+        };
+        let inside = calls(self.tokens, |t| t.is("backward"))
+            .any(|backward| backward > begin && self.function_of(backward) == self.function_of(at));
+        inside || name.contains("loss") || name == "training_step"
+    }
+
+    fn function_of(&self, at: usize) -> Option<usize> {
+        let mut all = headers(self.tokens, at);
+        all.find(|(_, header)| is_function(header))
+            .map(|(begin, _)| begin)
+    }
+
+    /// `loss = (a - b).pow(2).sum()`, `reduction="sum"`, where nothing divides a loss by what it counts.
+    fn sum(&self) -> Option<usize> {
+        let of_loss = |t: &PythonToken<'_>| {
+            t.kind == TokenKind::Name && t.text.to_lowercase().contains("loss")
+        };
+        let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
+        let mut lines = self.tokens.split(ends);
+        let divided = lines.any(|line| {
+            let counts =
+                |t: &PythonToken<'_>| COUNTED.contains(&t.text) || self.batches.contains(&t.text);
+            line.iter().any(of_loss) && line.iter().any(|t| t.is("/")) && line.iter().any(counts)
+        });
+        if divided || !self.trains() {
+            return None;
+        }
+        (0..self.tokens.len()).find(|at| {
+            let rest = &self.tokens[*at..];
+            let given = matches!(rest, [key, equals, value, ..]
+                if key.is("reduction") && equals.is("=") && value.text == "sum");
+            let added = matches!(rest, [dot, sum, open, close, ..]
+                if dot.is(".") && sum.is("sum") && open.is("(") && close.is(")"))
+                && rest_of_line(rest).len() == 4
+                && self.line(*at).first().is_some_and(of_loss);
+            given || added
+        })
+    }
+
+    fn trains(&self) -> bool {
+        calls(self.tokens, |t| t.is("backward")).next().is_some()
+    }
+
+    /// A counter of micro batches by which training ends.
+    fn count(&self) -> Option<usize> {
+        let counts = (0..self.tokens.len()).filter(|at| {
+            matches!(&self.tokens[*at..], [name, plus, equals, one, ..]
+                if name.kind == TokenKind::Name && plus.is("+") && equals.is("=") && one.is("1"))
+                && line_of(self.tokens, *at) == *at
+        });
+        let mut counts = counts.filter(|at| self.is_of_each(*at));
+        counts.find(|at| self.ends_at(self.tokens[*at].text))
+    }
+
+    /// Whether a loop ends where a counter has reached a limit.
+    fn ends_at(&self, counter: &str) -> bool {
+        let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
+        let limit = |t: &PythonToken<'_>| {
+            let name = t.text.to_lowercase();
+            ["max", "total", "steps", "iters"]
+                .iter()
+                .any(|part| name.contains(part))
+        };
+        let compares = |line: &[PythonToken<'_>]| {
+            let is = line.windows(2).any(|pair| {
+                pair[0].is(counter) && ["<", ">", "="].iter().any(|sign| pair[1].is(sign))
+            });
+            let first = line.first().is_some_and(|t| t.is("if") || t.is("while"));
+            is && first && line.iter().any(|t| t.kind == TokenKind::Name && limit(t))
+        };
+        self.tokens.split(ends).any(compares)
+    }
+
+    /// `scheduler.step()`, `clip_grad_norm_(…)` after each micro batch. Accelerate's own do nothing until the last one.
+    fn each(&self) -> Option<usize> {
+        if self.tokens.iter().any(|t| t.is("Accelerator")) {
+            return None;
+        }
+        let clips = |t: &PythonToken<'_>| t.text.starts_with("clip_grad_");
+        let steps = |at: &usize| {
+            let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
+            self.tokens[*at].is("step") && object.to_lowercase().contains("sched")
+        };
+        let all = calls(self.tokens, |t| t.is("step") || clips(t));
+        let mut all = all.filter(|at| clips(&self.tokens[*at]) || steps(at));
+        all.find(|at| self.is_of_each(*at))
+    }
+
+    /// Whether a place runs for each micro batch, in a loop where the optimizer's step waits for the accumulation: `if (i + 1) %
+    /// args.accum == 0:`.
+    fn is_of_each(&self, at: usize) -> bool {
+        let guards = |line: &[PythonToken<'_>]| {
+            line.first().is_some_and(|t| t.is("if"))
+                && line.iter().any(|t| t.is("%"))
+                && line.iter().any(|t| self.is_accumulation(t))
+        };
+        let loops = |at: usize| {
+            let mut all = headers(self.tokens, at);
+            all.find(|(_, header)| header[0].is("for") || header[0].is("while"))
+        };
+        let Some((begin, _)) = loops(at) else {
+            return false;
+        };
+        let same = |other: usize| loops(other).is_some_and(|(other, _)| other == begin);
+        let backward = calls(self.tokens, |t| t.is("backward")).any(same);
+        let waits = (0..self.tokens.len())
+            .filter(|at| line_of(self.tokens, *at) == *at && guards(self.line(*at)))
+            .any(same);
+        let mut around = headers(self.tokens, at).take_while(|(other, _)| *other != begin);
+        let guarded = around.any(|(_, header)| header[0].is("if")) || guards(self.line(at));
+        backward && waits && !guarded
+    }
+
+    /// Whether a token is the number of accumulations, or a name for it.
+    fn is_accumulation(&self, token: &PythonToken<'_>) -> bool {
+        let is = |name: &str| name.contains("acc") || self.accumulations.contains(&name);
+        let given = || {
+            let mut all = (0..self.tokens.len())
+                .filter(|at| self.accumulations.contains(&self.tokens[*at].text));
+            all.any(|at| alias(self.tokens, at) == Some(token.text))
+        };
+        token.kind == TokenKind::Name && (is(token.text) || given())
+    }
+
+    fn line(&self, at: usize) -> &[PythonToken<'_>] {
+        rest_of_line(&self.tokens[line_of(self.tokens, at)..])
+    }
+}
+
+fn is_function(header: &[PythonToken<'_>]) -> bool {
+    header[0].is("def") || header[0].is("async") && header.get(1).is_some_and(|t| t.is("def"))
+}
+
+/// Whether a name is of a learning rate.
+fn is_rate(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let mut parts = name.split('_');
+    parts.any(|part| part == "lr") || name.contains("learning_rate")
+}
+
+#[cfg(test)]
+mod tests;
