@@ -294,6 +294,7 @@ impl Ascent<'_> {
         failure: Option<&Incident>,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<Step>, Refusal> {
+        self.drop_what_cancels_out(&mut steps);
         let of_failure = FailureContext::of(failure);
         let named = |at: &usize| self.named(&of_failure, &steps[*at]);
         let free = |at: &usize| !named(at) && !self.context.whole_rungs;
@@ -324,6 +325,30 @@ impl Ascent<'_> {
         let mut places = 0..;
         steps.retain(|_| places.next().is_none_or(|at| !left_out.contains(&at)));
         Ok(self.rebased(steps))
+    }
+
+    /// Takes out pairs of steps of which the later one takes back what the earlier one did.
+    fn drop_what_cancels_out(&self, steps: &mut Vec<Step>) {
+        let takes_back = |steps: &[Step], early: usize, late: usize| {
+            let mut without = steps.to_vec();
+            without.remove(late);
+            without.remove(early);
+            !without.is_empty()
+                && [early, late].iter().all(|at| {
+                    !steps[*at].changes.is_empty() && !self.differ(steps, &without, &steps[*at])
+                })
+                && self.look(&self.with(&without)).is_ok()
+        };
+        for late in (1..steps.len()).rev() {
+            let pair = (0..late)
+                .rev()
+                .find(|early| takes_back(steps, *early, late));
+            if let Some(early) = pair {
+                steps.remove(late);
+                steps.remove(early);
+                return self.drop_what_cancels_out(steps);
+            }
+        }
     }
 
     /// Whether it makes a difference that a step is left out, and what is left is legal.

@@ -125,7 +125,9 @@ impl AttemptEvidence {
             ) => request.ways(particle, *mixed, full),
             _ => [Some(*particle), None, None],
         };
-        ways.into_iter().flatten().map(|way| self.enough(way))
+        ways.into_iter()
+            .flatten()
+            .flat_map(|way| self.enough(way).into_iter().flatten())
     }
 
     /// How well a particle explains it, as a likelihood.
@@ -148,17 +150,24 @@ impl AttemptEvidence {
     }
 
     /// What cannot be otherwise: what ran out of memory needs more than there is. Where a particle says less, something is
-    /// there that no formula has.
-    fn enough(&self, particle: Particle) -> Particle {
-        match self.died(&particle) {
-            Some(need) if need <= self.total => Particle {
-                unknown: particle.unknown + self.least.max(self.total) + self.beyond(&particle)
-                    - need,
-                weight: particle.weight * UNKNOWN,
-                ..particle
-            },
-            _ => particle,
+    /// there that no formula has: in every phase, or, where the update ran out, in the update alone.
+    fn enough(&self, particle: Particle) -> [Option<Particle>; 2] {
+        let Some(need) = self.died(&particle).filter(|need| *need <= self.total) else {
+            return [Some(particle), None];
+        };
+        let wanted = self.least.max(self.total) + self.beyond(&particle);
+        let updates = self.told && self.fatal.iter().all(|need| need.updates);
+        let mut everywhere = particle;
+        everywhere.unknown += wanted - need;
+        everywhere.weight *= UNKNOWN;
+        if !updates {
+            return [Some(everywhere), None];
         }
+        everywhere.weight *= 0.5;
+        let mut updating = particle;
+        updating.update *= wanted / need;
+        updating.weight = everywhere.weight;
+        [Some(everywhere), Some(updating)]
     }
 
     /// How likely as much was in pieces, beside what was not; `None` where no phase has any.
