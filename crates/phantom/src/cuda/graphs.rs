@@ -82,6 +82,8 @@ extern "C" fn cudaStreamGetCaptureInfo(
 }
 
 exports! {
+    /// The driver's name for it, which Triton links to.
+    extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) = cudaStreamIsCapturing(stream, status);
     extern "C" fn cudaThreadExchangeStreamCaptureMode(_mode: *mut c_int) = SUCCESS;
     extern "C" fn cudaGraphInstantiate(to: *mut usize, _graph: usize) = given(to, token());
     extern "C" fn cudaGraphInstantiateWithFlags(to: *mut usize, _graph: usize) = given(to, token());
@@ -107,6 +109,9 @@ mod tests {
         cudaStreamBeginCapture(77, 0);
         assert_eq!(status(77).0, 1);
         assert_ne!(status(77).1, 0);
+        let mut asked = 9;
+        cuStreamIsCapturing(77, &raw mut asked);
+        assert_eq!(asked, 1);
         assert_eq!(status(78), (0, 0));
         let mut graph = 0;
         cudaStreamEndCapture(77, &raw mut graph);
