@@ -1,4 +1,4 @@
-"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has."""
+"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has; COMPILE compiles it."""
 import os
 
 import torch
@@ -52,6 +52,8 @@ if world > 1:
     model.to_empty(device="cuda")
 else:
     model = Decoder().cuda()
+if "COMPILE" in os.environ:
+    model = torch.compile(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for step in range(100):
     x = torch.randint(0, VOCAB, (BATCH, LENGTH), device="cuda")

@@ -239,6 +239,19 @@ def triton(module):
             getattr(module, name).run = nothing
 
 
+def timing(module):
+    """torch.compile builds kernels and times them to choose one, for minutes: here all are as fast as the first, and no other is built."""
+
+    def first(self, *args, return_mode="min", **kwargs):
+        replaced("torch.compile's choice of kernels: the first of them, none is timed")
+        return [1.0] if return_mode == "all" else 1.0
+
+    for kind in [value for value in vars(module).values() if isinstance(value, type)]:
+        for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph"):
+            if name in vars(kind):
+                setattr(kind, name, first)
+
+
 def completions(module):
     """TRL reads the tokens that were generated, and cuts each sequence at its end: as many tokens as may be stand for them."""
     turn = module.GRPOTrainer._generate_single_turn
@@ -304,6 +317,7 @@ WAITING = {
     "deepspeed.runtime.engine": deepspeed,
     "deepspeed.runtime.zero.utils": same_on_ranks,
     "flashinfer.jit.core": sampling,
+    "torch._inductor.runtime.benchmarking": timing,
     "torch.distributed.launcher.api": elastic,
     "torch.utils.data.dataloader": loader,
     "transformers.generation.stopping_criteria": stopping,
