@@ -72,6 +72,7 @@ mod plain_code;
 mod program_values;
 mod promises;
 mod python_package;
+mod refused;
 mod report;
 mod resuming;
 mod running;

@@ -142,29 +142,6 @@ pub fn required_options(text: &str) -> Vec<String> {
     all.filter_map(|at| required(&tokens, at)).collect()
 }
 
-/// Names that show that a program takes more options than its text declares.
-const TAKES_MORE: [&str; 5] =
-    word_list("parse_known_args parents HfArgumentParser add_argparse_args add_config_arguments");
-
-/// All options that a program in Python takes. None where its text does not show them all: it fills no parser of argparse, or others do.
-pub fn all_options(text: &str) -> Option<Vec<String>> {
-    let tokens = tokens(text);
-    let says = |name: &str| tokens.iter().any(|t| t.is(name));
-    let mut all = Vec::new();
-    for at in (0..tokens.len()).filter(|at| tokens[*at].is("add_argument")) {
-        let (given, _) = closed_call(tokens.get(at + 2..)?)?;
-        let [first] = given.first()? else {
-            return None;
-        };
-        if first.kind != TokenKind::Text {
-            return None;
-        }
-        all.extend(called(&tokens, at).into_iter().flat_map(|o| o.forms));
-    }
-    let is_whole = says("ArgumentParser") && says("parse_args");
-    (is_whole && !TAKES_MORE.iter().any(|name| says(name))).then_some(all)
-}
-
 /// The option that the call at `at` makes a required one.
 fn required(tokens: &[PythonToken<'_>], at: usize) -> Option<String> {
     if let Some(option) = called(tokens, at) {
@@ -324,22 +301,6 @@ mod tests {
             )
         });
         shown.collect()
-    }
-
-    #[test]
-    fn all_options_are_known_where_one_parser_has_them_and_nobody_adds_more() {
-        let whole = "p = ArgumentParser()\np.add_argument('--bs', '-b')\np.add_argument('data')\np.parse_args()\n";
-        let all = vec!["--bs".to_owned(), "-b".to_owned()];
-        assert_eq!(all_options(whole), Some(all));
-        for open in [
-            whole.replace("parse_args", "parse_known_args"),
-            whole.replace("ArgumentParser()", "ArgumentParser(parents=[base])"),
-            whole.replace("'data'", "f'--{name}'"),
-            whole.replace("ArgumentParser()", "make()"),
-            "HfArgumentParser(Own).parse_args_into_dataclasses()".to_owned(),
-        ] {
-            assert_eq!(all_options(&open), None, "{open}");
-        }
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl FoundKnob {
 /// The value of a knob that counts in a call.
 pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
     let split = call.args.min(call.words.len());
-    let (launchers, own) = call.words.split_at(split);
+    let taken = call.taken_words();
+    let (launchers, own) = taken.split_at(split);
     let halves = [(own, false), (launchers, true)].into_iter();
     let halves = halves.filter(|(_, launcher)| knob.reader.reads_words(*launcher));
     let read = call.as_read(knob);

@@ -44,6 +44,7 @@ mod program_text;
 mod proof;
 mod python;
 mod recognise;
+mod refused_words;
 mod requested;
 mod resources;
 mod sbatch;
@@ -60,6 +61,7 @@ mod traced;
 mod unread;
 mod uses;
 mod walk;
+mod whole_parser;
 mod written;
 pub mod yaml;
 
@@ -67,7 +69,7 @@ pub use adopt::{Adoption, SubmissionContext};
 pub use ask::Ask;
 pub use change::{Means, PatchError, TextEdit};
 pub use code::{CodeArgument, CodeRule};
-pub use declared::{all_options, required_options};
+pub use declared::required_options;
 pub use defaults::{ProgramDefault, program_defaults};
 pub use devices::{DataParallel, DeviceScript, Literal};
 pub use exit_code::may_hide;
@@ -92,3 +94,4 @@ pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,
     SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, folder_of_file, follow, joined,
 };
+pub use whole_parser::all_options;

@@ -115,7 +115,8 @@ impl Call {
 
     /// Whether a word of the program is this option.
     fn is_given(&self, flag: &str) -> bool {
-        let mut own = self.words.iter().skip(self.args);
+        let words = self.taken_words();
+        let mut own = words.iter().skip(self.args);
         own.any(|word| is_key(&word.text.text(), flag))
     }
 
@@ -213,7 +214,8 @@ impl Call {
             Some((KnobState::Known(Value::Int(number)), _)) => *number <= 0,
             _ => false,
         };
-        let own = self.words.get(self.args..).filter(|_| is_whole)?;
+        let words = self.taken_words();
+        let own = words.get(self.args..).filter(|_| is_whole)?;
         let way = KnobForm::Code { own: false };
         let word = in_words(own, &Spelling::Flag(whole.to_owned()), knob.kind);
         let all = match word {

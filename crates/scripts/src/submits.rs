@@ -14,6 +14,7 @@ use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
 use super::walk::{CallTarget, FileRole, Reading, folder_of_file, joined};
+use super::whole_parser::WholeParser;
 
 /// The override that lets each point of a Hydra multirun be a job of its own.
 const HYDRA_LAUNCHER: &str = "hydra/launcher=submitit_slurm";
@@ -151,6 +152,14 @@ pub(super) fn look_at(
             reading.add_source(path, text);
         }
         let names = names_of(reading, &own, wanted);
+        let texts: Vec<&[PythonToken<'_>]> = own.iter().map(|file| &*file.tokens).collect();
+        reading.calls[at].parser = WholeParser::of(&texts);
+        // What shows that a word is refused is stored with the run.
+        if reading.calls[at].refuses() {
+            for file in &own {
+                reading.add_source(file.path, file.text);
+            }
+        }
         let own = own.into_iter();
         let own = own.filter(|file| PythonFile::matters(file.text, classes));
         let own: Vec<_> = own.map(|file| read_of(reading, at, file)).collect();

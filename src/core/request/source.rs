@@ -103,7 +103,8 @@ impl RequestScripts {
             doubts,
         };
         let adoption = scripts.read(&own.submission, &own.stacks);
-        let mut doubts = adopt::impossible(&adoption.reading);
+        let mut doubts = adoption.refused();
+        doubts.extend(adopt::impossible(&adoption.reading));
         doubts.extend(submits(&adoption.reading));
         doubts.extend(own.anew(&adoption));
         doubts.extend(adopt::hidden_remark(&adoption));

@@ -6,6 +6,7 @@ use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
 use crate::configured::ProgramCode;
 use crate::traced::{Quote, Span, Traced};
+use crate::whole_parser::WholeParser;
 
 /// A program that is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Call {
     pub names: Option<BTreeMap<String, Span>>,
     /// What its Python text says of its options; absent where it says nothing.
     pub code: Option<ProgramCode>,
+    /// The options that it takes; absent where its text does not show all of them.
+    pub parser: Option<WholeParser>,
     /// What its words say of a configuration that it composes itself.
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.

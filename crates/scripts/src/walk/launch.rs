@@ -235,6 +235,7 @@ impl Walker<'_> {
             one_process: false,
             names: None,
             code: None,
+            parser: None,
             config,
             settings,
             unread,

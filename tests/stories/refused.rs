@@ -1,0 +1,45 @@
+//! Commands that cannot run: options that the program does not have, programs that are not there, what a library refuses.
+
+use super::place::Place;
+
+const PROGRAM: &str = "import argparse\nimport torch\n\ndef parse():\n    p = argparse.ArgumentParser()\n    \
+    p.add_argument('--batch-size', type=int, default=256)\n    p.add_argument('--accum', type=int, default=1)\n    \
+    p.add_argument('--epochs', type=int, default=90)\n    return p.parse_args()\n\nargs = parse()\n\
+    for i, x in enumerate(load(args.batch_size)):\n    loss = model(x) / args.accum\n    loss.backward()\n    \
+    if (i + 1) % args.accum == 0:\n        opt.step()\n";
+
+fn started(program: &str) -> String {
+    format!(
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --mem=64G\n\nsrun torchrun --nproc_per_node=4 \\\n  \
+         {program} --batch-size 128 --accum 2 \"$@\"\n"
+    )
+}
+
+#[test]
+fn an_option_that_the_programs_parser_does_not_have_is_said_and_is_no_batch() {
+    let place = Place::bare();
+    place.write("job.sh", &started("train.py"));
+    place.write("train.py", PROGRAM);
+    let said = place
+        .run("plan job.sh --batch_size 64 --epocs 3 --accu 4")
+        .ends(0);
+    said.says(&[
+        "train.py refuses --batch_size (command line): it has no such option; did you mean --batch-size?",
+        "train.py refuses --epocs (command line): it has no such option; did you mean --epochs?",
+        "batch_size 128 -> ",
+    ]);
+    assert!(!said.told().contains("refuses --accu"), "{}", said.told());
+    place.write("job.sh", &started("train.py").replace("--accum", "--acum"));
+    place.says(
+        "submit --dry-run job.sh",
+        0,
+        &["train.py refuses --acum (job.sh:6): it has no such option; did you mean --accum?"],
+    );
+    // A parser that leaves words to others refuses none.
+    place.write(
+        "train.py",
+        &PROGRAM.replace("parse_args()", "parse_known_args()[0]"),
+    );
+    let open = place.run("plan job.sh --epocs 3").ends(0);
+    assert!(!open.told().contains("refuses"), "{}", open.told());
+}
