@@ -2,7 +2,7 @@
 
 mod details;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -54,6 +54,9 @@ pub struct ScriptView {
     programs: usize,
     /// Files that the scripts name and that could not be read.
     missing: Vec<String>,
+    /// What is said behind the path of a program that is not there.
+    #[serde(skip)]
+    absent: BTreeMap<String, String>,
     /// What else may give values and is not read.
     unread: Vec<String>,
     /// Why later runs learn nothing of this one.
@@ -130,7 +133,12 @@ impl ScriptView {
             programs: adoption.map_or(0, |a| a.calls().count()),
             computed: adoption.map_or_else(Vec::new, |a| computed(told.preset, a)),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
-            missing: adoption.map_or_else(Vec::new, missing),
+            missing: adoption
+                .map_or_else(Vec::new, missing)
+                .into_iter()
+                .chain(told.absent.keys().cloned())
+                .collect(),
+            absent: told.absent,
             not_comparable: told.not_comparable,
             taught: has(LayerKind::Learned),
             measured: has(LayerKind::Rung),
@@ -171,8 +179,8 @@ impl ScriptView {
         };
         out += &self.head(false);
         let list = |names: &[String]| names.join(", ");
-        if !self.missing.is_empty() {
-            let _ = writeln!(out, "file not found: {}", list(&self.missing));
+        for missing in self.not_found() {
+            let _ = writeln!(out, "file not found: {missing}");
         }
         if !self.unread.is_empty() {
             let _ = writeln!(
@@ -229,6 +237,19 @@ impl ScriptView {
             }
         }
         out
+    }
+
+    /// The files that are not there, with what is said of each.
+    fn not_found(&self) -> Vec<String> {
+        let (programs, others): (Vec<&String>, Vec<&String>) = self
+            .missing
+            .iter()
+            .partition(|path| self.absent.contains_key(*path));
+        let others: Vec<&str> = others.into_iter().map(String::as_str).collect();
+        let others = (!others.is_empty()).then(|| others.join(", "));
+        let programs = programs.into_iter();
+        let programs = programs.map(|path| format!("{path}{}", self.absent[path]));
+        programs.chain(others).collect()
     }
 
     /// Whether an attempt follows the first, with another configuration.

@@ -1,5 +1,6 @@
 //! What the view of a script of the user's own is made of.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -32,6 +33,8 @@ pub struct AdoptedScript<'a> {
     pub unread: Vec<UnreadKnob>,
     /// What is understood of it.
     pub adoption: Option<&'a Adoption<'a>>,
+    /// Programs that are not there, and what is said behind the path of each.
+    pub absent: BTreeMap<String, String>,
     /// The job that is the first attempt, where it was submitted without us.
     pub job: Option<&'a str>,
     /// The command that measures it without a GPU, where that works.

@@ -278,6 +278,7 @@ fn effect(effect: Effect) -> TableCell {
     let (word, style): (&str, Option<Style>) = match effect {
         Effect::SameMath => ("same", None),
         Effect::Resources => ("resources", None),
+        Effect::Unknown => ("unknown", Some(WARN)),
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };
     TableCell::from(word).painted(style)

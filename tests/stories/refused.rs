@@ -43,3 +43,33 @@ fn an_option_that_the_programs_parser_does_not_have_is_said_and_is_no_batch() {
     let open = place.run("plan job.sh --epocs 3").ends(0);
     assert!(!open.told().contains("refuses"), "{}", open.told());
 }
+
+#[test]
+fn a_program_that_is_not_there_is_said_with_its_place_and_the_one_that_may_be_meant() {
+    let place = Place::bare();
+    place.write("job.sh", &started("trian.py"));
+    place.write("train.py", PROGRAM);
+    let missing = "file not found: trian.py (job.sh:6); did you mean train.py?";
+    for command in [
+        "plan job.sh",
+        "plan --all job.sh",
+        "submit --dry-run job.sh",
+    ] {
+        place.says(command, 0, &[missing]);
+    }
+    place.says("plan job.sh", 0, &["unknown"]);
+    let forbidden = place.run("plan --same-math job.sh").ends(0);
+    forbidden.says(&["no rung"]);
+    // What makes files may make it, and another folder may have it.
+    let scripts = [
+        format!("git checkout main\n{}", started("trian.py")),
+        started("trian.py").replace("srun", "cd $WORK\nsrun"),
+        started("trian.py").replace("srun torchrun", "srun apptainer exec a.sif torchrun"),
+        started("/no/such/folder/trian.py"),
+    ];
+    for script in scripts {
+        place.write("other.sh", &script);
+        let said = place.run("plan other.sh").ends(0);
+        assert!(!said.told().contains("not found: trian"), "{script}");
+    }
+}

@@ -156,6 +156,8 @@ pub enum Effect {
     SameMath,
     /// Takes other or more resources.
     Resources,
+    /// Nobody could read what it does to the experiment.
+    Unknown,
     /// Another experiment: results are not comparable without thought.
     ChangesTraining,
 }
@@ -166,6 +168,7 @@ impl Effect {
         match self {
             Self::SameMath => "same math",
             Self::Resources => "resources",
+            Self::Unknown => "effect on training unknown",
             Self::ChangesTraining => "changes training",
         }
     }

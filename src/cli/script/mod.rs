@@ -1,5 +1,6 @@
 //! Job scripts of the user's own: reading them with all that they call, and what follows for each command.
 
+mod absent;
 mod adopted;
 mod arguments;
 mod as_submitted;

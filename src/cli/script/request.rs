@@ -56,7 +56,8 @@ pub fn over(
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
     check_keys(session, shelves, &file)?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
-    let preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
+    let mut preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
+    adopt::doubt(&mut preset, &adoption);
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
     let profile = load::profile(
         session,

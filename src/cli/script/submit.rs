@@ -1,11 +1,13 @@
 //! Submitting a script of the user's own: what is understood, what would be changed, and whether that is agreed to.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::Configuration;
 use crate::cli::request::{learned, preview};
+use crate::cli::script::absent::absent;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
@@ -314,10 +316,14 @@ fn width(stream: impl IsTerminal + AsFd) -> usize {
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
 fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView {
     let first = if job.is_some() { 2 } else { 1 };
+    let adoption = request.adoption();
     ScriptView::new(AdoptedScript {
         inputs: request.inputs(),
         preset: request.preset(),
-        adoption: request.adoption().as_ref(),
+        adoption: adoption.as_ref(),
+        absent: adoption
+            .as_ref()
+            .map_or_else(BTreeMap::new, |adoption| absent(request, adoption)),
         gpu_memory: request.gpu_memory(),
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
         doubts: request.doubts(),

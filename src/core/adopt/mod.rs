@@ -11,6 +11,7 @@ mod exit_code;
 mod job;
 mod logged;
 mod scripts;
+mod unread;
 pub mod version;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub use job::{
 };
 pub use logged::{Likely, Logged};
 pub use scripts::{Scripts, UNKNOWN, command};
+pub use unread::doubt;
 
 /// The file that stands for the scripts where the ladder compares two configurations.
 const RENDERED: &str = "scripts";

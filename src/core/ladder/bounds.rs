@@ -44,7 +44,8 @@ pub(super) struct SearchBounds {
 /// Whether a rung makes a batch smaller and keeps the experiment: what that costs follows from the batch.
 pub(super) fn thins(context: &ClimbContext<'_>, rung: &RungSpec) -> bool {
     let batch = |knob: &Knob| knob.role == Some(Role::MicroBatch);
-    effect(context, rung) == Effect::SameMath && leading(context, rung).any(batch)
+    matches!(effect(context, rung), Effect::SameMath | Effect::Unknown)
+        && leading(context, rung).any(batch)
 }
 
 /// Loss of speed by one lap of a rung, as a logarithm that adds up.

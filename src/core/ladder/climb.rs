@@ -170,8 +170,12 @@ impl RungView<'_, '_> {
             return Err(why);
         }
         let effect = self.effect(&layer, declared);
-        if self.context.policy == Policy::SameMath && effect == Effect::ChangesTraining {
-            return Err("changes training, which the policy same-math forbids".to_owned());
+        if self.context.policy == Policy::SameMath && effect >= Effect::Unknown {
+            let what = match effect {
+                Effect::Unknown => "may change training, for the program was not read",
+                _ => "changes training",
+            };
+            return Err(format!("{what}, which the policy same-math forbids"));
         }
         let leaks = self.failure.leaks.filter(|_| !self.context.whole_rungs);
         if let Some(why) = leaks.filter(|_| effect == Effect::ChangesTraining) {

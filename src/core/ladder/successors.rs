@@ -214,7 +214,7 @@ impl<'a> Successors<'a> {
         loss + match bounds::effect(context, rung) {
             Effect::ChangesTraining => EXPERIMENT,
             Effect::Resources => self.least_hardware(from, rung),
-            Effect::SameMath => 0.0,
+            Effect::SameMath | Effect::Unknown => 0.0,
         }
     }
 
@@ -245,7 +245,7 @@ impl<'a> Successors<'a> {
             Effect::Resources if then > now => TWICE_THE_GPUS * (then / now).log2(),
             Effect::Resources if memory_alone => HOST_MEMORY,
             Effect::Resources => OTHER_HARDWARE,
-            Effect::SameMath => 0.0,
+            Effect::SameMath | Effect::Unknown => 0.0,
         }
     }
 

@@ -199,7 +199,7 @@ fn decides(preset: &Preset, knob: &Knob, read: &BTreeSet<String>) -> bool {
         ) => false,
         Some(_) => true,
         None => match knob.effect {
-            Effect::SameMath => true,
+            Effect::SameMath | Effect::Unknown => true,
             Effect::Resources => false,
             // A preset's own formulas say all.
             Effect::ChangesTraining if preset.formulas.is_some() => false,

@@ -156,6 +156,8 @@ fn effect(history: &History) -> &'static str {
     };
     if has(Effect::ChangesTraining) {
         "this is a different experiment from the one you submitted"
+    } else if has(Effect::Unknown) {
+        "the program was not read, so it is unknown whether this is the same experiment"
     } else if has(Effect::Resources) {
         "the mathematics of training are the same, on other resources"
     } else {

@@ -1,0 +1,111 @@
+//! Programs that a script starts and that are not there.
+//!
+//! Rule: a path that the script may make, or that lies in another file system, is not known to be missing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::core::request::Request;
+use oomctl_base::{nearest, word_list};
+use oomctl_scripts::{Adoption, Call, SCRIPT, is_shell};
+
+/// What starts a program elsewhere.
+const ELSEWHERE: [&str; 10] =
+    word_list("apptainer singularity docker podman enroot shifter ch-run kubectl ssh --container");
+
+/// Commands that may put a file where a later one looks for it.
+const MAKERS: [&str; 14] =
+    word_list("git cp mv ln tar unzip wget curl rsync scp sbcast rclone jupyter make");
+
+/// What is said of each of them behind its path: the place that names it, and the file that may be meant.
+pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, String> {
+    let workdir = Path::new(&request.inputs().workdir);
+    let reading = &adoption.reading;
+    let scripts = reading.sources.iter().skip(SCRIPT);
+    let scripts = scripts.map(|source| source.text.as_str());
+    let scripts: Vec<&str> = scripts.filter(|text| is_shell(text)).collect();
+    if scripts.iter().any(|text| makes(text)) {
+        return BTreeMap::new();
+    }
+    let missing = reading.calls.iter().filter_map(|call| {
+        let path = call.program.as_ref()?;
+        let made = reading.created.contains_key(path) || scripts.iter().any(|s| asks(s, path));
+        if made || path.contains('$') || is_elsewhere(call) || !is_missing(&workdir.join(path)) {
+            return None;
+        }
+        let place = call.start.and_then(|span| reading.place(span));
+        let word = call.words.get(call.args.checked_sub(1)?)?.text.place();
+        let place = word.and_then(|span| reading.place(span)).or(place);
+        let place: String = place.map(|p| format!(" ({p})")).unwrap_or_default();
+        let meant = alike(&workdir.join(path)).map(|name| format!("; did you mean {name}?"));
+        Some((
+            path.clone(),
+            format!("{place}{}", meant.unwrap_or_default()),
+        ))
+    });
+    missing.collect()
+}
+
+/// Whether a folder is here and such a file is not in it.
+fn is_missing(path: &Path) -> bool {
+    let folder = path.parent().is_some_and(Path::is_dir);
+    folder && matches!(path.try_exists(), Ok(false))
+}
+
+fn makes(text: &str) -> bool {
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    let mut words = code.flat_map(|line| line.split([' ', '\t', ';', '(', '&', '|', '`']));
+    words.any(|word| MAKERS.contains(&word.rsplit('/').next().unwrap_or(word)))
+}
+
+/// Whether a script looks whether the file is there.
+fn asks(text: &str, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut lines = text.lines().filter(|line| line.contains(name));
+    lines.any(|line| line.contains("[ ") || line.contains("test "))
+}
+
+fn is_elsewhere(call: &Call) -> bool {
+    let before = call.words.iter().take(call.args);
+    let mut before = before.chain(&call.around).map(|word| word.text.text());
+    before.any(|word| ELSEWHERE.iter().any(|name| word.contains(name)))
+}
+
+/// The file of the same kind beside it that may be meant.
+fn alike(path: &Path) -> Option<String> {
+    let folder = std::fs::read_dir(path.parent()?).ok()?;
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let ending = path.extension();
+    let names = names.filter(|name| Path::new(name).extension() == ending);
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    nearest(
+        path.file_name()?.to_str()?,
+        names.iter().map(String::as_str),
+    )
+    .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_makes_files_or_looks_for_them_leaves_open_what_is_there() {
+        for text in [
+            "git clone x && cd x",
+            "a;cp b c",
+            "x=$(/usr/bin/curl u)",
+            "tar xf a.tar",
+        ] {
+            assert!(makes(text), "{text}");
+        }
+        for text in ["# cp a b", "python cp.py", "echo scp_host"] {
+            assert!(!makes(text), "{text}");
+        }
+        assert!(asks("[ -f train.py ] || exit 1", "a/train.py"));
+        assert!(!asks("python train.py", "a/train.py"));
+    }
+}
