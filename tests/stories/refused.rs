@@ -73,3 +73,30 @@ fn a_program_that_is_not_there_is_said_with_its_place_and_the_one_that_may_be_me
         assert!(!said.told().contains("not found: trian"), "{script}");
     }
 }
+
+const MANUAL: &str = "import argparse\nimport lightning as L\n\nclass Net(L.LightningModule):\n    def __init__(self):\n        \
+    super().__init__()\n        self.automatic_optimization = False\n\np = argparse.ArgumentParser()\n\
+    p.add_argument('--batch_size', type=int)\np.add_argument('--accumulate_grad_batches', type=int, default=1)\n\
+    args = p.parse_args()\n\
+    L.Trainer(accumulate_grad_batches=args.accumulate_grad_batches).fit(Net(), DataLoader(d, batch_size=args.batch_size))\n";
+
+#[test]
+fn lightning_with_manual_optimization_is_given_no_accumulation() {
+    let place = Place::bare();
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --mem=64G\nsrun python train.py --batch_size 48\n";
+    place.write("job.sh", script);
+    place.write("train.py", MANUAL);
+    let said = place.run("plan --all job.sh").ends(0);
+    said.says(&[
+        "Lightning refuses accumulate_grad_batches beside manual optimization",
+        "-srun python train.py --batch_size 48",
+        "+srun python train.py --batch_size 24\n",
+    ]);
+    let automatic = MANUAL.replace("automatic_optimization = False", "other = False");
+    place.write("train.py", &automatic);
+    place.says(
+        "plan --all job.sh",
+        0,
+        &["+srun python train.py --batch_size 24 --accumulate_grad_batches 2"],
+    );
+}
