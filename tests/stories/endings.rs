@@ -74,7 +74,7 @@ fn wrong_usage_is_2() {
 fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
     let program = "import sys\nbatch = int(sys.argv[2])\nif batch > 2:\n    class OutOfMemoryError(RuntimeError): pass\n    \
                    raise OutOfMemoryError(f'CUDA out of memory. Tried to allocate {batch}.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\nprint('done')\n";
-    for end in ["2>&1 | tee log", "\necho finished"] {
+    for end in ["2>&1 | tee log", "\necho finished", "; echo finished"] {
         let place = Place::bare();
         place.write("train.py", program);
         place.write(
@@ -93,20 +93,57 @@ fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
     }
 }
 
-/// Its exit code is the job's: it knows better than its log.
+/// A job that ran out of memory and did no step did not succeed, whatever the shell around it looks like.
+#[test]
+fn an_out_of_memory_before_the_first_step_is_no_success_whatever_hides_its_exit_code() {
+    let program = "import sys\nbatch = int(sys.argv[2])\nif batch > 2:\n    class OutOfMemoryError(RuntimeError): pass\n    \
+                   raise OutOfMemoryError(f'CUDA out of memory. Tried to allocate {batch}.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\nprint('done')\n";
+    let launcher =
+        "import subprocess\nsubprocess.run(['python3', 'train.py', '--batch_size', '4'])\n";
+    for body in [
+        "trap 'echo cleaning; exit 0' EXIT\npython3 train.py --batch_size 4\n",
+        "(cd . && python3 train.py --batch_size 4; echo finished)\n",
+        "if python3 train.py --batch_size 4; then echo good; else echo bad; fi\n",
+        "python3 start.py\n",
+    ] {
+        let place = Place::bare();
+        place.write("train.py", program);
+        place.write("start.py", launcher);
+        let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:h100:1\n{body}");
+        place.write("job.sh", &script);
+        let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+        let done = place.run(&words);
+        let told = done.told();
+        match body.contains("start.py") {
+            true => assert!(!told.contains("succeeded"), "{told}"),
+            false => {
+                done.says(&["batch_size  4 -> 2", "2 attempts"]);
+                assert!(told.contains("may hide the exit code"), "{told}");
+            }
+        }
+        let fits = place.has(".oomctl/fits.jsonl");
+        let fits = fits.then(|| place.read(".oomctl/fits.jsonl"));
+        let fits = fits.unwrap_or_default();
+        let first = fits.lines().filter(|fit| fit.contains("\"attempt\":1"));
+        assert!(first.clone().all(|fit| !fit.contains("fitted")), "{fits}");
+    }
+}
+
+/// Its exit code is the job's, and the log counts steps: it knows better than the end of its log.
 #[test]
 fn a_program_that_survives_an_out_of_memory_at_the_end_of_its_log_succeeds() {
-    let program = "import sys, traceback\nclass OutOfMemoryError(RuntimeError): pass\nfor batch in (4, 2):\n    try:\n        \
-                   if batch > 2: raise OutOfMemoryError('CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\n    \
-                   except RuntimeError:\n        traceback.print_exc()\n";
+    let program = "import traceback\nclass OutOfMemoryError(RuntimeError): pass\nfor step in range(1, 20): print(f'step {step}/19 loss 0.5', flush=True)\ntry:\n    \
+                   raise OutOfMemoryError('CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\n\
+                   except RuntimeError:\n    traceback.print_exc()\n";
     let place = Place::bare();
-    place.write("search.py", program);
+    place.write("train.py", program);
     place.write(
         "job.sh",
-        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 search.py --batch_size 4\n",
+        "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py --batch_size 4\n",
     );
     let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
     place.run(&words).ends(0).says(&["succeeded (1 attempt"]);
+    assert!(!place.has(".oomctl/fits.jsonl"), "it may not have fitted");
 }
 
 /// Exit code 0 with batches that were skipped, or long before the last step, is a success that is worth a look.

@@ -2,11 +2,14 @@
 
 use super::walk::{Call, Reading, SCRIPT};
 
-/// Lines that only close a block.
-const CLOSING: [&str; 5] = ["fi", "done", "esac", "}", ")"];
+/// Words that only close a block.
+const CLOSING: [&str; 4] = ["fi", "done", "esac", "}"];
 
-/// Whether exit code 0 of the job says nothing of a program: its output goes through a pipe without `pipefail`, or a script
-/// goes on after it without `set -e`. False where a script hands on a code itself (`exit $rc`), and where the place of the
+/// Words before a command whose exit code only decides what follows.
+const ASKING: [&str; 5] = ["if", "elif", "while", "until", "!"];
+
+/// Whether exit code 0 of the job says nothing of a program: its output goes through a pipe without `pipefail`, a script
+/// goes on after it without `set -e`, only asks for its exit code (`if`, `||`), or ends in a trap that exits. False where a script hands on a code itself (`exit $rc`), and where the place of the
 /// program is unknown.
 pub fn may_hide(reading: &Reading, call: &Call) -> bool {
     let Some(start) = call.start else {
@@ -29,45 +32,123 @@ pub fn may_hide(reading: &Reading, call: &Call) -> bool {
 /// Whether a script hides the exit code of the command at this byte.
 fn hides(text: &str, at: usize) -> bool {
     let (command, rest) = first_command(text.get(at..).unwrap_or_default());
-    let piped = command.contains(" | ") || command.contains(" |& ");
-    let ignored = command.split_once(" || ");
-    let ignored = ignored.is_some_and(|(_, then)| !then.contains("exit"));
-    let goes_on = rest.lines().map(str::trim).any(|line| {
-        let bare = line.trim_end_matches(';');
-        !bare.is_empty() && !bare.starts_with('#') && !CLOSING.contains(&bare)
-    });
     let hands_on = ["exit $", "exit \"$"]
         .iter()
         .any(|exit| rest.contains(exit));
-    let hidden = piped && !text.contains("pipefail") || ignored || goes_on && !ends_on_errors(text);
-    hidden && !hands_on
+    let hands_on = hands_on || rest.contains("$?") && fails(rest);
+    let hidden = match is_asked(text.get(..at).unwrap_or_default()) {
+        true => !fails(rest),
+        false => {
+            let (_, then) = command.split_once("||").unwrap_or_default();
+            let (block, rest) = rest_of_block(then, rest);
+            let ignored = command.contains("||") && !fails(then) && !fails(block);
+            let piped = command.replace("||", "").contains('|') && !text.contains("pipefail");
+            ignored || piped || goes_on(rest) && !ends_on_errors(text)
+        }
+    };
+    hidden && !hands_on || is_trapped(text)
+}
+
+/// Whether only a condition has the exit code of the command that follows this text.
+fn is_asked(before: &str) -> bool {
+    let command = before.rsplit(['\n', ';', '&', '|', '(', '{']).next();
+    let first = command.and_then(|command| command.split_whitespace().next());
+    first.is_some_and(|first| ASKING.contains(&first))
+}
+
+/// Whether commands end a script or function in failure.
+fn fails(commands: &str) -> bool {
+    let words = commands.split(|c: char| c.is_whitespace() || c == ';');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let mut ends = words.iter().enumerate();
+    ends.any(|(at, word)| match *word {
+        "exit" | "return" => words.get(at + 1).is_none_or(|code| *code != "0"),
+        word => word == "false",
+    })
+}
+
+/// The rest of a block that this command opens (`|| { echo failed; exit 1; }`), and what follows the block.
+fn rest_of_block<'t>(command: &str, rest: &'t str) -> (&'t str, &'t str) {
+    let closing = match command.trim_start().chars().next() {
+        Some('{') => '}',
+        Some('(') => ')',
+        _ => return ("", rest),
+    };
+    rest.split_once(closing).unwrap_or(("", rest))
+}
+
+/// Whether a script has more to do after a command than to close blocks.
+fn goes_on(rest: &str) -> bool {
+    let lines = rest.lines().map(str::trim);
+    let mut commands = lines
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| line.split(';'))
+        .map(|command| command.trim_matches([' ', '\t', '&', ')']));
+    commands.any(|command| !command.is_empty() && !CLOSING.contains(&command))
+}
+
+/// Whether a trap at the end of a script sets its exit code: `trap 'rm -r $TMP; exit 0' EXIT`, or a function that does so.
+fn is_trapped(text: &str) -> bool {
+    let traps = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("trap "));
+    let mut bodies = traps.filter_map(|trap| {
+        let body = trap.trim_end().strip_suffix("EXIT")?.trim();
+        let name = body.trim_matches(['"', '\'']);
+        let function = text.split_once(&format!("{name}()"));
+        Some(function.map_or(body, |(_, body)| body.split("\n}").next().unwrap_or(body)))
+    });
+    bodies.any(|body| {
+        let mut exits = body.match_indices("exit");
+        exits.any(|(at, exit)| {
+            let code = body[at + exit.len()..].trim_start();
+            code.starts_with('0')
+        })
+    })
 }
 
 /// The words of a command without what is quoted, and what follows the command. Backslashes, quotes and a here-document
-/// carry it over lines.
+/// carry it over lines; `;` and `&` end it.
 fn first_command(text: &str) -> (String, &str) {
     let (mut words, mut quote, mut escaped) = (String::new(), None, false);
-    let mut end = text.len();
+    let (mut end, mut before, mut depth) = (text.len(), ' ', 0_usize);
     for (at, sign) in text.char_indices() {
         let taken = std::mem::take(&mut escaped);
+        let next = text[at + sign.len_utf8()..].chars().next();
+        let alone = || !['>', '<', '&'].contains(&before) && !matches!(next, Some('>' | '&'));
         match (sign, quote) {
             ('\n', None) if !taken => {
+                end = at;
+                break;
+            }
+            (';' | ')', None) if !taken && depth == 0 => {
+                end = at;
+                break;
+            }
+            ('&', None) if !taken && depth == 0 && alone() => {
                 end = at;
                 break;
             }
             ('\\', None | Some('"')) if !taken => escaped = true,
             ('"' | '\'', None) if !taken => quote = Some(sign),
             (_, Some(open)) if sign == open && !taken => quote = None,
-            (_, None) => words.push(sign),
             (_, Some(_)) => {}
+            (_, None) => {
+                depth += usize::from(sign == '(' && !taken);
+                depth -= usize::from(sign == ')' && !taken && depth > 0);
+                words.push(sign);
+            }
         }
+        before = sign;
     }
     let rest = &text[end..];
-    let word = text[..end]
-        .split_once("<<")
-        .map(|(_, word)| word.trim_start_matches(['-', ' ']));
-    let word = word.and_then(|word| word.split_whitespace().next());
-    let closing = word.map(|word| word.trim_matches(['"', '\'']));
+    let here = text[..end].split_once("<<");
+    let closing = here.and_then(|(_, word)| {
+        word.trim_start_matches(['-', ' '])
+            .split_whitespace()
+            .next()
+    });
+    let closing = closing.map(|word| word.trim_matches(['"', '\'']));
     let closed = closing.and_then(|closing| {
         let mut lines = rest.split_inclusive('\n').scan(0, |at, line| {
             *at += line.len();
@@ -117,6 +198,17 @@ mod tests {
             "torchrun t.py \"a\nb\"\necho finished\n",
             "torchrun - <<EOF\nimport x\nEOF\necho finished\n",
             "set -eo pipefail\ntorchrun t.py || echo failed\n",
+            "torchrun t.py; echo done\n",
+            "cd x && torchrun t.py --a 1; echo \"finished at $(date)\"\n",
+            "(cd x && torchrun t.py; echo done)\n",
+            "time torchrun t.py ; rc=$? ; echo \"rc $rc\"\n",
+            "torchrun t.py|tee log\n",
+            "torchrun t.py > log 2>&1 &\nwait\n",
+            "torchrun t.py && echo ok || echo bad\n",
+            "if torchrun t.py; then echo good; else echo bad; fi\n",
+            "if ! time torchrun t.py; then\n  echo bad\nfi\n",
+            "trap 'echo cleaning; exit 0' EXIT\ntorchrun t.py\n",
+            "cleanup() {\n  rm -r x\n  exit 0\n}\ntrap cleanup EXIT\nset -e\ntorchrun t.py\n",
         ] {
             assert!(of(script), "{script}");
         }
@@ -131,6 +223,17 @@ mod tests {
             "torchrun t.py || exit 1\n",
             "torchrun t.py \"a\nb | c\" 'd | e\n'\n",
             "torchrun - <<'EOF'\nimport x\nEOF\n",
+            "torchrun t.py > log 2>&1;\n",
+            "torchrun t.py &> log\n",
+            "for s in 1; do torchrun t.py; done\n",
+            "(cd x && torchrun t.py)\n",
+            "torchrun t.py --at $(date +%s; true)\n",
+            "torchrun t.py || { echo failed; exit 1; }\n",
+            "torchrun t.py || {\n  echo failed\n  exit 1\n}\n",
+            "if ! torchrun t.py; then\n  exit 1\nfi\n",
+            "torchrun t.py\nif [ $? -ne 0 ]; then echo failed; exit 1; fi\n",
+            "trap 'rm -r $TMP' EXIT\ntorchrun t.py\n",
+            "trap 'rc=$?; rm -r $TMP; exit $rc' EXIT\ntorchrun t.py\n",
         ] {
             assert!(!of(script), "{script}");
         }

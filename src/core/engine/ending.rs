@@ -6,19 +6,28 @@ use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
-/// COMPLETED is success, unless memory ran out and something shows that its exit code hides that: a step that failed, or a
-/// script that goes on after its program or pipes it into `tee`. A program that ends well has survived what its log shows.
+/// COMPLETED is success, unless memory ran out and nothing shows that the program survived it: no step was done at all, a step
+/// of the job failed, or the script may hide the exit code of its program.
 pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
     let Some(completed) = status.filter(|s| s.state == JobState::Completed) else {
         return false;
+    };
+    let Some(incident) = memory_incident(status, incident) else {
+        return true;
     };
     let hidden = || {
         completed.step_out_of_memory
             || completed.derived_exit.is_some_and(ExitStatus::failed)
             || run.request.may_hide_exit()
     };
-    memory_incident(status, incident).is_none() || !hidden()
+    incident.first_step == Some(false) && !hidden()
+}
+
+/// Did it end well, and nothing in its log says that memory ran out for good? Then its configuration fits.
+pub(super) fn fitted(run: &Run, attempt: &Attempt) -> bool {
+    let incident = memory_incident(attempt.status.as_ref(), attempt.incident.as_ref());
+    incident.is_none() && succeeded(run, attempt) && !attempt.printed_nothing()
 }
 
 /// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or

@@ -1,6 +1,6 @@
 //! What an attempt teaches about memory, if anything.
 
-use super::ending::{may_be_of_others, memory_incident, of_others, succeeded};
+use super::ending::{fitted, may_be_of_others, memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
 use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung, NodeEnd, NodeEntry};
 use crate::core::measure::Measured;
@@ -71,7 +71,7 @@ pub fn on_nodes(run: &Run, number: u32) -> Option<NodeEntry> {
 fn node_end(run: &Run, attempt: &Attempt) -> Option<NodeEnd> {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
     if succeeded(run, attempt) {
-        return (!attempt.printed_nothing()).then_some(NodeEnd::Fitted);
+        return fitted(run, attempt).then_some(NodeEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
         let kind = incident.kind.clone();
@@ -93,7 +93,7 @@ fn end(run: &Run, attempt: &Attempt) -> Option<AttemptEnd> {
     let status = attempt.status.as_ref();
     let incident = attempt.incident.as_ref();
     if succeeded(run, attempt) {
-        return (!attempt.printed_nothing()).then_some(AttemptEnd::Fitted);
+        return fitted(run, attempt).then_some(AttemptEnd::Fitted);
     }
     if let Some(incident) = memory_incident(status, incident) {
         return too_small(&incident).then(|| AttemptEnd::Failed {
