@@ -139,10 +139,9 @@ impl IncidentView {
             (state, "no_failure") if state.stage() == Stage::Running => {
                 Some("the job is still running; its log shows no failure so far")
             }
-            (JobState::Cancelled, "other") if job.nodes.is_empty() => {
+            (JobState::Cancelled, "cancelled") if job.nodes.is_empty() => {
                 Some("the job was cancelled before it started")
             }
-            (JobState::Cancelled, "other") => Some("the job was cancelled"),
             _ => None,
         }
     }
@@ -234,8 +233,10 @@ impl IncidentView {
             };
             line(out, "where", &clipped(&format!("{frame}{code}")));
         }
-        if matches!(self.kind.as_str(), "other" | "code_bug" | "config")
-            && let Some(shown) = &self.progress_line
+        if matches!(
+            self.kind.as_str(),
+            "other" | "cancelled" | "killed" | "code_bug" | "config"
+        ) && let Some(shown) = &self.progress_line
         {
             line(out, "progress", &clipped(shown));
         }

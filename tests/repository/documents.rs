@@ -308,6 +308,7 @@ fn exit_codes_are_those_of_the_code() {
             cause: RetryCause::TimeLimit,
             state: JobState::Timeout,
             retries: 0,
+            setting: None,
         },
         Outcome::BudgetSpent {
             budget: Budget::Attempts { limit: 1 },

@@ -365,6 +365,15 @@ pub struct JobStatus {
     pub host: Option<Box<HostUse>>,
 }
 
+/// Whom a scheduler names, in words: Slurm tells a user by number.
+pub fn somebody(by: &str) -> String {
+    match by.parse::<u32>() {
+        Ok(0) => "root".to_owned(),
+        Ok(_) => format!("the user with id {by}"),
+        Err(_) => by.to_owned(),
+    }
+}
+
 impl JobStatus {
     /// A status with only id and state, as for a job of which nothing else is known.
     pub fn bare(id: JobId, state: JobState) -> Self {

@@ -63,6 +63,10 @@ impl Incident {
                 let place = self.frame.as_ref().map(place).unwrap_or_default();
                 Some(format!("{}{place}", cut(self.exception.as_ref()?)))
             }
+            "config_arguments" => {
+                let (_, why) = body_of(&root.text).split_once(": error: ")?;
+                Some(cut(&format!("the program refused its arguments: {why}")))
+            }
             "bus_error" | "error_message" | "shell_unbound_variable" => {
                 Some(cut(body_of(&root.text).trim()))
             }

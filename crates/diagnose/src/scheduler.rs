@@ -3,7 +3,7 @@
 //! The text names causes, the scheduler names ends. An OOM on a GPU is a plain `FAILED 1:0` to Slurm;
 //! host memory is `OUT_OF_MEMORY`, signal 125, or a bare kill.
 
-use oomctl_base::job::{ExitStatus, JobState, JobStatus};
+use oomctl_base::job::{ExitStatus, JobState, JobStatus, somebody};
 
 use super::class::{Class, Tri};
 use super::events::LogEvent;
@@ -31,7 +31,7 @@ fn fact(job: &JobStatus, role: EvidenceRole) -> Evidence {
         text.push_str(&format!(", reason {reason}"));
     }
     if let Some(who) = &job.cancelled_by {
-        text.push_str(&format!(", cancelled by {who}"));
+        text.push_str(&format!(", cancelled by {}", somebody(who)));
     }
     Evidence {
         signature: "scheduler".to_owned(),
@@ -71,7 +71,7 @@ fn says(job: &JobStatus) -> Says {
         JobState::Timeout | JobState::Deadline => Says::Kind("time_limit", weight::SCHEDULER + 1),
         JobState::NodeFail | JobState::BootFail => Says::Kind("node_failure", weight::SPECIFIC + 1),
         JobState::Preempted => Says::Kind("preempted", weight::SPECIFIC + 1),
-        JobState::Cancelled => Says::Kind("other", weight::SCHEDULER),
+        JobState::Cancelled => Says::Kind("cancelled", weight::SCHEDULER),
         JobState::Failed if any(|e| e.signal == SLURM_NO_LOG_SIGNAL) => Says::NoLogFolder,
         JobState::Failed if any(|e| e.signal == 9 || matches!(e.code, 137 | 9)) => Says::Kill,
         JobState::Failed => Says::Kind("other", weight::CONSEQUENCE),
@@ -111,7 +111,7 @@ pub(super) fn join(
         Says::Kind(name, heavy) if text_weight < heavy => {
             let same = incident.kind == name;
             // A plain FAILED confirms what the text says, even where the text thought it survived.
-            if name == "other" && promoted(incident) {
+            if matches!(name, "other" | "cancelled") && promoted(incident) {
                 incident.fatal = true;
                 incident
                     .evidence
@@ -150,6 +150,26 @@ fn confirm(incident: &mut Incident, name: &str, job: &JobStatus) {
     }
 }
 
+/// Share of its host memory below which a job was not killed for lack of it.
+const HALF: f64 = 0.5;
+
+/// A bare kill beside host memory of which little was used was somebody's.
+pub(super) fn weigh_kill(incident: &mut Incident, share: f64) {
+    if share >= HALF || incident.says_what_helps() {
+        return;
+    }
+    let killed = blank("killed");
+    incident.kind = killed.kind;
+    incident.class = killed.class;
+    incident.is_host_oom = killed.is_host_oom;
+    incident.retryable_unchanged = killed.retryable_unchanged;
+    let used = format!(
+        "host memory was {:.0}% full at the peak that accounting saw",
+        share * 100.0
+    );
+    incident.notes.push(used);
+}
+
 /// The scheduler knows better: what the text said becomes a consequence.
 fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &JobStatus) {
     let mut new = blank(name);
@@ -171,7 +191,6 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
     new.notes.append(&mut incident.notes);
     if job.state == JobState::Cancelled {
         new.retryable_unchanged = None;
-        new.notes.push("the job was cancelled".to_owned());
     }
     steps(&mut new, findings);
     *incident = new;
@@ -212,6 +231,7 @@ fn join_success(
     });
     let mut clean = blank("no_failure");
     clean.fatal = false;
+    clean.first_step = incident.first_step.filter(|first| !first);
     clean.evidence = survived.collect();
     clean.evidence.push(fact(job, EvidenceRole::Confirmation));
     *incident = clean;

@@ -508,7 +508,7 @@ fn what_slurm_says_is_joined_with_the_text() {
         (JobState::Timeout, 0, 0, kind("time_limit")),
         (JobState::NodeFail, 0, 0, kind("node_failure")),
         (JobState::Preempted, 0, 0, kind("preempted")),
-        (JobState::Cancelled, 0, 0, kind("other")),
+        (JobState::Cancelled, 0, 0, kind("cancelled")),
         (JobState::Failed, 1, 0, kind("other")),
         (JobState::Failed, 0, 53, kind("config")),
         (JobState::OutOfMemory, 0, 125, host(Tri::True)),

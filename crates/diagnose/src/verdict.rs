@@ -162,7 +162,9 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
             "training starts again later in the same log; if that is another run, diagnose it separately".to_owned(),
         );
     }
-    if root.is_some_and(|e| e.signature.role == LineRole::Consequence && e.user.is_none()) {
+    let follows = |e: &LogEvent| e.signature.role == LineRole::Consequence && e.user.is_none();
+    let cancelled = |job: &JobStatus| job.state == JobState::Cancelled;
+    if root.is_some_and(follows) && incident.kind != "cancelled" && !job.is_some_and(cancelled) {
         incident.notes.push(
             "this is the consequence of another failure that is not in these logs: read the logs of the other ranks and nodes".to_owned(),
         );
@@ -175,6 +177,11 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     {
         incident.is_host_oom = Tri::True;
         incident.notes.push(witness);
+    }
+    if incident.is_bare_kill()
+        && let Some(share) = job.and_then(|job| job.host.as_deref()?.memory_share())
+    {
+        scheduler::weigh_kill(&mut incident, share);
     }
     let none = Records::default();
     incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
@@ -233,7 +240,7 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
         found.phase.clone_into(&mut incident.phase);
     }
     steps(&mut incident, findings);
-    incident.first_step = None;
+    incident.first_step = incident.first_step.filter(|first| !first);
     incident.evidence = remarks(findings);
     survived_figures(&mut incident, findings);
     incident

@@ -197,7 +197,7 @@ fn drained(
 /// Is there a line in the logs that says why the job failed? One that nobody knows may be the first of a
 /// message whose rest is to come.
 fn in_the_text(incident: &Incident) -> bool {
-    let known = incident.fatal && incident.kind != "other";
+    let known = incident.fatal && !matches!(incident.kind.as_str(), "other" | "cancelled");
     known && incident.evidence.iter().any(|e| !e.file.is_empty())
 }
 

@@ -31,6 +31,21 @@ pub enum RetryCause {
     Asked,
 }
 
+impl RetryCause {
+    /// The setting under `supervision:` that says how often; None where none does.
+    pub fn setting(self) -> Option<&'static str> {
+        match self {
+            Self::NodeFailure => Some("node_failure_retries"),
+            Self::Preemption => Some("preemption_retries"),
+            Self::TimeLimit => Some("time_limit_retries"),
+            Self::CoTenant => Some("co_tenant_retries"),
+            Self::LateOom => Some("late_oom_retries"),
+            Self::Leak => Some("leak_retries"),
+            Self::Disk | Self::Asked => None,
+        }
+    }
+}
+
 impl std::fmt::Display for RetryCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -185,6 +200,9 @@ pub enum Outcome {
         state: JobState,
         /// How many retries there were.
         retries: u32,
+        /// The setting under `supervision:` that allows none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        setting: Option<String>,
     },
     /// A bound of the run was reached.
     BudgetSpent {

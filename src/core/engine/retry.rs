@@ -116,8 +116,9 @@ pub(super) fn retry(
     cause: RetryCause,
 ) -> Verdict {
     let supervision = run.request.supervision();
+    let never = status.state == JobState::Deadline || !supervision.resubmit;
     let allowed = match cause {
-        _ if status.state == JobState::Deadline || !supervision.resubmit => 0,
+        _ if never => 0,
         RetryCause::TimeLimit if no_further(&run.history, cause) => 0,
         RetryCause::TimeLimit => supervision.time_limit_retries,
         RetryCause::Preemption => supervision.preemption_retries,
@@ -137,6 +138,10 @@ pub(super) fn retry(
             cause,
             state: status.state.clone(),
             retries: used,
+            setting: cause
+                .setting()
+                .filter(|_| !never && used == 0)
+                .map(str::to_owned),
         },
     }
 }

@@ -70,6 +70,7 @@ fn told(exit_code: Option<Exit>, incidents: Vec<Option<Incident>>) -> PipelineRu
     let view = RunView {
         run: "r-1".to_owned(),
         state: state.to_owned(),
+        ended: None,
         exit_code,
         reason: exit_code
             .filter(|exit| *exit != Exit::Success)

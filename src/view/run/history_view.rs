@@ -109,7 +109,7 @@ impl HistoryRow {
         let incident = attempt.incident.as_ref();
         let incident = incident
             .filter(|i| i.kind != "no_failure")
-            .filter(|i| !(cancelled && i.kind == "other"));
+            .filter(|i| !(cancelled && i.kind == "cancelled"));
         let fullest = attempt.measured.fullest();
         let host = status.and_then(|s| s.host.as_deref());
         let busy = attempt.measured.utilization_percent();

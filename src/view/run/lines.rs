@@ -107,7 +107,7 @@ pub fn steered(fact: &Fact) -> Option<String> {
 pub fn is_news(incident: &Incident) -> bool {
     let from_log = incident.evidence.iter().any(|e| !e.file.is_empty());
     match incident.kind.as_str() {
-        "no_failure" => false,
+        "no_failure" | "cancelled" => false,
         "other" => from_log || !incident.last_lines.is_empty(),
         _ => true,
     }
@@ -126,7 +126,11 @@ pub fn taken_back(withdrawn: &Withdrawn) -> String {
 pub fn rungs(steps: &[Step]) -> Vec<String> {
     let mut said = BTreeSet::new();
     let rungs = steps.chunk_by(|a, b| a.rung == b.rung);
-    rungs.map(|laps| rung(laps, &mut said)).collect()
+    let mut all: Vec<String> = rungs.map(|laps| rung(laps, &mut said)).collect();
+    if let Some(first) = all.first_mut() {
+        first.insert_str(0, "climb      ");
+    }
+    all
 }
 
 fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
@@ -138,7 +142,7 @@ fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
         times => format!(" ({times} times)"),
     };
     let mut text = format!(
-        "climb      {}: {}{times} ({})",
+        "{}: {}{times} ({})",
         Paint(NAME, &step.rung),
         step.title,
         step.effect.describe()
@@ -186,8 +190,8 @@ pub fn next_step(supervisor: &Supervisor, name: &str) -> String {
             refused.reason
         ),
         None => format!(
-            "run {name}. Nobody resubmits it if it runs out of memory: `oomctl watch {name}` does. \
-             Next time: `submit -w` stays and does it, `--supervise job` leaves it to small jobs of Slurm"
+            "submitted as run {name}. Nothing watches it. To resubmit after an out-of-memory: `oomctl watch {name}` \
+             (next time: `submit -w`, or `--supervise job`)"
         ),
     }
 }

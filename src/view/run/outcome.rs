@@ -4,6 +4,7 @@ use super::estimate_view::phase_name;
 use super::figures::percent;
 use crate::core::engine::{Budget, History, Outcome, RetryCause, Verdict};
 use crate::core::ladder::{Expectation, Shortfall, Skipped};
+use oomctl_base::job::somebody;
 
 /// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.
 pub fn job_reason(word: Option<&str>) -> Option<&str> {
@@ -18,6 +19,14 @@ pub fn skipped(history: &History) -> Vec<Skipped> {
         (Some(Outcome::Exhausted { skipped, .. } | Outcome::Failed { skipped, .. }), _)
         | (_, Some(Verdict::Climb { skipped, .. })) => skipped.clone(),
         _ => Vec::new(),
+    }
+}
+
+/// The word for an end. Of retries that were never allowed none was spent.
+pub fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::RetriesSpent { retries: 0, .. } => "ended",
+        outcome => outcome.word(),
     }
 }
 
@@ -43,15 +52,31 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
             (Some(rung), false) => format!("the scheduler refused the rung {rung}: {reason}"),
             (None, false) => format!("the scheduler refused the submission: {reason}"),
         }),
-        Outcome::RetriesSpent { cause, retries, .. } => {
-            Some(format!("{cause}, after {retries} unchanged retries"))
-        }
+        Outcome::RetriesSpent {
+            cause,
+            retries,
+            setting,
+            ..
+        } => Some(spent(*cause, *retries, setting.as_deref())),
         Outcome::BudgetSpent { budget } => Some(format!("the limit of {budget} is reached")),
         Outcome::Pruned { reason, .. } => Some(reason.clone()),
         Outcome::Cancelled { by } => Some(match by {
             Some(by) => format!("by {}", somebody(by)),
             None => "not by oomctl".to_owned(),
         }),
+    }
+}
+
+/// Why a job is not submitted again unchanged.
+fn spent(cause: RetryCause, retries: u32, setting: Option<&str>) -> String {
+    let what = match cause {
+        RetryCause::TimeLimit => "time limit reached".to_owned(),
+        cause => cause.to_string(),
+    };
+    match (retries, setting) {
+        (0, Some(setting)) => format!("{what}; not resubmitted ({setting} is 0)"),
+        (0, None) => format!("{what}; not resubmitted"),
+        (retries, _) => format!("{what}, after {retries} unchanged retries"),
     }
 }
 
@@ -62,15 +87,6 @@ pub fn reason_of(outcome: &Outcome, history: &History) -> Option<String> {
             "the limit of {budget} since `oomctl retry` is reached"
         )),
         _ => reason(outcome),
-    }
-}
-
-/// Slurm tells a user by number.
-fn somebody(by: &str) -> String {
-    match by.parse::<u32>() {
-        Ok(0) => "root".to_owned(),
-        Ok(_) => format!("the user with id {by}"),
-        Err(_) => by.to_owned(),
     }
 }
 
@@ -248,9 +264,7 @@ pub fn expectation(expects: &Expectation) -> String {
         .gpu_bytes
         .is_some_and(|gpu| peak < gpu.gib() * (1.0 - ROOM));
     match has_room && expects.fits_probability < REFUTED {
-        true => format!(
-            "the memory model does not explain this failure, so the ladder's order decides ({odds})"
-        ),
+        true => format!("the estimate disagrees with the log: the next change in order{speed}"),
         false => format!("then {peak:.0} GiB are expected ({phase}), {odds}"),
     }
 }

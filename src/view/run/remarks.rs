@@ -24,7 +24,11 @@ pub fn remarks(history: &History) -> Vec<String> {
 
 /// Nothing shows that it trained, or oomctl cannot read what does.
 fn untold(attempt: &Attempt) -> Option<String> {
-    let counted = attempt.progress.as_ref().is_some_and(|p| p.done() > 0);
+    let counted = attempt.progress.as_ref().is_some_and(|p| p.done() > 0)
+        || attempt
+            .incident
+            .as_ref()
+            .is_some_and(|i| i.first_step == Some(false));
     match attempt.printed_nothing() {
         true => Some(EMPTY_LOG.to_owned()),
         false if counted => None,

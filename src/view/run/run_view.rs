@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
 use super::measured_plan_view::check_line;
-use super::outcome::{hint, reason_of, skipped};
+use super::outcome::{hint, reason_of, skipped, word};
 use super::passed_over::reasons_here;
 use super::remarks::remarks;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
@@ -32,6 +32,9 @@ pub struct RunView {
     pub run: String,
     /// `waiting`, `submitting`, `pending`, `running`, … or how it ended.
     pub state: String,
+    /// The word for its end in texts.
+    #[serde(skip)]
+    pub ended: Option<&'static str>,
     /// Exit code, when it is over.
     pub exit_code: Option<Exit>,
     /// Why it ended, in one line.
@@ -149,6 +152,7 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
     RunView {
         run: history.run.clone(),
         state: state(history),
+        ended: history.outcome.as_ref().map(word),
         exit_code: history.outcome.as_ref().map(Outcome::exit),
         reason: match (&history.outcome, refused) {
             (Some(outcome), _) => reason_of(outcome, history),
@@ -291,7 +295,7 @@ impl RunView {
         format!(
             "{} {}{reason} ({attempts}, {}, {:.2} GPU-hours)",
             Paint(NAME, &self.run),
-            Paint(style, &self.state),
+            Paint(style, self.ended.unwrap_or(&self.state)),
             duration(self.elapsed_s),
             self.gpu_hours,
         )
@@ -303,7 +307,7 @@ impl AttemptView {
     /// hides the exit code. A cancelled job needs no other reason, unless its log has one.
     fn needs_reason(&self) -> bool {
         let from_log =
-            |i: &Incident| i.kind != "other" && i.evidence.iter().any(|e| !e.file.is_empty());
+            |i: &Incident| i.kind != "cancelled" && i.evidence.iter().any(|e| !e.file.is_empty());
         match self.state.as_deref() {
             Some("COMPLETED") => self.incident.as_ref().is_some_and(|i| i.fatal),
             Some("CANCELLED") => self.incident.as_ref().is_some_and(from_log),

@@ -12,7 +12,7 @@ use super::kept::LastLines;
 use super::lines::{
     ahead, bugs, course, dependent, evidence, hangs, is_news, remarks, rungs, steered, taken_back,
 };
-use super::outcome::{expectation, job_reason, reason};
+use super::outcome::{expectation, job_reason, reason, word};
 use super::run_view::total;
 use super::same_figures::LastFigures;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
@@ -288,7 +288,7 @@ impl Story {
         } else {
             BAD
         };
-        self.say(run, &format!("{}{tail}", Paint(style, outcome.word())));
+        self.say(run, &format!("{}{tail}", Paint(style, word(outcome))));
     }
 
     /// What an earlier process has told is not told again.

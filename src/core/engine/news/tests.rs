@@ -52,6 +52,7 @@ fn an_end_that_was_asked_for_is_no_news_and_others_are() {
         cause: RetryCause::TimeLimit,
         state: JobState::Timeout,
         retries: 0,
+        setting: None,
     };
     for (outcome, expected) in [
         (Outcome::Cancelled { by: None }, &[][..]),
