@@ -242,11 +242,11 @@ fn a_project_can_ask_that_submit_stays_where_somebody_looks() {
     let file = "preset: weaver\nknobs: { threads: 2 }\nsupervision: { watch: true, poll: 1s, poll_max: 1s, drain: 0s, settle: 2s }\n";
     place.write("oomctl.yaml", file);
     let left = place.run(&["submit", "--backend", "local"]).ends(0);
-    left.says(&["Nobody resubmits it"]);
+    left.says(&["Nothing watches it"]);
     let words = ["submit", "--backend", "local", "--plain"];
     assert!(on_a_terminal(&place, &words).contains("succeeded"));
     let left = on_a_terminal(&place, &[&words[..], &["--no-watch"]].concat());
-    assert!(left.contains("Nobody resubmits it"), "{left}");
+    assert!(left.contains("Nothing watches it"), "{left}");
 }
 
 /// A script whose torchrun is this, on a scripted Slurm.
@@ -327,8 +327,8 @@ fn a_run_whose_program_does_not_listen_is_not_changed_again() {
         "retry -w r",
         2,
         &[
-            deaf,
-            "neither its script nor a file that the script names has changed since",
+            "r failed: the program does not seem to read what oomctl changes. Since then its script and the files that the script names are unchanged, so a retry would fail again",
+            "after you edit job.slurm: `oomctl submit job.slurm`",
             "`retry --as-submitted`",
         ],
     );
