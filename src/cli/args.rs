@@ -36,7 +36,7 @@ pub struct Configuration {
     #[arg(long, conflicts_with = "policy")]
     pub same_math: bool,
     /// Start unchanged: ignore what earlier runs needed
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub fresh: bool,
     /// Climb one rung at a time, whatever the memory model expects
     #[arg(long, hide_short_help = true)]

@@ -13,14 +13,14 @@ use super::place::{PATIENCE, Place};
 use oomctl_base::word_list;
 
 /// A program that asks, and the terminal on which it does.
-struct Asking {
-    child: Child,
+pub struct Asking {
+    pub child: Child,
     screen: File,
     seen: String,
 }
 
 impl Asking {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
+    pub fn start(place: &Place, arguments: &[&str]) -> Self {
         let (ours, theirs) = terminal();
         // Ctrl-C ends it even where whoever runs the tests ignores it, as a shell's background jobs do.
         let mut command = Command::new("env");
@@ -43,7 +43,7 @@ impl Asking {
 
     /// Reads on until these words were seen.
     #[track_caller]
-    fn until(&mut self, words: &str) {
+    pub fn until(&mut self, words: &str) {
         let mut bytes = [0; 4096];
         while !self.seen.contains(words) {
             let mut wait = [PollFd::new(&self.screen, PollFlags::IN)];
@@ -65,7 +65,7 @@ impl Asking {
 
     /// Waits for a question, and answers it. What was seen before is forgotten.
     #[track_caller]
-    fn answer(&mut self, question: &str, answer: &str) -> String {
+    pub fn answer(&mut self, question: &str, answer: &str) -> String {
         self.until(question);
         let seen = std::mem::take(&mut self.seen);
         writeln!(self.screen, "{answer}").unwrap();
@@ -73,7 +73,7 @@ impl Asking {
     }
 
     #[track_caller]
-    fn ends(mut self, word: &str, code: i32) {
+    pub fn ends(mut self, word: &str, code: i32) {
         // A terminal that nobody reads may keep its program waiting.
         self.until(word);
         assert_eq!(

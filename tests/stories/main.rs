@@ -93,6 +93,7 @@ mod sweep_submit;
 mod sweeps;
 mod tab;
 mod templates;
+mod tenth_stranger;
 mod third_stranger;
 mod torchrun_preset;
 mod tuning;

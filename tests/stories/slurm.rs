@@ -8,10 +8,11 @@ use super::place::{Place, install};
 /// Common to all: where things are, and no file size limit, for a story may have set one for oomctl.
 const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \"$*\" >>$F/$(/usr/bin/basename \"$0\").calls\n";
 
-/// `node` names the node of the next jobs (n1), `start` is when squeue says that jobs start. `array-size` is what arrays are limited to, `mute` loses the next answer. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
+/// `node` names the node of the next jobs (n1), `start` is when squeue says that jobs start. `array-size` is what arrays are limited to, `mute` loses the next answer, `impossible` is what --test-only says. `refuse` holds what sbatch says instead of accepting; `state.N` the end of the N-th job, which then
 /// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
 /// attempt N is accepted.
 const SBATCH: &str = r#"
+[[ " $* " != *" --test-only "* ]] || [ ! -e $F/impossible ] || { cat $F/impossible >&2; exit 1; }
 [[ " $* " != *" --test-only "* ]] || { echo "sbatch: Job 9 to start at $(date +%s) using 1 processors on nodes n1 in partition debug" >&2; exit; }
 [ ! -e $F/refuse ] || { cat $F/refuse >&2; exit 1; }
 for word; do case $word in

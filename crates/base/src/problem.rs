@@ -82,7 +82,10 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
     let typed = typed.to_lowercase();
     names
         .map(|n| (strsim::damerau_levenshtein(&typed, &n.to_lowercase()), n))
-        .filter(|(distance, n)| *distance <= 1 + n.len().max(typed.len()) / 4)
+        .filter(|(distance, n)| {
+            let length = n.len().max(typed.len());
+            *distance <= 1 + length / 4 && *distance * 2 < length
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, n)| n)
 }

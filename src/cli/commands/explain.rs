@@ -120,7 +120,7 @@ fn text(view: &ExplainView) -> String {
     let (value, doc) = (&view.resolved.value, &view.doc);
     let unit = view.unit.as_deref().unwrap_or("");
     let mut out = format!("{} = {value} {unit}\n  {doc}\n", Paint(NAME, &view.knob));
-    let overrides = view.resolved.beat.iter();
+    let overrides = view.resolved.beaten();
     let overrides =
         overrides.map(|b| Paint(DIM, &format!("{} ({})", b.value, b.origin)).to_string());
     let changed_by = Some(view.changed_by.clone()).filter(|rungs| !rungs.is_empty());

@@ -87,8 +87,7 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     request = request.measured_if(args.how.measure);
     let measured = measure::before(&session, &request)?;
     if args.how.dry_run {
-        script::dry_run(&session, &measured.shown(&request), args.how.json)?;
-        return Ok(Exit::Success);
+        return script::dry_run(&session, &measured.shown(&request), args.how.json);
     }
     if !args.script.is_empty() {
         script::agreed(&session, &measured.shown(&request), None, args.how.yes)?;

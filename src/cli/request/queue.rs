@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::session::Session;
 use crate::core::ladder::Policy;
-use crate::core::request::{QueueStart, Request};
+use crate::core::request::{Alternative, QueueStart, Request, StartForecast};
 use crate::drive::QueueQuestion;
 use crate::io::environment::variables;
 use crate::io::scheduler::Scheduler;
@@ -32,6 +32,33 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
     })
 }
 
+/// Whether Slurm would take the job as it is, and when it would start; `None` where it does not say. Nothing is submitted.
+pub fn tested(session: &Session, request: &Request) -> Option<StartForecast> {
+    let asks = session.runs.rest().is_none() && request.inputs().backend == "slurm";
+    if !asks || !session.runs.reach_slurm() {
+        return None;
+    }
+    let mut scheduler = session.runs.scheduler("slurm");
+    let as_it_is = request.unchanged_and(Vec::new());
+    asked(request, &as_it_is, scheduler.as_mut())?.pop()?.start
+}
+
+/// What Slurm says of some answers.
+fn asked(
+    request: &Request,
+    alternatives: &[Alternative],
+    scheduler: &mut dyn Scheduler,
+) -> Option<Vec<QueueStart>> {
+    let question = QueueQuestion {
+        request,
+        rungs: &[],
+        alternatives,
+        environment: variables(),
+    };
+    let folder = ScratchFolder::new("queue").ok()?;
+    Some(question.ask(&folder.path().join("answers"), scheduler))
+}
+
 /// When each answer would start; `None` where no answer asks for more, so that all start alike.
 fn answers(request: &Request, scheduler: &mut dyn Scheduler) -> Option<Vec<QueueStart>> {
     let alternatives = request.first_alternatives();
@@ -39,15 +66,7 @@ fn answers(request: &Request, scheduler: &mut dyn Scheduler) -> Option<Vec<Queue
     if !more && request.inputs().policy != Policy::Soonest {
         return None;
     }
-    let all = request.unchanged_and(alternatives);
-    let question = QueueQuestion {
-        request,
-        rungs: &[],
-        alternatives: &all,
-        environment: variables(),
-    };
-    let folder = ScratchFolder::new("queue").ok()?;
-    Some(question.ask(&folder.path().join("answers"), scheduler))
+    asked(request, &request.unchanged_and(alternatives), scheduler)
 }
 
 /// The first maintenance that the job reaches into if it starts now. Where its time limit is unknown, or it goes to another cluster

@@ -105,6 +105,10 @@ fn alike(path: &Path) -> Option<String> {
         path.file_name()?.to_str()?,
         there.iter().map(String::as_str),
     )?;
+    // Two names of the same ending are alike by that alone.
+    let stem = |path: &Path| path.file_stem()?.to_str().map(str::to_owned);
+    let stems = (stem(path)?, stem(Path::new(near))?);
+    nearest(&stems.0, std::iter::once(stems.1.as_str()))?;
     Some(format!(
         "did you mean {}?",
         path.with_file_name(near).display()

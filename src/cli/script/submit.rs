@@ -5,8 +5,11 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use crate::cli::args::Configuration;
-use crate::cli::request::{learned, preview};
+use crate::cli::interrupt::OpenQuestion;
+use crate::cli::request::{learned, preview, queue};
 use crate::cli::script::absent::absent;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
@@ -16,7 +19,7 @@ use crate::cli::session::Session;
 use crate::core::adopt::version::LogExcerpt;
 use crate::core::adopt::{self, Scripts};
 use crate::core::exit::Exit;
-use crate::core::request::Request;
+use crate::core::request::{self, Request, StartForecast};
 use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::ScriptView;
@@ -36,8 +39,8 @@ const NOT_TAKEN: [&str; 7] =
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 10] = word_list(
-    "--json --set --all --measure --watch --yes --dry-run --supervise --attempts --same-math",
+const OURS: [&str; 14] = word_list(
+    "--json --set --all --measure --watch --yes --dry-run --supervise --attempts --same-math -w -y -wy -yw",
 );
 
 /// A script on the command line.
@@ -229,14 +232,19 @@ pub fn agreed(
     if yes {
         return Ok(());
     }
+    let not_done = match job {
+        None => "nothing was submitted",
+        Some(_) => "not watched",
+    };
     if !std::io::stdin().is_terminal() {
-        let what = "no terminal to ask: nothing was submitted";
+        let what = format!("no terminal to ask: {not_done}");
         let hint = match job {
             None => "look with --dry-run, agree with --yes; oomctl changes copies of your script",
             Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
+    let question = OpenQuestion::ask(not_done);
     loop {
         print::prompt(match (job, view.has_rungs()) {
             (None, true) => {
@@ -253,26 +261,44 @@ pub fn agreed(
         match read.map(|_| answer.trim()) {
             Ok("y" | "Y" | "yes") => return Ok(()),
             Ok("d" | "D" | "diff") => {
-                let mut pager = Pager::open();
-                pager.write(&view.diffs())?;
-                pager.close();
+                question.meanwhile(|| {
+                    let mut pager = Pager::open();
+                    pager.write(&view.diffs())?;
+                    pager.close();
+                    Ok::<_, CommandFailure>(())
+                })?;
             }
             _ => {
-                print::talk("nothing was submitted");
+                print::talk(not_done);
                 return Err(CommandFailure::quiet(Exit::Cancelled));
             }
         }
     }
 }
 
-/// Prints what would be submitted: a script with its rungs, or the files of a template.
-pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<(), CommandFailure> {
+/// Prints what would be submitted: a script with its rungs, or the files of a template. Slurm is asked whether it would take
+/// the job.
+pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<Exit, CommandFailure> {
     match request.inputs().scripts {
         Some(_) => plan(session, request, None, false)?,
         None => preview::show(&preview::first(request)?, json)?,
     }
-    print::talk("dry run: nothing was submitted");
-    Ok(())
+    let (said, exit) = match queue::tested(session, request) {
+        None => (String::new(), Exit::Success),
+        Some(StartForecast::Refused(why)) => {
+            print::warn(&format!(
+                "Slurm would refuse this job: {why} (sbatch --test-only)"
+            ));
+            (String::new(), Exit::Refused)
+        }
+        Some(start) => {
+            let when = request::started(Some(&start), Timestamp::now());
+            let said = format!("; Slurm would take it: {when} (sbatch --test-only)");
+            (said, Exit::Success)
+        }
+    };
+    print::talk(&format!("dry run: nothing was submitted{said}"));
+    Ok(exit)
 }
 
 /// Prints what an attempt and each rung would change, and when it would start: in a table, or with all that is known.

@@ -69,8 +69,7 @@ impl SubmitOptions {
     ) -> Result<Exit, CommandFailure> {
         let first = first_task(&plan, request)?;
         if self.dry_run {
-            dry_run(session, &first, self.json)?;
-            return Ok(Exit::Success);
+            return dry_run(session, &first, self.json);
         }
         agreed(session, &first, None, self.yes)?;
         go(plan, pipeline, stays, &|supervisor, code| match self.json {

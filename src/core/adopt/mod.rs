@@ -5,6 +5,7 @@
 
 mod array;
 mod attempt;
+mod broken;
 mod comparable;
 mod evidence;
 mod exit_code;
@@ -25,6 +26,7 @@ use oomctl_scripts::{
 
 pub use array::{TaskList, is_array};
 pub use attempt::{CLAIM, PATCH, files};
+pub use broken::broken;
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use exit_code::{hidden, hidden_remark};

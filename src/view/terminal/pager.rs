@@ -2,6 +2,10 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::SIGINT;
 
 use super::{CommandFailure, print};
 
@@ -26,9 +30,13 @@ impl Pager {
         if std::env::var_os("LESS").is_none() {
             command.env("LESS", "FRX");
         }
-        Self {
-            child: command.spawn().ok(),
+        let child = command.spawn().ok();
+        if child.is_some() {
+            // Ctrl-C is the pager's, as it is under git: whoever dies of it leaves the pager alone on the terminal.
+            let ignored = Arc::new(AtomicBool::new(false));
+            drop(signal_hook::flag::register(SIGINT, ignored));
         }
+        Self { child }
     }
 
     /// Hands on a piece of the text. The reader may go away before the end, which gives `false`.
