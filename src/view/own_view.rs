@@ -385,6 +385,11 @@ impl ScriptView {
     fn retried(&self, cause: fn(&UnchangedRetry) -> String) -> Option<String> {
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
         let some = !causes.is_empty();
-        some.then(|| format!("oomctl resubmits unchanged after {}", causes.join(", ")))
+        some.then(|| {
+            format!(
+                "the same job is submitted again after {}",
+                causes.join(", ")
+            )
+        })
     }
 }

@@ -219,13 +219,18 @@ pub fn first_fit<'a>(
 /// How many attempts there are at most, how many of the ladder's, the last of which is `last`, that leaves out, and what
 /// changes where host memory runs out.
 pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
-    let mut line = format!("{most} attempts at most");
+    let mut line = format!("at most {most} attempts");
     if last > most {
-        let more = last - most;
-        let _ = write!(
-            line,
-            ", {more} fewer than the ladder has (`limits: attempts`)"
-        );
+        let _ = match last - most {
+            1 => write!(
+                line,
+                "; the last change is not reached (`limits: attempts`)"
+            ),
+            more => write!(
+                line,
+                "; the last {more} changes are not reached (`limits: attempts`)"
+            ),
+        };
     }
     let told = after_host_oom
         .iter()

@@ -25,7 +25,7 @@ const NARROW: usize = 24;
 /// What a plan by the memory model assumes.
 const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
 /// What is said of the rungs without a row.
-const IN_VAIN: &str = "frees less than 1 GiB where memory is fullest";
+const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is fullest";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 

@@ -69,7 +69,7 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
     place.set("WEAVER", "fits 2");
     let done = place.run(&["submit", "--backend", "local"]).ends(0);
     done.says(&[
-        "Nobody resubmits it",
+        "Nothing watches it",
         "`oomctl watch weaver-1`",
         "`submit -w`",
     ]);

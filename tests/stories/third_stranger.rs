@@ -90,7 +90,7 @@ fn a_card_that_was_described_otherwise_teaches_nothing() {
     let same = place.run(&format!("plan {}", card("79.18"))).ends(0);
     same.says(&["start      as in run job-2"]);
     let other = place.run(&format!("plan {}", card("39.39"))).ends(0);
-    other.says(&["fitted with gpu_memory 79.18GiB, here 39.39GiB"]);
+    other.says(&["fitted, but with gpu_memory 79.18GiB (here 39.39GiB)"]);
 }
 
 #[test]

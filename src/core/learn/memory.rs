@@ -108,20 +108,19 @@ pub struct Elsewhere<'a> {
 impl Elsewhere<'_> {
     /// In a sentence.
     pub fn describe(&self) -> String {
-        let shown = |value: &String| match value.is_empty() {
-            true => "none".to_owned(),
-            false => value.clone(),
-        };
         let differs = self.differs.iter().map(|(name, there, here)| {
-            let (there, here) = (shown(there), shown(here));
             let name = name.strip_prefix("given ").unwrap_or(name);
-            format!("{name} {there}, here {here}")
+            match (there.as_str(), here.as_str()) {
+                ("", here) => format!("without {name} {here}"),
+                (there, "") => format!("with {name} {there}"),
+                (there, here) => format!("with {name} {there} (here {here})"),
+            }
         });
         let differs: Vec<String> = differs.collect();
         format!(
-            "{}, fitted with {}; that may not fit here, so it does not count",
+            "{} fitted, but {}",
             self.entry.told_by(),
-            differs.join("; ")
+            differs.join(", ")
         )
     }
 }

@@ -126,7 +126,7 @@ fn what_fitted_elsewhere_is_told_with_what_differs() {
     assert_eq!(elsewhere.entry.id, "1");
     assert_eq!(
         elsewhere.describe(),
-        "run r, attempt 1, fitted with backend local, here slurm; that may not fit here, so it does not count"
+        "run r, attempt 1 fitted, but with backend local (here slurm)"
     );
     assert!(
         memory

@@ -20,6 +20,23 @@ pub struct Resolved {
     pub beat: Vec<Setting>,
 }
 
+impl Resolved {
+    /// What it beat, without values that never ran: of several rungs of one attempt the last gave its value.
+    pub fn beaten(&self) -> impl Iterator<Item = &Setting> {
+        let attempt = |origin: &Origin| match origin {
+            Origin::Rung { attempt, .. } => Some(*attempt),
+            _ => None,
+        };
+        let mut above = attempt(&self.origin);
+        self.beat.iter().filter(move |setting| {
+            let of = attempt(&setting.origin);
+            let same = of.is_some() && of == above;
+            above = of;
+            !same
+        })
+    }
+}
+
 /// Every knob with its value: each within its own bounds, rules between knobs not looked at yet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {

@@ -64,7 +64,7 @@ impl ScriptView {
 
     /// The same, with how often.
     fn unasked(&self) -> String {
-        let most = format!("{} attempts at most", self.most_attempts);
+        let most = format!("at most {} attempts", self.most_attempts);
         match self.retried(UnchangedRetry::text) {
             Some(retried) => format!("{retried}; {most}"),
             None => most,
