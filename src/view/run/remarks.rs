@@ -1,7 +1,7 @@
 //! What speaks against a success: the job ended well by its own word, and its log shows that work is missing.
 
 use crate::core::engine::{Attempt, History, Outcome};
-use oomctl_diagnose::{EMPTY_LOG, Evidence, EvidenceRole, Progress};
+use oomctl_diagnose::{Class, EMPTY_LOG, Evidence, EvidenceRole, Progress};
 
 /// Places of survived failures that are named.
 const MOST_NAMED: usize = 3;
@@ -15,6 +15,7 @@ pub fn remarks(history: &History) -> Vec<String> {
         untold(a)
             .into_iter()
             .chain(survived(a))
+            .chain(unsurvived(a))
             .chain(progress)
             .chain(diverged(a))
             .collect()
@@ -55,6 +56,18 @@ fn survived(attempt: &Attempt) -> Option<String> {
             } else {
                 ""
             },
+        )
+    })
+}
+
+/// Its exit code says that it ended well, and nothing in its log that it survived.
+fn unsurvived(attempt: &Attempt) -> Option<String> {
+    let incident = attempt.incident.as_ref()?;
+    let place = incident.evidence.first()?;
+    (incident.fatal && incident.class != Class::NotOom).then(|| {
+        format!(
+            "its log ends with an out-of-memory ({}:{}): look whether it trained to its end",
+            place.file, place.line
         )
     })
 }
