@@ -385,11 +385,6 @@ impl ScriptView {
     fn retried(&self, cause: fn(&UnchangedRetry) -> String) -> Option<String> {
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
         let some = !causes.is_empty();
-        some.then(|| {
-            format!(
-                "the same job is submitted again after {}",
-                causes.join(", ")
-            )
-        })
+        some.then(|| format!("the same job again after {}", causes.join(", ")))
     }
 }

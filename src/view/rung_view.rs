@@ -221,16 +221,8 @@ pub fn first_fit<'a>(
 pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
     let mut line = format!("at most {most} attempts");
     if last > most {
-        let _ = match last - most {
-            1 => write!(
-                line,
-                "; the last change is not reached (`limits: attempts`)"
-            ),
-            more => write!(
-                line,
-                "; the last {more} changes are not reached (`limits: attempts`)"
-            ),
-        };
+        let more = last - most;
+        let _ = write!(line, "; changes not reached: {more} (`limits: attempts`)");
     }
     let told = after_host_oom
         .iter()

@@ -187,7 +187,7 @@ impl UnchangedRetry {
         match self.cause {
             RetryCause::CoTenant => "other processes on the GPU".to_owned(),
             RetryCause::LateOom => "late out-of-memory".to_owned(),
-            RetryCause::Leak => "memory leak (from its checkpoint)".to_owned(),
+            RetryCause::Leak => "memory leak (resumes)".to_owned(),
             other => other.to_string(),
         }
     }

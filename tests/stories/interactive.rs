@@ -13,13 +13,13 @@ use super::place::{PATIENCE, Place};
 use oomctl_base::word_list;
 
 /// A program that asks, and the terminal on which it does.
-pub struct Asking {
+pub struct TerminalDialog {
     pub child: Child,
     screen: File,
     seen: String,
 }
 
-impl Asking {
+impl TerminalDialog {
     pub fn start(place: &Place, arguments: &[&str]) -> Self {
         let (ours, theirs) = terminal();
         // Ctrl-C ends it even where whoever runs the tests ignores it, as a shell's background jobs do.
@@ -100,7 +100,7 @@ const QWEN: &str = "Qwen/Qwen2.5-0.5B-Instruct";
 fn the_answers_become_a_project_file_with_computed_defaults() {
     let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
     let place = checkout(&gpus);
-    let mut asking = Asking::start(&place, &["init", "--interactive"]);
+    let mut asking = TerminalDialog::start(&place, &["init", "--interactive"]);
     // The preset whose file lies here is the default.
     let seen = asking.answer("preset [rl-swarm]: ", "");
     assert!(
@@ -152,12 +152,12 @@ fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
     let place = checkout(&gpus);
     let given = word_list::<6>("init --interactive --preset rl-swarm --set gpu_memory=24GiB");
     // The end of the input.
-    let mut asking = Asking::start(&place, &given);
+    let mut asking = TerminalDialog::start(&place, &given);
     asking.until("fp16 [false]: ");
     asking.screen.write_all(b"\x04").unwrap();
     asking.ends("nothing was written", 2);
     // Ctrl-C.
-    let mut asking = Asking::start(&place, &given);
+    let mut asking = TerminalDialog::start(&place, &given);
     asking.until("fp16 [false]: ");
     let pid = rustix::process::Pid::from_child(&asking.child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -168,7 +168,7 @@ fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
     assert_eq!(names.collect::<Vec<_>>(), ["rgym_exp"]);
     // A file that is there stays when the last answer is no.
     place.write("oomctl.yaml", "preset: torchrun\n");
-    let mut asking = Asking::start(&place, &given);
+    let mut asking = TerminalDialog::start(&place, &given);
     asking.answer("fp16 [false]: ", "");
     asking.answer("minibatch_size [", "16");
     asking.answer("already exists; replace it with this? [y/N]: ", "");
@@ -180,7 +180,7 @@ fn who_stops_answering_leaves_nothing_and_a_file_is_not_replaced_unasked() {
 fn a_batch_that_must_be_given_is_computed_from_the_model() {
     let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
     let place = seeing(&gpus);
-    let mut asking = Asking::start(
+    let mut asking = TerminalDialog::start(
         &place,
         &word_list::<6>("init --interactive --set max_seq_len=512 --preset torchrun"),
     );
@@ -252,7 +252,7 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     let gpus = Gpus::new(&[&h100("GPU-a", 8_156, "")]);
     let place = seeing(&gpus);
     let words = ["init", "--interactive"];
-    let mut asking = Asking::start(&place, &words);
+    let mut asking = TerminalDialog::start(&place, &words);
     asking.answer("preset [", "torchrum");
     let seen = asking.answer("preset [", "trl");
     assert!(seen.contains("did you mean torchrun?"), "{seen}");
@@ -269,7 +269,7 @@ fn enter_leaves_a_value_for_later_and_answers_survive_ctrl_c() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(!asking.child.wait().unwrap().success());
     assert!(!place.has("oomctl.yaml"));
-    let mut asking = Asking::start(&place, &words);
+    let mut asking = TerminalDialog::start(&place, &words);
     asking.until("earlier answers: preset torchrun gpu_memory=24GiB");
     asking.answer("script (Enter: fill it in later): ", "");
     asking.answer("model.path: ", "");
@@ -292,7 +292,7 @@ fn for_a_program_a_job_script_is_offered_and_what_only_estimates_need_is_not_ask
     let place = Place::bare();
     place.write("train.py", "");
     let offered = "job.sbatch: write this job script, and ask nothing more? [Y/n]: ";
-    let mut asking = Asking::start(&place, &["init", "--interactive"]);
+    let mut asking = TerminalDialog::start(&place, &["init", "--interactive"]);
     asking.answer(offered, "n");
     asking.answer("preset [torchrun]: ", "");
     asking.answer("gpu_memory: ", "");
@@ -304,7 +304,7 @@ fn for_a_program_a_job_script_is_offered_and_what_only_estimates_need_is_not_ask
     asking.answer("write this? [Y/n]: ", "n");
     asking.ends("nothing was written", 0);
     place.shell("rm -rf .oomctl").ends(0);
-    let mut asking = Asking::start(&place, &["init", "--interactive"]);
+    let mut asking = TerminalDialog::start(&place, &["init", "--interactive"]);
     asking.answer(offered, "");
     asking.answer("(status, logs, report)? [y/N]: ", "");
     asking.ends("next: `oomctl plan job.sbatch`", 0);

@@ -1,6 +1,6 @@
 //! What a stranger on a real Slurm found wrong.
 
-use super::interactive::Asking;
+use super::interactive::TerminalDialog;
 use super::place::Place;
 use super::slurm::Slurm;
 
@@ -53,7 +53,7 @@ fn a_dry_run_asks_slurm_whether_it_would_take_the_job() {
 #[test]
 fn ctrl_c_at_the_question_says_that_nothing_was_submitted() {
     let (place, slurm) = with("python3 train.py --batch_size 4\n");
-    let mut asking = Asking::start(&place, &["submit", "job.slurm"]);
+    let mut asking = TerminalDialog::start(&place, &["submit", "job.slurm"]);
     asking.until("[y/N/d] (d: diffs): ");
     let pid = rustix::process::Pid::from_child(&asking.child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -68,7 +68,7 @@ fn a_pager_has_ctrl_c_for_itself() {
         "PAGER",
         "bash -c 'cat >/dev/null; echo paging; read -r _ <&2; echo left'",
     );
-    let mut asking = Asking::start(&place, &["submit", "job.slurm"]);
+    let mut asking = TerminalDialog::start(&place, &["submit", "job.slurm"]);
     asking.answer("[y/N/d] (d: diffs): ", "d");
     asking.until("paging");
     let pid = rustix::process::Pid::from_child(&asking.child);

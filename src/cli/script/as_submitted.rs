@@ -27,7 +27,7 @@ pub fn something_changed(history: &History, request: &Request) -> Result<(), Com
     let same = "its script and the files that the script names are unchanged";
     if !["", "config"].contains(&kind) {
         print::warn(&format!(
-            "{run} failed: {why}. Since then {same}: it fails again, unless something else was mended"
+            "{run} failed: {why}. Since then {same}: it fails again, unless something else was fixed"
         ));
         return Ok(());
     }
