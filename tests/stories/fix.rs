@@ -490,12 +490,16 @@ fn laps_of_one_rung_are_shown_as_one() {
         python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \
         data.max_prompt_length=1024 data.max_response_length=3072 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \
         actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 \
-        actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16 \
+        actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16 \
         actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.6 actor_rollout_ref.rollout.n=8 \
         actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.n_gpus_per_node=8 trainer.nnodes=1\n";
     place.write("job.sh", script);
-    let update = "/env/lib/python3.11/site-packages/verl/workers/actor/dp_actor.py update_policy";
-    place.write("job.err", &failure(&[(update, "loss.backward()")]));
+    let log_probs =
+        "/env/lib/python3.11/site-packages/verl/workers/actor/dp_actor.py compute_log_prob";
+    place.write(
+        "job.err",
+        &failure(&[(log_probs, "self._forward_micro_batch(micro_batch)")]),
+    );
     let done = place.run(&["fix", "job.err", "job.sh"]).ends(0);
     insta::assert_snapshot!(done.out);
     let view = place.json("fix --json job.err job.sh");

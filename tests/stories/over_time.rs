@@ -115,8 +115,8 @@ fn completions_that_grow_are_seen_where_the_log_prints_no_memory() {
 }
 
 /// A trainer whose host memory grows by 4 GiB a step, and that then waits for a word.
-const LEAKS: &str = "#!/bin/bash\nfor ((s = 1; s <= 40; s++)); do\n  \
-    echo \"step:$s - perf/cpu_memory_used_gb:$((100 + 4 * s)).000 - timing_s/step:30.000\"\ndone\n\
+const LEAKS: &str = "#!/bin/bash\nlines=$(for ((s = 1; s <= 40; s++)); do\n  \
+    echo \"step:$s - perf/cpu_memory_used_gb:$((100 + 4 * s)).000 - timing_s/step:30.000\"\ndone)\necho \"$lines\"\n\
     for ((i = 0; i < 1200; i++)); do [ -e go ] && break; sleep 0.05; done\n";
 
 #[test]

@@ -96,7 +96,11 @@ fn what_is_for_one_job_is_refused_of_an_array_and_so_is_a_list_that_is_none() {
         ));
     }
     insta::assert_snapshot!(told);
-    assert!(slurm.calls("sbatch").is_empty());
+    let asked = slurm.calls("sbatch");
+    assert!(
+        asked.iter().all(|call| call.contains("--test-only")),
+        "{asked:?}"
+    );
     assert!(!place.has(".oomctl"), "a run was left behind");
 }
 

@@ -200,7 +200,7 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
         done.says(&[
             "your script, plus oomctl's own lines",
             "start      unchanged: run ",
-            "that may not fit here, so it does not count",
+            "fitted, but ",
         ]);
     }
 }

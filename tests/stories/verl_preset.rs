@@ -537,7 +537,7 @@ const ANSWERS: [[&str; 4]; 13] = table(
     cuda_oom gpu_oom cuda_graph | enforce_eager=false | no-cuda-graphs fewer-rollout-sequences | halve-batches
     vllm_kv_cache engine_memory kv_cache | rollout.max_model_len=4096 max_num_batched_tokens=8192 | shorter-rollout-context larger-rollout-share larger-rollout-share larger-rollout-share fewer-rollout-sequences | smaller-rollout-share halve-batches halve-batches-again
     vllm_startup_memory engine_memory init |  | smaller-rollout-share offload | larger-rollout-share halve-batches
-    host_oom host_oom rollout | param_offload=true optimizer_offload=true | more-host-memory more-host-memory undo-offload smaller-train-batch-for-the-host | offload more-gpus halve-batches smaller-rollout-share
+    host_oom host_oom rollout | param_offload=true optimizer_offload=true | more-host-memory undo-offload smaller-train-batch-for-the-host | offload more-gpus halve-batches smaller-rollout-share
     time_limit not_oom unknown |  |  | halve-batches offload
     ",
 );

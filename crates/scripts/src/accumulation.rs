@@ -115,7 +115,7 @@ fn is_keyword(word: &str) -> bool {
 }
 
 /// The bracket that is open at a place.
-fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+pub(super) fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for before in (0..at).rev() {
         let token = &tokens[before];

@@ -2,7 +2,7 @@
 //!
 //! Rule: a sign is what the text shows. A text without one is not proven to be free of it.
 
-use super::accumulation::alias;
+use super::accumulation::{alias, bracket};
 use super::declared::DeclaredOption;
 use super::listed_options::declared_by;
 use super::python::{
@@ -50,7 +50,7 @@ pub(super) fn signs(files: &[&[PythonToken<'_>]]) -> Vec<Sign> {
     let (accumulations, batches) = (named("acc", "\0"), named("batch", "acc"));
     let mut found: Vec<Sign> = Vec::new();
     for (file, tokens) in files.iter().enumerate() {
-        let text = ProgramText {
+        let text = MicroBatchText {
             tokens,
             accumulations: &accumulations,
             batches: &batches,
@@ -73,13 +73,13 @@ pub(super) fn signs(files: &[&[PythonToken<'_>]]) -> Vec<Sign> {
 }
 
 /// A file of a program, with the names of its options.
-struct ProgramText<'a, 't> {
+struct MicroBatchText<'a, 't> {
     tokens: &'a [PythonToken<'t>],
     accumulations: &'a [&'a str],
     batches: &'a [&'a str],
 }
 
-impl ProgramText<'_, '_> {
+impl MicroBatchText<'_, '_> {
     /// `lr = args.lr * args.batch_size / 256`: where the batch stands. With the accumulation beside it the product stays.
     fn rate_of_the_batch(&self) -> Option<usize> {
         let mut batches = (0..self.tokens.len()).filter(|at| {
@@ -87,53 +87,39 @@ impl ProgramText<'_, '_> {
                 && self.batches.contains(&self.tokens[*at].text)
         });
         batches.find(|at| {
-            let (begin, end) = self.expression(*at);
-            let value = &self.tokens[begin..end];
+            let (to, value) = self.given(*at);
             let is_product = value.iter().any(|t| t.is("*") || t.is("/"));
             let names = || value.iter().filter(|t| t.kind == TokenKind::Name);
-            let given = begin.checked_sub(2).map(|at| &self.tokens[at..begin]);
-            let to_rate = given.is_some_and(|to| is_rate(to[0].text) && to[1].is("="));
-            let of_rate = to_rate || names().any(|t| is_rate(t.text));
+            let of_rate = to.is_some_and(is_rate) || names().any(|t| is_rate(t.text));
+            let accumulates = names().any(|t| self.accumulations.contains(&t.text));
             let is_sure = !is_conditional(self.tokens, *at);
-            is_sure
-                && is_product
-                && of_rate
-                && !names().any(|t| self.accumulations.contains(&t.text))
+            is_sure && is_product && of_rate && !accumulates
         })
     }
 
-    /// The expression around a place: what a name or an argument is given, or an argument without a name.
-    fn expression(&self, at: usize) -> (usize, usize) {
-        let ends = |t: &PythonToken<'_>| t.is(",") || t.is("=") || t.kind == TokenKind::End;
-        // A bracket that is no call's is a part of the expression.
-        let (mut depth, mut groups) = (0_usize, 0_usize);
-        let mut before = None;
-        for place in (0..at).rev() {
-            let t = &self.tokens[place];
-            let groups_here = t.is("(")
-                && place
-                    .checked_sub(1)
-                    .is_none_or(|at| self.tokens[at].kind != TokenKind::Name);
-            match (depth, t.opens()) {
-                (0, true) if groups_here => groups += 1,
-                (0, true) => before = Some(place),
-                (0, false) if ends(t) => before = Some(place),
-                _ => {
-                    depth = (depth + usize::from(t.closes())).saturating_sub(usize::from(t.opens()))
-                }
-            }
-            if before.is_some() {
-                break;
-            }
+    /// The value in which a place stands, that of an argument or of a statement, with the name that it is given to.
+    fn given(&self, at: usize) -> (Option<&str>, &[PythonToken<'_>]) {
+        // A bracket that is no call's is a part of the value.
+        let is_call = |open: usize| {
+            open.checked_sub(1)
+                .is_some_and(|at| self.tokens[at].kind == TokenKind::Name)
+        };
+        let brackets =
+            std::iter::successors(bracket(self.tokens, at), |open| bracket(self.tokens, *open));
+        let all = match brackets.into_iter().find(|open| is_call(*open)) {
+            Some(open) => arguments(&self.tokens[open + 1..]),
+            None => vec![self.line(at)],
+        };
+        let place = self.tokens[at].from;
+        let holds = |all: &&&[PythonToken<'_>]| all.iter().any(|t| t.from == place);
+        let whole = all.iter().find(holds).copied().unwrap_or_default();
+        match whole.iter().position(|t| t.is("=")) {
+            Some(sign) => (
+                sign.checked_sub(1).map(|at| whole[at].text),
+                &whole[sign + 1..],
+            ),
+            None => (None, whole),
         }
-        let mut depth = groups;
-        let behind = self.tokens[at..].iter().position(|t| {
-            let ends = depth == 0 && (ends(t) || t.closes()) || t.kind == TokenKind::End;
-            depth = t.depth_after(depth);
-            ends
-        });
-        let end = behind.map_or(self.tokens.len(), |behind| at + behind);
-        (before.map_or(0, |before| before + 1), end)
     }
 
     /// A loss that takes the samples of a batch for each other's negatives, by its name or by its labels: `arange(len(x))`.

@@ -34,7 +34,7 @@ pub fn all_options(text: &str) -> Option<Vec<String>> {
     WholeParser::of(&[&tokens(text)]).map(|parser| parser.forms)
 }
 
-type Tokens<'a, 't> = &'a [PythonToken<'t>];
+type FileTokens<'a, 't> = &'a [PythonToken<'t>];
 
 /// The options that a program takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct WholeParser {
 
 impl WholeParser {
     /// That of a program with these files, its own first.
-    pub(super) fn of(files: &[Tokens<'_, '_>]) -> Option<Self> {
+    pub(super) fn of(files: &[FileTokens<'_, '_>]) -> Option<Self> {
         let has = |wanted: &dyn Fn(&PythonToken<'_>) -> bool| {
             files.iter().any(|tokens| tokens.iter().any(wanted))
         };
@@ -75,7 +75,7 @@ impl WholeParser {
         refused.then(|| nearest(name, long.map(String::as_str)))
     }
 
-    fn of_argparse(files: &[Tokens<'_, '_>]) -> Option<Self> {
+    fn of_argparse(files: &[FileTokens<'_, '_>]) -> Option<Self> {
         let made: Vec<(usize, usize)> = places(files, "ArgumentParser").collect();
         let [(number, at)] = made[..] else {
             return None;
@@ -110,7 +110,7 @@ impl WholeParser {
         })
     }
 
-    fn of_command(files: &[Tokens<'_, '_>]) -> Option<Self> {
+    fn of_command(files: &[FileTokens<'_, '_>]) -> Option<Self> {
         let commands: Vec<(usize, usize)> = places(files, "command").collect();
         let started = places(files, "run").filter(|(of, at)| {
             let before = at.checked_sub(2).map(|at| &files[*of][at]);
@@ -147,14 +147,14 @@ fn is_keyword(argument: &[PythonToken<'_>]) -> bool {
     argument.get(1).is_some_and(|t| t.is("="))
 }
 
-fn all<'a, 't>(files: &[Tokens<'a, 't>]) -> impl Iterator<Item = DeclaredOption<'a, 't>> {
+fn all<'a, 't>(files: &[FileTokens<'a, 't>]) -> impl Iterator<Item = DeclaredOption<'a, 't>> {
     let all: Vec<_> = files.iter().flat_map(|tokens| declared(tokens)).collect();
     all.into_iter()
 }
 
 /// The places at which a name is called, each with the number of its file.
 fn places<'a>(
-    files: &'a [Tokens<'_, '_>],
+    files: &'a [FileTokens<'_, '_>],
     name: &'a str,
 ) -> impl Iterator<Item = (usize, usize)> + 'a {
     let files = files.iter().enumerate();
@@ -164,7 +164,7 @@ fn places<'a>(
 }
 
 /// The forms of all options, where each call that declares some names them as texts.
-fn options(files: &[Tokens<'_, '_>], call: &str) -> Option<Vec<String>> {
+fn options(files: &[FileTokens<'_, '_>], call: &str) -> Option<Vec<String>> {
     let is_named = |(number, at): (usize, usize)| {
         let (given, _) = closed_call(&files[number][at + 2..])?;
         let mut placed = given.into_iter().filter(|a| !is_keyword(a));
@@ -185,7 +185,7 @@ fn options(files: &[Tokens<'_, '_>], call: &str) -> Option<Vec<String>> {
 }
 
 /// Whether no code but the files' own gets hold of the parser of this name.
-fn stays(files: &[Tokens<'_, '_>], tokens: Tokens<'_, '_>, name: &str) -> bool {
+fn stays(files: &[FileTokens<'_, '_>], tokens: FileTokens<'_, '_>, name: &str) -> bool {
     let mut places = (0..tokens.len()).filter(|at| tokens[*at].is(name));
     places.all(|at| {
         let before = at.checked_sub(1).map(|at| &tokens[at]);
@@ -201,7 +201,7 @@ fn stays(files: &[Tokens<'_, '_>], tokens: Tokens<'_, '_>, name: &str) -> bool {
 }
 
 /// The name in front of the bracket in which a token stands.
-fn called_with(tokens: Tokens<'_, '_>, at: usize) -> Option<usize> {
+fn called_with(tokens: FileTokens<'_, '_>, at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for before in (0..at).rev() {
         match &tokens[before] {
@@ -220,8 +220,8 @@ fn called_with(tokens: Tokens<'_, '_>, at: usize) -> Option<usize> {
 }
 
 /// Whether the files have a function of this name with such a parameter.
-fn is_own(files: &[Tokens<'_, '_>], function: &str, parameter: &str) -> bool {
-    let has = |tokens: &Tokens<'_, '_>| {
+fn is_own(files: &[FileTokens<'_, '_>], function: &str, parameter: &str) -> bool {
+    let has = |tokens: &FileTokens<'_, '_>| {
         let mut defs = tokens.windows(3).enumerate();
         defs.any(|(at, w)| {
             let is_def = w[0].is("def") && w[1].is(function) && w[2].is("(");
@@ -235,19 +235,19 @@ fn is_own(files: &[Tokens<'_, '_>], function: &str, parameter: &str) -> bool {
 }
 
 /// Whether a call of `parse_args` takes the words of the command.
-fn takes_all(tokens: Tokens<'_, '_>, at: usize) -> bool {
+fn takes_all(tokens: FileTokens<'_, '_>, at: usize) -> bool {
     let given = closed_call(&tokens[at + 2..]).map(|(given, _)| given);
     given.is_some_and(|given| given.is_empty()) && !is_conditional(tokens, at)
 }
 
 /// Whether a name is that of a member (`a.name`).
-fn is_member(tokens: Tokens<'_, '_>, at: usize) -> bool {
+fn is_member(tokens: FileTokens<'_, '_>, at: usize) -> bool {
     let before = at.checked_sub(1).map(|at| &tokens[at]);
     before.is_some_and(|t| t.is("."))
 }
 
 /// Whether the program comes to a place: at the margin of its own file, or in a function that something calls.
-fn runs(files: &[Tokens<'_, '_>], (number, at): (usize, usize)) -> bool {
+fn runs(files: &[FileTokens<'_, '_>], (number, at): (usize, usize)) -> bool {
     let tokens = files[number];
     let Some((begin, word)) = block(tokens, at) else {
         return number == 0;
@@ -255,7 +255,7 @@ fn runs(files: &[Tokens<'_, '_>], (number, at): (usize, usize)) -> bool {
     let Some(name) = tokens.get(begin + 1).filter(|_| word == "def") else {
         return false;
     };
-    let is_def = |tokens: Tokens<'_, '_>, at: usize| at > 0 && tokens[at - 1].is("def");
+    let is_def = |tokens: FileTokens<'_, '_>, at: usize| at > 0 && tokens[at - 1].is("def");
     let mentions = |of: usize| {
         let tokens = files[of];
         let mut all = (0..tokens.len()).filter(|at| tokens[*at].is(name.text));
@@ -273,7 +273,7 @@ fn runs(files: &[Tokens<'_, '_>], (number, at): (usize, usize)) -> bool {
 }
 
 /// Whether the decorators of a command add no options but those that stand there.
-fn is_plain(tokens: Tokens<'_, '_>, at: usize) -> bool {
+fn is_plain(tokens: FileTokens<'_, '_>, at: usize) -> bool {
     let begin = line_of(tokens, at);
     let mut lines = Vec::new();
     let mut before = begin;
