@@ -249,7 +249,7 @@ fn the_state_and_the_log_together_decide_what_follows() {
     for (state, incident, expected) in [
         (Completed, nothing(), 0),
         (Completed, survived(), 0),
-        (Completed, oom(), 0), // no step failed, and no script hides its exit code: the program went on
+        (Completed, oom(), CLIMB), // no step was done, whatever the exit code
         (Failed, oom(), CLIMB),
         (Failed, engine(), CLIMB),
         (Timeout, oom(), CLIMB), // the other ranks hung until the limit
