@@ -241,14 +241,12 @@ impl ScriptView {
 
     /// The files that are not there, with what is said of each.
     fn not_found(&self) -> Vec<String> {
-        let (programs, others): (Vec<&String>, Vec<&String>) = self
-            .missing
-            .iter()
-            .partition(|path| self.absent.contains_key(*path));
-        let others: Vec<&str> = others.into_iter().map(String::as_str).collect();
+        let others = self.missing.iter().map(String::as_str);
+        let others = others.filter(|path| !self.absent.contains_key(*path));
+        let others: Vec<&str> = others.collect();
         let others = (!others.is_empty()).then(|| others.join(", "));
-        let programs = programs.into_iter();
-        let programs = programs.map(|path| format!("{path}{}", self.absent[path]));
+        let programs = self.absent.iter();
+        let programs = programs.map(|(path, said)| format!("{path}{said}"));
         programs.chain(others).collect()
     }
 

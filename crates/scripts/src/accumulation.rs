@@ -3,8 +3,8 @@
 //! A loop that only adds up losses trains otherwise with half the batch and twice the accumulation, and one that never looks at
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
-use super::listed_options::declared_by;
-use super::python::{PythonToken, TokenKind, calls, line_of};
+use super::declared::DeclaredOption;
+use super::python::{PythonToken, TokenKind, bracket, calls, line_of};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -18,13 +18,14 @@ const DEPTH: usize = 3;
 /// The name under which such an option counts among the names of a program's text ([`super::CodeRule`]).
 pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
 
-/// The first option for accumulation by which a program with these files divides no loss: the file, and the bytes of its declaration.
-pub(super) fn sum_of_losses(files: &[&[PythonToken<'_>]]) -> Option<(usize, (usize, usize))> {
-    let all = declared_by(files).into_iter().enumerate();
-    let mut options = all.flat_map(|(number, options)| {
-        let options = options.into_iter();
-        options.map(move |option| (number, option))
-    });
+/// The first of the `options` for accumulation by which a program with these files divides no loss: the file, and the bytes of
+/// its declaration.
+pub(super) fn sum_of_losses(
+    files: &[&[PythonToken<'_>]],
+    options: &[Vec<DeclaredOption<'_, '_>>],
+) -> Option<(usize, (usize, usize))> {
+    let all = options.iter().enumerate();
+    let mut options = all.flat_map(|(number, options)| options.iter().map(move |o| (number, o)));
     let first = options.find(|(_, o)| o.name.contains("acc") && divides_no_loss(files, &o.name));
     first.map(|(number, option)| (number, option.range))
 }
@@ -114,24 +115,6 @@ fn is_keyword(word: &str) -> bool {
     .contains(&word)
 }
 
-/// The bracket that is open at a place.
-pub(super) fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    for before in (0..at).rev() {
-        let token = &tokens[before];
-        if token.kind == TokenKind::End && depth == 0 {
-            return None;
-        }
-        match (token.opens(), token.closes(), depth) {
-            (true, _, 0) => return Some(before),
-            (true, ..) => depth -= 1,
-            (_, true, _) => depth += 1,
-            _ => {}
-        }
-    }
-    None
-}
-
 /// The name that a line gives a value.
 pub(super) fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
     let line = &tokens[line_of(tokens, at)..at];
@@ -164,13 +147,15 @@ fn hands_all_on(tokens: &[PythonToken<'_>], files: &[&[PythonToken<'_>]]) -> boo
 
 #[cfg(test)]
 mod tests {
+    use super::super::listed_options::declared_by;
     use super::super::python::tokens;
     use super::*;
 
     fn adds_up(body: &str) -> bool {
         let head = "p.add_argument('--grad-accum', type=int, default=1)\nargs = p.parse_args()\n";
         let text = format!("{head}{body}\n");
-        sum_of_losses(&[&tokens(&text)]).is_some()
+        let all = tokens(&text);
+        sum_of_losses(&[&all], &declared_by(&[&all])).is_some()
     }
 
     #[test]

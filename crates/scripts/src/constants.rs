@@ -7,7 +7,8 @@ use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
 use super::literal::product;
 use super::python::{
-    PythonToken, TokenKind, arguments, block, calls, ends_block, keyword, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, line_of,
+    rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -204,7 +205,7 @@ pub(super) fn is_fixed_here(tokens: &[PythonToken<'_>], at: usize) -> bool {
         None => true,
         Some((begin, "class")) => {
             let name = tokens.get(begin + 1).map_or("", |t| t.text);
-            let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_keyword(a));
+            let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_named(a));
             !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
         }
         // The function that trains.
@@ -249,11 +250,6 @@ pub(super) fn runs_aside(line: &[PythonToken<'_>]) -> bool {
 /// Whether a value is a number or a truth value.
 pub(super) fn is_plain(value: &PythonToken<'_>) -> bool {
     value.kind == TokenKind::Number || value.is("True") || value.is("False")
-}
-
-/// Whether an argument of a call is named.
-fn is_keyword(argument: &[PythonToken<'_>]) -> bool {
-    argument.get(1).is_some_and(|t| t.is("="))
 }
 
 /// How often a statement gives a name a value. A named argument is one where the name is that `of_class`, or of a function, unless

@@ -92,6 +92,7 @@ pub use stack::{Stack, StackKnob, same_flag};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,
-    SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, folder_of_file, follow, joined,
+    RefusedWord, SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile, folder_of_file,
+    follow, joined,
 };
 pub use whole_parser::all_options;

@@ -2,12 +2,11 @@
 //!
 //! Rule: a sign is what the text shows. A text without one is not proven to be free of it.
 
-use super::accumulation::{alias, bracket};
+use super::accumulation::alias;
 use super::declared::DeclaredOption;
-use super::listed_options::declared_by;
 use super::python::{
-    PythonToken, TokenKind, arguments, calls, headers, is_conditional, keyword, line_of,
-    rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, calls, headers, is_conditional, is_named, keyword,
+    line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -39,15 +38,16 @@ const COUNTED: [&str; 7] = word_list("size shape len numel sum mean count");
 /// A sign: its name, the file, and its bytes.
 pub(super) type Sign = (&'static str, usize, (usize, usize));
 
-/// The signs of a program with these files, the first of each kind.
-pub(super) fn signs(files: &[&[PythonToken<'_>]]) -> Vec<Sign> {
-    let options: Vec<DeclaredOption<'_, '_>> = declared_by(files).into_iter().flatten().collect();
-    let named = |part: &str, but: &str| {
-        let all = options.iter().map(|option| option.name.as_str());
-        let all = all.filter(|name| name.contains(part) && !name.contains(but));
-        all.collect::<Vec<_>>()
-    };
-    let (accumulations, batches) = (named("acc", "\0"), named("batch", "acc"));
+/// The signs of a program with these files and these `options`, the first of each kind.
+pub(super) fn signs(
+    files: &[&[PythonToken<'_>]],
+    options: &[Vec<DeclaredOption<'_, '_>>],
+) -> Vec<Sign> {
+    let names = options.iter().flatten().map(|o| o.name.as_str());
+    let (accumulations, others): (Vec<&str>, Vec<&str>) =
+        names.partition(|name| name.contains("acc"));
+    let batches = others.into_iter().filter(|name| name.contains("batch"));
+    let batches: Vec<&str> = batches.collect();
     let mut found: Vec<Sign> = Vec::new();
     for (file, tokens) in files.iter().enumerate() {
         let text = MicroBatchText {
@@ -178,24 +178,23 @@ impl MicroBatchText<'_, '_> {
             Some(value) => zero(value),
             None => places
                 .first()
-                .is_none_or(|first| zero(first) || first.get(1).is_some_and(|t| t.is("="))),
+                .is_none_or(|first| zero(first) || is_named(first)),
         }
     }
 
     /// Whether the function around a place computes a gradient, or says by its name that it makes a loss.
     fn makes_a_loss(&self, at: usize) -> bool {
-        let function = headers(self.tokens, at).find(|(_, header)| is_function(header));
-        let (begin, name) = match &function {
-            Some((begin, header)) => {
-                let name = header.iter().position(|t| t.is("def")).map(|at| at + 1);
-                let name = name.and_then(|at| header.get(at));
-                (*begin, name.map_or("", |t| t.text).to_lowercase())
-            }
-            None => (0, String::new()),
-        };
-        let inside = calls(self.tokens, |t| t.is("backward"))
-            .any(|backward| backward > begin && self.function_of(backward) == self.function_of(at));
-        inside || name.contains("loss") || name == "training_step"
+        let function = self.function_of(at);
+        let mut gradients = calls(self.tokens, |t| t.is("backward"));
+        let name = function.map_or("", |begin| {
+            let words = self.tokens[begin..].windows(2);
+            let mut names = words.filter(|w| w[0].is("def")).map(|w| w[1].text);
+            names.next().unwrap_or_default()
+        });
+        let name = name.to_lowercase();
+        gradients.any(|backward| self.function_of(backward) == function)
+            || name.contains("loss")
+            || name == "training_step"
     }
 
     fn function_of(&self, at: usize) -> Option<usize> {

@@ -266,6 +266,24 @@ fn indentation(tokens: &[PythonToken<'_>], begin: usize) -> usize {
         .map_or(0, |t| t.from.saturating_sub(before))
 }
 
+/// The bracket that is open at a place.
+pub(super) fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for before in (0..at).rev() {
+        let token = &tokens[before];
+        if token.kind == TokenKind::End && depth == 0 {
+            return None;
+        }
+        match (token.opens(), token.closes(), depth) {
+            (true, _, 0) => return Some(before),
+            (true, ..) => depth -= 1,
+            (_, true, _) => depth += 1,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
 pub(super) fn arguments<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
     until_closed(all).0
@@ -297,6 +315,11 @@ fn until_closed<'a, 't>(all: &'a [PythonToken<'t>]) -> (Vec<&'a [PythonToken<'t>
     (found, None)
 }
 
+/// Whether an argument of a call is named.
+pub(super) fn is_named(argument: &[PythonToken<'_>]) -> bool {
+    argument.get(1).is_some_and(|t| t.is("="))
+}
+
 /// The argument of this name, or at this place.
 pub(super) fn argument<'a, 't>(
     arguments: &[&'a [PythonToken<'t>]],
@@ -304,7 +327,7 @@ pub(super) fn argument<'a, 't>(
     place: usize,
 ) -> Option<&'a [PythonToken<'t>]> {
     let placed = arguments.get(place).copied();
-    let placed = placed.filter(|a| !a.get(1).is_some_and(|t| t.is("=")));
+    let placed = placed.filter(|a| !is_named(a));
     keyword(arguments, name).or(placed)
 }
 

@@ -4,35 +4,30 @@ use std::borrow::Cow;
 
 use super::adopt::Adoption;
 use super::traced::Traced;
-use super::walk::{Arg, Call};
+use super::walk::{Arg, Call, RefusedWord};
+use super::whole_parser::WholeParser;
 
 impl Call {
-    /// The numbers of the words that its program refuses, each with the option that may be meant.
-    fn refused(&self) -> Vec<(usize, Option<&str>)> {
-        let Some(parser) = &self.parser else {
-            return Vec::new();
-        };
+    /// The words that a program with this parser refuses.
+    pub(super) fn refused_by(&self, parser: &WholeParser) -> Vec<RefusedWord> {
         let own = self.words.iter().enumerate().skip(self.args);
         let texts = own.map(|(at, word)| (at, word, word.text.text()));
         let options = texts.take_while(|(_, _, text)| text != "--");
         let refused = options.filter_map(|(at, word, text)| {
             let name = text.split('=').next().unwrap_or_default();
             let certain = !word.maybe && word.text.slice(0, name.len()).known().is_some();
-            Some((at, parser.refused(&text).filter(|_| certain)?))
+            let meant = parser.refused(&text).filter(|_| certain)?;
+            let meant = meant.map(str::to_owned);
+            Some(RefusedWord { at, meant })
         });
         refused.collect()
-    }
-
-    /// Whether its program refuses a word.
-    pub(super) fn refuses(&self) -> bool {
-        !self.refused().is_empty()
     }
 
     /// Its words; those that its program refuses say nothing.
     pub(super) fn taken_words(&self) -> Cow<'_, [Arg]> {
         let mut words = Cow::Borrowed(&self.words[..]);
-        for (at, _) in self.refused() {
-            words.to_mut()[at].text = Traced::default();
+        for refused in &self.refused {
+            words.to_mut()[refused.at].text = Traced::default();
         }
         words
     }
@@ -44,14 +39,15 @@ impl Adoption<'_> {
         let said = self.reading.calls.iter().flat_map(|call| {
             let program = call.program.as_deref().unwrap_or_default();
             let program = program.rsplit('/').next().unwrap_or_default();
-            call.refused().into_iter().map(move |(at, meant)| {
-                let word = &call.words[at].text;
+            call.refused.iter().map(move |RefusedWord { at, meant }| {
+                let word = &call.words[*at].text;
                 let text = word.text();
                 let name = text.split('=').next().unwrap_or_default();
                 let place = word.place().and_then(|span| self.reading.place(span));
                 let place = place.map(|place| format!(" ({place})"));
                 let place: String = place.unwrap_or_default();
                 let meant: String = meant
+                    .as_ref()
                     .map(|m| format!("; did you mean {m}?"))
                     .unwrap_or_default();
                 format!("{program} refuses {name}{place}: it has no such option{meant}")

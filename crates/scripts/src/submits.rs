@@ -8,6 +8,7 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
+use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::can_move;
 use super::python::{PythonToken, tokens};
@@ -24,10 +25,11 @@ fn submits(text: &str) -> bool {
     text.contains("submitit") && text.contains("Executor(") && text.contains(".submit(")
 }
 
-/// The wanted names that the files of a program use, each where it first stands.
+/// The wanted names that the files of a program, with these `texts`, use, each where it first stands.
 fn names_of(
     reading: &mut Reading,
     own: &[ModuleFile<'_>],
+    texts: &[&[PythonToken<'_>]],
     wanted: &BTreeSet<&str>,
 ) -> BTreeMap<String, Span> {
     let mut names = BTreeMap::new();
@@ -42,10 +44,11 @@ fn names_of(
         }
     }
     if wanted.contains(SUM_OF_LOSSES) || SIGNS.iter().any(|sign| wanted.contains(sign)) {
-        let tokens: Vec<&[PythonToken<'_>]> = own.iter().map(|module| &*module.tokens).collect();
-        let sum = sum_of_losses(&tokens);
+        let options = declared_by(texts);
+        let sum = sum_of_losses(texts, &options);
         let sum = sum.map(|(at, bytes)| (SUM_OF_LOSSES, at, bytes));
-        for (name, at, (start, end)) in sum.into_iter().chain(signs(&tokens)) {
+        let found = sum.into_iter().chain(signs(texts, &options));
+        for (name, at, (start, end)) in found.filter(|(name, ..)| wanted.contains(name)) {
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
         }
@@ -151,11 +154,13 @@ pub(super) fn look_at(
         if one_process || submits {
             reading.add_source(path, text);
         }
-        let names = names_of(reading, &own, wanted);
         let texts: Vec<&[PythonToken<'_>]> = own.iter().map(|file| &*file.tokens).collect();
-        reading.calls[at].parser = WholeParser::of(&texts);
+        let names = names_of(reading, &own, &texts, wanted);
+        if let Some(parser) = WholeParser::of(&texts) {
+            reading.calls[at].refused = reading.calls[at].refused_by(&parser);
+        }
         // What shows that a word is refused is stored with the run.
-        if reading.calls[at].refuses() {
+        if !reading.calls[at].refused.is_empty() {
             for file in &own {
                 reading.add_source(file.path, file.text);
             }

@@ -6,8 +6,8 @@
 
 use super::declared::{DeclaredOption, Takes, declared};
 use super::python::{
-    PythonToken, TokenKind, arguments, block, calls, closed_call, is_conditional, keyword, line_of,
-    rest_of_line, tokens,
+    PythonToken, TokenKind, arguments, block, bracket, calls, closed_call, is_conditional,
+    is_named, keyword, line_of, rest_of_line, tokens,
 };
 use oomctl_base::{nearest, word_list};
 
@@ -37,8 +37,8 @@ pub fn all_options(text: &str) -> Option<Vec<String>> {
 type FileTokens<'a, 't> = &'a [PythonToken<'t>];
 
 /// The options that a program takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WholeParser {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct WholeParser {
     forms: Vec<String>,
     /// A beginning that only one has stands for it.
     abbreviates: bool,
@@ -125,7 +125,7 @@ impl WholeParser {
         // The first argument of typer's may be a default.
         let mut typed = places(files, "Option").flat_map(|(of, at)| {
             let given = arguments(&files[of][at + 2..]).into_iter();
-            given.skip(1).filter(|a| !is_keyword(a))
+            given.skip(1).filter(|a| !is_named(a))
         });
         if !typed.all(is_text) {
             return None;
@@ -141,10 +141,6 @@ impl WholeParser {
 
 fn is_text(argument: &[PythonToken<'_>]) -> bool {
     matches!(argument, [one] if one.kind == TokenKind::Text)
-}
-
-fn is_keyword(argument: &[PythonToken<'_>]) -> bool {
-    argument.get(1).is_some_and(|t| t.is("="))
 }
 
 fn all<'a, 't>(files: &[FileTokens<'a, 't>]) -> impl Iterator<Item = DeclaredOption<'a, 't>> {
@@ -167,7 +163,7 @@ fn places<'a>(
 fn options(files: &[FileTokens<'_, '_>], call: &str) -> Option<Vec<String>> {
     let is_named = |(number, at): (usize, usize)| {
         let (given, _) = closed_call(&files[number][at + 2..])?;
-        let mut placed = given.into_iter().filter(|a| !is_keyword(a));
+        let mut placed = given.into_iter().filter(|a| !is_named(a));
         placed.all(is_text).then_some(())
     };
     let count = |name: &str| {
@@ -202,21 +198,10 @@ fn stays(files: &[FileTokens<'_, '_>], tokens: FileTokens<'_, '_>, name: &str) -
 
 /// The name in front of the bracket in which a token stands.
 fn called_with(tokens: FileTokens<'_, '_>, at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    for before in (0..at).rev() {
-        match &tokens[before] {
-            t if t.closes() => depth += 1,
-            t if t.opens() && depth > 0 => depth -= 1,
-            t if t.is("(") => {
-                let name = before.checked_sub(1)?;
-                let is_function = tokens[name].kind == TokenKind::Name && !is_member(tokens, name);
-                return is_function.then_some(name);
-            }
-            t if t.opens() || t.kind == TokenKind::End => return None,
-            _ => {}
-        }
-    }
-    None
+    let open = bracket(tokens, at).filter(|open| tokens[*open].is("("))?;
+    let name = open.checked_sub(1)?;
+    let is_function = tokens[name].kind == TokenKind::Name && !is_member(tokens, name);
+    is_function.then_some(name)
 }
 
 /// Whether the files have a function of this name with such a parameter.

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::read::nearest_file;
 use crate::core::request::Request;
-use oomctl_base::{nearest, word_list};
+use oomctl_base::word_list;
 use oomctl_scripts::{Adoption, Call, SCRIPT, is_shell};
 
 /// What starts a program elsewhere.
@@ -81,11 +82,7 @@ fn alike(path: &Path) -> Option<String> {
     let names = names.filter(|name| Path::new(name).extension() == ending);
     let mut names: Vec<String> = names.collect();
     names.sort();
-    nearest(
-        path.file_name()?.to_str()?,
-        names.iter().map(String::as_str),
-    )
-    .map(str::to_owned)
+    nearest_file(path, &names).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -101,6 +101,15 @@ fn alike(path: &Path) -> Option<String> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let there = job_scripts(folder.unwrap_or(Path::new(".")));
+    let near = nearest_file(path, &there)?;
+    Some(format!(
+        "did you mean {}?",
+        path.with_file_name(near).display()
+    ))
+}
+
+/// The name of a file beside it that may be meant.
+pub(super) fn nearest_file<'n>(path: &Path, there: &'n [String]) -> Option<&'n str> {
     let near = nearest(
         path.file_name()?.to_str()?,
         there.iter().map(String::as_str),
@@ -108,11 +117,7 @@ fn alike(path: &Path) -> Option<String> {
     // Two names of the same ending are alike by that alone.
     let stem = |path: &Path| path.file_stem()?.to_str().map(str::to_owned);
     let stems = (stem(path)?, stem(Path::new(near))?);
-    nearest(&stems.0, std::iter::once(stems.1.as_str()))?;
-    Some(format!(
-        "did you mean {}?",
-        path.with_file_name(near).display()
-    ))
+    nearest(&stems.0, std::iter::once(stems.1.as_str())).map(|_| near)
 }
 
 /// The text of a script that sbatch would take; what it would refuse is refused here, with a way out.

@@ -36,9 +36,8 @@ pub fn ascend(
         Decision::Exhausted { skipped, .. } if !context.whole_rungs => skipped,
         _ => return Ok(decision),
     };
-    let allowed =
-        |finer: &Decision| context.policy != Policy::SameMath || !finer.changes_training();
-    let Some(mut finer) = predict(context, outlook, failure)?.filter(allowed) else {
+    let finer = predict(context, outlook, failure)?;
+    let Some(mut finer) = finer.filter(|finer| !finer.is_forbidden(context.policy)) else {
         return Ok(decision);
     };
     finer.skipped_mut().clone_from(skipped);

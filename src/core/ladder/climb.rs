@@ -3,7 +3,7 @@
 use minijinja::Value as Jinja;
 
 use super::acts::Acts;
-use super::context::{ClimbContext, Policy};
+use super::context::ClimbContext;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext};
@@ -170,7 +170,7 @@ impl RungView<'_, '_> {
             return Err(why);
         }
         let effect = self.effect(&layer, declared);
-        if self.context.policy == Policy::SameMath && effect >= Effect::Unknown {
+        if self.context.policy.forbids(effect) {
             let what = match effect {
                 Effect::Unknown => "may change training, for the program was not read",
                 _ => "changes training",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::packages::JobEnvironment;
 use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec};
+use oomctl_base::Effect;
 
 /// How to climb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +22,13 @@ pub enum Policy {
     Predict,
     /// Of the answers that ask for more and those that do not, what ends first by queue and speed.
     Soonest,
+}
+
+impl Policy {
+    /// Whether it takes no rung with this effect.
+    pub fn forbids(self, effect: Effect) -> bool {
+        self == Self::SameMath && effect >= Effect::Unknown
+    }
 }
 
 /// What a climb starts from.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::context::Policy;
 use crate::core::recipe::Layer;
 use oomctl_base::units::Bytes;
 use oomctl_base::{Effect, Value};
@@ -175,6 +176,12 @@ impl Decision {
     pub fn changes_training(&self) -> bool {
         let trains = |step: &Step| step.effect == Effect::ChangesTraining;
         matches!(self, Self::Climb { steps, .. } if steps.iter().any(trains))
+    }
+
+    /// Whether it takes what a policy forbids.
+    pub fn is_forbidden(&self, policy: Policy) -> bool {
+        let forbidden = |step: &Step| policy.forbids(step.effect);
+        matches!(self, Self::Climb { steps, .. } if steps.iter().any(forbidden))
     }
 
     /// The rungs that were passed over.

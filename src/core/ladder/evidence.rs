@@ -18,6 +18,8 @@ const TENSORS_DOUBT: f64 = 0.02;
 const MISFIT: f64 = 0.02;
 /// Probability of something that no formula has, where what a particle has does not explain the failure.
 const UNKNOWN: f64 = 0.01;
+/// Part of it that is in the update alone, where the update ran out: nothing tells one from the other.
+const IN_UPDATE: f64 = 0.5;
 /// Share of a GPU that what ran out of memory needs beyond the least that is known of it, in the mean.
 const BEYOND: f64 = 0.03;
 /// Doubt in bytes in what lies outside the allocator, which the message's figures give to a page.
@@ -157,17 +159,14 @@ impl AttemptEvidence {
         };
         let wanted = self.least.max(self.total) + self.beyond(&particle);
         let updates = self.told && self.fatal.iter().all(|need| need.updates);
+        let in_update = if updates { IN_UPDATE } else { 0.0 };
         let mut everywhere = particle;
         everywhere.unknown += wanted - need;
-        everywhere.weight *= UNKNOWN;
-        if !updates {
-            return [Some(everywhere), None];
-        }
-        everywhere.weight *= 0.5;
+        everywhere.weight *= UNKNOWN * (1.0 - in_update);
         let mut updating = particle;
         updating.update *= wanted / need;
-        updating.weight = everywhere.weight;
-        [Some(everywhere), Some(updating)]
+        updating.weight *= UNKNOWN * in_update;
+        [Some(everywhere), updates.then_some(updating)]
     }
 
     /// How likely as much was in pieces, beside what was not; `None` where no phase has any.

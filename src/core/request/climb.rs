@@ -109,13 +109,8 @@ impl Request {
         steps: &[Step],
     ) -> Result<Vec<Expectation>, Refusal> {
         let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
-        let Some(profile) = self.profile().filter(|_| of_gpu) else {
+        let Some(priors) = self.priors(past).filter(|_| of_gpu) else {
             return Ok(Vec::new());
-        };
-        let priors = Priors {
-            profile,
-            min_fit_probability: self.inputs().min_fit_probability,
-            past,
         };
         let ran_on = self.where_it_ran(rungs, past, Some(incident))?;
         Ok(ran_on.within(&self.context(rungs, 1), |context| {
@@ -171,6 +166,15 @@ impl Request {
         unknown.then_some(layer)
     }
 
+    /// What the memory model knows beforehand; `None` where it cannot be asked.
+    fn priors<'a>(&'a self, past: Past<'a>) -> Option<Priors<'a>> {
+        Some(Priors {
+            profile: self.profile()?,
+            min_fit_probability: self.inputs().min_fit_probability,
+            past,
+        })
+    }
+
     fn answer(
         &self,
         context: &ClimbContext<'_>,
@@ -180,14 +184,9 @@ impl Request {
         // The memory model has nothing to say of another failure.
         let of_memory = incident.is_none_or(|i| i.class != Class::NotOom);
         let modelled = of_memory && !self.inputs().one_rung;
-        match self.profile().filter(|_| modelled) {
+        match self.priors(past).filter(|_| modelled) {
             None => climb(context, incident),
-            Some(profile) => {
-                let outlook = Priors {
-                    profile,
-                    min_fit_probability: self.inputs().min_fit_probability,
-                    past,
-                };
+            Some(outlook) => {
                 if self.inputs().policy == Policy::Predict
                     && let Some(decision) = predict(context, &outlook, incident)?
                 {

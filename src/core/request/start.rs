@@ -252,7 +252,7 @@ impl Request {
     /// May the rung not be taken under the policy?
     fn is_forbidden(&self, rung: &LearnedRung) -> bool {
         let effect = self.effect(&rung.rung, |knob| rung.moves.contains_key(knob));
-        self.inputs().policy == Policy::SameMath && effect >= Effect::Unknown
+        self.inputs().policy.forbids(effect)
     }
 
     /// What a rung that moved some knobs does to the experiment.

@@ -1,3 +1,4 @@
+use super::super::listed_options::declared_by;
 use super::super::python::tokens;
 use super::*;
 
@@ -6,7 +7,8 @@ const HEAD: &str = "p.add_argument('--batch-size', type=int, default=64)\np.add_
 
 fn shown(text: &str) -> Vec<&'static str> {
     let text = format!("{HEAD}{text}\n");
-    signs(&[&tokens(&text)])
+    let all = tokens(&text);
+    signs(&[&all], &declared_by(&[&all]))
         .into_iter()
         .map(|(name, ..)| name)
         .collect()

@@ -6,7 +6,6 @@ use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
 use crate::configured::ProgramCode;
 use crate::traced::{Quote, Span, Traced};
-use crate::whole_parser::WholeParser;
 
 /// A program that is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +34,8 @@ pub struct Call {
     pub names: Option<BTreeMap<String, Span>>,
     /// What its Python text says of its options; absent where it says nothing.
     pub code: Option<ProgramCode>,
-    /// The options that it takes; absent where its text does not show all of them.
-    pub parser: Option<WholeParser>,
+    /// Its words that it refuses, where its text shows all options that it takes.
+    pub refused: Vec<RefusedWord>,
     /// What its words say of a configuration that it composes itself.
     pub config: ConfigOptions,
     /// Files of settings, in the order in which they count: those among the words, and those that they name.
@@ -69,6 +68,15 @@ impl UnreadFile {
             option: String::new(),
         }
     }
+}
+
+/// A word that a program refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedWord {
+    /// Its number among the words of the call.
+    pub at: usize,
+    /// The option that may be meant.
+    pub meant: Option<String>,
 }
 
 impl Call {

@@ -235,7 +235,7 @@ impl Walker<'_> {
             one_process: false,
             names: None,
             code: None,
-            parser: None,
+            refused: Vec::new(),
             config,
             settings,
             unread,

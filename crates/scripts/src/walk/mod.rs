@@ -29,7 +29,7 @@ use super::{requested, shell};
 use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
-pub use call::{Arg, ArgumentsEnd, Call, CallTarget, UnreadFile};
+pub use call::{Arg, ArgumentsEnd, Call, CallTarget, RefusedWord, UnreadFile};
 pub(crate) use paths::HERE;
 pub use paths::{folder_of_file, joined};
 pub(crate) use reading::SELF;
