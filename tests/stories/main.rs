@@ -83,6 +83,7 @@ mod script_job;
 mod script_table;
 mod second_stranger;
 mod sectioned_options;
+mod settings_modules;
 mod shell;
 mod slurm;
 mod snapshot;

@@ -100,6 +100,8 @@ pub(super) struct PythonFile<'t> {
     pub tokens: Vec<PythonToken<'t>>,
     /// Its text can be changed: the script writes it, or starts it by its path.
     pub can_change: bool,
+    /// It is a module of settings, as far as its name says.
+    pub is_of_settings: bool,
 }
 
 impl PythonFile<'_> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
-use super::constants::{Constant, constants};
+use super::constants::{Constant, constants, settings};
 use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::listed_options::declared_by;
@@ -15,6 +15,7 @@ use super::loaded::lookups;
 use super::overwritten::overwritten;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
+use super::stack::same_flag;
 use super::traced::{Traced, Why};
 use crate::Spelling;
 use oomctl_base::word_list;
@@ -72,6 +73,7 @@ impl ProgramCode {
         let text = CodeFiles {
             files,
             options: files.iter().zip(declared_by(&tokens)).collect(),
+            settings: settings(files),
         };
         let class = text.configured(wanted);
         let options = text.options.iter().flat_map(|(file, options)| {
@@ -131,6 +133,9 @@ impl ProgramCode {
         let (Spelling::Flag(flag) | Spelling::Switch(flag)) = spelling else {
             return None;
         };
+        if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
+            return None;
+        }
         let name = flag.trim_matches(['-', '=']).replace('-', "_");
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
@@ -182,11 +187,10 @@ impl ProgramCode {
 
     /// The one option of this name that it declares.
     pub(super) fn declared(&self, flag: &str) -> Option<&CodeValue> {
-        let plain = |flag: &str| flag.trim_end_matches('=').replace('_', "-");
-        let mut same = self
-            .options
-            .iter()
-            .filter(|option| plain(&option.flag) == plain(flag));
+        let plain = |flag: &'_ str| flag.len() - usize::from(flag.ends_with('='));
+        let flag = &flag[..plain(flag)];
+        let is = |o: &&ProgramOption| same_flag(&o.flag[..plain(&o.flag)], flag);
+        let mut same = self.options.iter().filter(is);
         let first = &same.next()?.value;
         same.all(|other| other.value == *first).then_some(first)
     }
@@ -248,6 +252,7 @@ mod tests {
                 path: ["a.py", "b.py", "c.py"][at],
                 tokens: tokens(text),
                 can_change: true,
+                is_of_settings: false,
             })
             .collect();
         ProgramCode::read(&files, &wanted)
@@ -428,6 +433,7 @@ mod tests {
             path: "config/x.py",
             tokens: tokens(content),
             can_change: false,
+            is_of_settings: false,
         });
         assert_eq!(shown_as(&own, "--batch_size"), "8 --batch_size=");
         own.leave_open();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
 use super::literal::product;
+use super::loaded::load;
 use super::python::{
     PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, line_of,
     rest_of_line,
@@ -14,6 +15,10 @@ use oomctl_base::word_list;
 
 /// By these names a program may give a variable any value.
 const REBINDS: [&str; 3] = ["exec", "setattr", "globals"];
+
+/// Methods by which the object that has settings gets other values (of dictionaries with attributes, and of yacs).
+const FILLS: [&str; 6] =
+    word_list("update merge_from_file merge_from_list merge_from_other_cfg merge __dict__");
 
 /// Statements that begin so only tell a value.
 const TELLS: [&str; 6] = ["print", "logger", "logging", "log", "wandb", "tqdm"];
@@ -27,13 +32,41 @@ pub(super) struct Constant {
 
 /// The constants of a program that trains by itself, by their names in small letters.
 pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+    // An imported module may have loops and settings of its own, but one of settings has those of the loop.
+    let trained = files.iter().any(|f| trains(&f.tokens));
+    let mut found = given_once(files, |f| trains(&f.tokens) || trained && f.is_of_settings);
+    let batches = loaded_batches(files);
+    let named = named_batch(&batches).and_then(|name| found.get(&name.to_lowercase()).cloned());
+    if let Some(constant) = named {
+        found.entry(BATCH.to_owned()).or_insert(constant);
+    }
+    if !may_rebind(files) {
+        for (key, constant) in loaded(&batches) {
+            found.entry(key.to_owned()).or_insert(constant);
+        }
+    }
+    found
+}
+
+/// The constants of a program's modules of settings, which no file of settings replaces.
+pub(super) fn settings(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+    match load(files) {
+        true => BTreeMap::new(),
+        false => given_once(files, |f| f.is_of_settings),
+    }
+}
+
+/// The constants of some files that nothing else in the program gives a value, by their names in small letters.
+fn given_once<'t>(
+    files: &[PythonFile<'t>],
+    counts: impl Fn(&PythonFile<'t>) -> bool,
+) -> BTreeMap<String, Constant> {
     let (mut found, mut several) = (BTreeMap::new(), Vec::new());
     if may_rebind(files) {
         return found;
     }
-    // An imported module may have loops and settings of its own.
-    for file in files.iter().filter(|f| trains(&f.tokens)) {
-        for (at, name, value) in (0..file.tokens.len()).filter_map(|at| given(&file.tokens, at)) {
+    for file in files.iter().filter(|f| counts(f)) {
+        for (at, name, value) in (0..file.tokens.len()).filter_map(|at| given(file, at)) {
             let key = name.to_lowercase();
             let divided =
                 |f: &PythonFile<'_>| [false, true].map(|a| is_divided(&f.tokens, name, a));
@@ -51,22 +84,31 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
             };
             let times = lines().map(|line| sets(line, name, of_class));
             let trains = lines().any(|line| is_of_training(line, name));
-            if times.sum::<usize>() != 1 || !trains || found.insert(key.clone(), constant).is_some()
+            let filled = file.is_of_settings && is_filled(files, name);
+            if times.sum::<usize>() != 1
+                || !trains
+                || filled
+                || found.insert(key.clone(), constant).is_some()
             {
                 several.push(key);
             }
         }
     }
     found.retain(|key, _| !several.contains(key));
-    let batches = loaded_batches(files);
-    let named = named_batch(&batches).and_then(|name| found.get(&name.to_lowercase()).cloned());
-    if let Some(constant) = named {
-        found.entry(BATCH.to_owned()).or_insert(constant);
-    }
-    for (key, constant) in loaded(&batches) {
-        found.entry(key.to_owned()).or_insert(constant);
-    }
     found
+}
+
+/// Whether a call may give other values to an object as whose attribute a name is looked up.
+fn is_filled(files: &[PythonFile<'_>], name: &str) -> bool {
+    let after = |wanted: &dyn Fn(&str) -> bool| -> Vec<&str> {
+        let triples = files.iter().flat_map(|f| f.tokens.windows(3));
+        let of =
+            triples.filter(|w| w[0].kind == TokenKind::Name && w[1].is(".") && wanted(w[2].text));
+        of.map(|w| w[0].text).collect()
+    };
+    let objects = after(&|attribute| attribute == name);
+    let filled = after(&|attribute| FILLS.contains(&attribute));
+    filled.iter().any(|object| objects.contains(object))
 }
 
 /// Calls that take a batch, of PyTorch and of Keras.
@@ -163,9 +205,15 @@ pub(super) fn may_rebind(files: &[PythonFile<'_>]) -> bool {
         let mut names = f.tokens.iter().filter(|t| t.kind == TokenKind::Name);
         names.any(|t| REBINDS.contains(&t.text))
     };
+    // All that a module of settings has is seen.
+    let is_seen = |name: &PythonToken<'_>| {
+        let file = format!("/{}.py", name.text);
+        let mut seen = files.iter().filter(|f| f.is_of_settings);
+        seen.any(|f| f.path.ends_with(&file) || *f.path == file[1..])
+    };
     let stars = |f: &PythonFile<'_>| {
-        let mut pairs = f.tokens.windows(2);
-        pairs.any(|w| w[0].is("import") && w[1].is("*"))
+        let mut all = f.tokens.windows(3);
+        all.any(|w| w[1].is("import") && w[2].is("*") && !is_seen(&w[0]))
     };
     files.iter().any(|f| by_name(f) || stars(f))
 }
@@ -179,9 +227,10 @@ pub(super) fn statements<'a, 't>(
 
 /// `name = 8` or `name: int = 8`, a statement of its own that no condition guards, whose name stands at `at`.
 fn given<'s, 't>(
-    tokens: &'s [PythonToken<'t>],
+    file: &'s PythonFile<'t>,
     at: usize,
 ) -> Option<(usize, &'t str, &'s [PythonToken<'t>])> {
+    let tokens = &file.tokens;
     let rest = match &tokens[at..] {
         [_, equals, rest @ ..] if equals.is("=") => rest,
         [_, colon, _, equals, rest @ ..] if colon.is(":") && equals.is("=") => rest,
@@ -189,15 +238,20 @@ fn given<'s, 't>(
     };
     let value = rest_of_line(rest);
     let is_known = matches!(value, [one] if is_plain(one)) || product(value).is_some();
-    (is_known && is_fixed_here(tokens, at)).then(|| (at, tokens[at].text, value))
+    (is_known && is_fixed_here(file, at)).then(|| (at, tokens[at].text, value))
 }
 
 /// Whether a statement that begins at `at` with a name gives it a value once and for all: outside of functions, in a class of
-/// settings that nobody fills, or in the function that trains.
-pub(super) fn is_fixed_here(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let begins = at
-        .checked_sub(1)
-        .is_none_or(|at| tokens[at].kind == TokenKind::End);
+/// settings that nobody fills, or in the function that trains. In a module of settings it may be an attribute (`cfg.TRAIN.lr = 1`),
+/// also of what a class makes.
+pub(super) fn is_fixed_here(file: &PythonFile<'_>, at: usize) -> bool {
+    let tokens = &file.tokens;
+    let is_end = |at: usize| tokens[at].kind == TokenKind::End;
+    let mut begin = at;
+    while file.is_of_settings && begin > 1 && tokens[begin - 1].is(".") {
+        begin -= 2;
+    }
+    let begins = begin.checked_sub(1).is_none_or(is_end);
     if !begins || tokens[at].kind != TokenKind::Name {
         return false;
     }
@@ -207,6 +261,11 @@ pub(super) fn is_fixed_here(tokens: &[PythonToken<'_>], at: usize) -> bool {
             let name = tokens.get(begin + 1).map_or("", |t| t.text);
             let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_named(a));
             !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
+        }
+        Some((begin, "def")) if file.is_of_settings => {
+            let is_class =
+                |begin: usize| block(tokens, begin).is_some_and(|(_, word)| word == "class");
+            tokens.get(begin + 1).is_some_and(|t| t.is("__init__")) && is_class(begin)
         }
         // The function that trains.
         Some((begin, "def")) => {

@@ -58,7 +58,7 @@ fn written<'s, 't>(file: &'s PythonFile<'t>) -> Vec<Entry<'s, 't>> {
         }
         _ => None,
     };
-    let dictionaries = (0..tokens.len()).filter(|at| is_fixed_here(tokens, *at));
+    let dictionaries = (0..tokens.len()).filter(|at| is_fixed_here(file, *at));
     let dictionaries = dictionaries
         .filter_map(of)
         .filter(|(name, _)| !is_aside(name.text));

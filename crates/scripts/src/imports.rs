@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::moved_program::import_root;
+use super::moved_program::{changed_modules, import_root};
 use super::python::{PythonToken, TokenKind, tokens};
+use super::recognise::is_of_settings;
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
 
@@ -15,17 +16,27 @@ const NAMES: usize = 8;
 /// A file of a program.
 pub(super) struct ModuleFile<'f> {
     pub path: &'f str,
+    /// The name by which the program imports it (`lib.config`).
+    pub name: Option<String>,
     pub text: &'f str,
     pub tokens: Vec<PythonToken<'f>>,
 }
 
 impl<'f> ModuleFile<'f> {
-    fn read((path, text): (&'f String, &'f String)) -> Self {
+    fn read((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
         Self {
             path,
+            name,
             text,
             tokens: tokens(text),
         }
+    }
+
+    /// Whether it is a module of settings, as far as its name says (`config.py`, `hparams.py`).
+    pub(super) fn is_of_settings(&self) -> bool {
+        let file = self.path.rsplit('/').next().unwrap_or(self.path);
+        let stem = file.strip_suffix(".py").unwrap_or(file);
+        stem.starts_with("const") || is_of_settings(&stem.to_lowercase())
     }
 }
 
@@ -84,8 +95,9 @@ pub(super) fn modules<'f>(
     (root, here): (&str, &str),
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
-    let mut all = vec![ModuleFile::read(program)];
+    let mut all = vec![ModuleFile::read(program, None)];
     let root = import_root(program.1).unwrap_or(root);
+    let changed = changed_modules(program.1);
     let mut sought = Vec::new();
     let mut at = 0;
     while let Some(file) = all.get(at) {
@@ -98,10 +110,20 @@ pub(super) fn modules<'f>(
             named.extend(installed);
         }
         for module in named {
-            for path in [format!("{module}.py"), format!("{module}/__init__.py")] {
+            let name = [root, here].iter().find_map(|from| below(&module, from));
+            let copy = changed
+                .iter()
+                .find(|(copied, _)| name.as_deref() == Some(*copied));
+            let paths = match copy {
+                Some((_, path)) => vec![(*path).to_owned()],
+                None => vec![format!("{module}.py"), format!("{module}/__init__.py")],
+            };
+            for path in paths {
                 match files.get_key_value(&path) {
                     Some((path, _)) if all.iter().any(|known| known.path == path) => {}
-                    Some(file) if all.len() < FILES => all.push(ModuleFile::read(file)),
+                    Some(file) if all.len() < FILES => {
+                        all.push(ModuleFile::read(file, name.clone()));
+                    }
                     Some(_) => {}
                     None => sought.push(path),
                 }
@@ -149,6 +171,15 @@ fn imported(tokens: &[PythonToken<'_>], (root, own): (&str, &str)) -> Vec<String
         }
     }
     found
+}
+
+/// The name of a module, from the folder from which it is imported.
+fn below(module: &str, from: &str) -> Option<String> {
+    let rest = match from {
+        "" => Some(module).filter(|path| !path.starts_with('/')),
+        _ => module.strip_prefix(from)?.strip_prefix('/'),
+    };
+    rest.map(|path| path.replace('/', "."))
 }
 
 /// `a.b as c` as `a/b`.

@@ -18,6 +18,13 @@ const ROOT: [&str; 2] = [
     ")) if sys.path[0] == os.path.dirname(os.path.realpath(__file__)) else sys.path[0]",
 ];
 
+/// What stands before, between and behind the path of a copy and the name of its module, in the line by which a program imports it.
+const FINDS: [&str; 3] = [
+    "import importlib.util, sys; sys.meta_path.insert(0, type('OomctlCopy', (), {'find_spec': staticmethod(lambda name, path=None, target=None: importlib.util.spec_from_file_location(name, ",
+    ") if name == ",
+    " else None)}))",
+];
+
 /// Whether a copy of a program elsewhere does what the original does.
 pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
     let uses = |name: &str| tokens.iter().any(|t| t.is(name));
@@ -35,11 +42,19 @@ pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
 /// The line by which a copy is taken for its original, and the byte at which it stands. Python imports first from the folder of
 /// the real file that it starts (Python 3.13, "sys.path"), but not with `-P`.
 pub(super) fn original(tokens: &[PythonToken<'_>], path: &str) -> (usize, String) {
-    let path = format!("'{}'", path.replace('\\', "\\\\").replace('\'', "\\'"));
+    let path = literal(path);
     let mut line = format!("import os, sys; {}{path}{}", ROOT[0], ROOT[1]);
     if tokens.iter().any(|t| t.is("__file__")) {
         line += &format!("; __file__ = {path}");
     }
+    (
+        begin(tokens),
+        format!("{line} # oomctl: this is a changed copy\n"),
+    )
+}
+
+/// The byte at which the first statement stands before which others may be put.
+pub(super) fn begin(tokens: &[PythonToken<'_>]) -> usize {
     // Python wants these first.
     let is_first = |statement: &&[PythonToken<'_>]| match statement {
         [from, future, ..] if from.is("from") => future.is("__future__"),
@@ -49,8 +64,44 @@ pub(super) fn original(tokens: &[PythonToken<'_>], path: &str) -> (usize, String
     };
     let mut statements = tokens.split(|t| t.kind == TokenKind::End || t.is(";"));
     let first = statements.find(|s| !is_first(s)).and_then(<[_]>::first);
-    let at = first.map_or(0, |token| token.from);
-    (at, format!("{line} # oomctl: this is a changed copy\n"))
+    first.map_or(0, |token| token.from)
+}
+
+/// The line by which the copy of a module finds files as its original does, where it asks for its own.
+pub(super) fn original_module(tokens: &[PythonToken<'_>], path: &str) -> Option<(usize, String)> {
+    let asks = tokens.iter().any(|t| t.is("__file__"));
+    let line = || {
+        format!(
+            "__file__ = {} # oomctl: this is a changed copy\n",
+            literal(path)
+        )
+    };
+    asks.then(|| (begin(tokens), line()))
+}
+
+/// A text as Python writes it.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// The line by which a program imports the changed copy of one of its modules. Python asks the finders of `sys.meta_path` in
+/// their order ("The import system", "The meta path", Python 3.13).
+pub(super) fn import_copy(name: &str, copy: &str) -> String {
+    let [before, between, behind] = FINDS;
+    let (name, copy) = (literal(name), literal(copy));
+    format!("{before}{copy}{between}{name}{behind} # oomctl: this module is a changed copy\n")
+}
+
+/// The modules of which a copy of a program imports copies, with their paths.
+pub(super) fn changed_modules(text: &str) -> Vec<(&str, &str)> {
+    let [before, between, behind] = FINDS;
+    let inner = |text| str::strip_suffix(str::strip_prefix(text, '\'')?, '\'');
+    let all = text.split(before).skip(1).filter_map(|rest| {
+        let (path, rest) = rest.split_once(between)?;
+        let (name, _) = rest.split_once(behind)?;
+        Some((inner(name)?, inner(path)?))
+    });
+    all.collect()
 }
 
 /// The folder from which a copy says that it imports first.

@@ -76,8 +76,8 @@ impl Call {
         });
         let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
         // No option gives what a constant gives.
-        let is_option = |_: &(Spelling, usize)| self.constant(knob).is_none();
-        let all = all.chain(global).filter(is_option);
+        let is_option = self.constant(knob).is_none();
+        let all = all.chain(global).filter(|_| is_option);
         let sectioned = sectioned.map(|spelling| (spelling, 0));
         let (spellings, styles) = all.chain(key).chain(sectioned).unzip();
         Cow::Owned(StackKnob {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::adopt::{Adoption, SubmissionContext};
 use super::change::{PatchError, TextEdit};
 use super::knobs::find;
-use super::moved_program::original;
+use super::moved_program::{import_copy, original, original_module};
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
 use super::python::tokens;
@@ -143,7 +143,7 @@ impl Adoption<'_> {
             for named in named.filter(|n| n.file != SCRIPT && changed.contains(&n.file)) {
                 let path = &reading.sources[named.file].path;
                 let word = whole(&named.word).ok_or_else(|| unclear(path))?;
-                words.push((named.file, word));
+                words.push((named, word));
             }
             let callers = words.iter().map(|(_, (span, _))| span.file);
             changed.extend(callers.filter(|file| *file >= SCRIPT));
@@ -152,8 +152,15 @@ impl Adoption<'_> {
             }
         }
         let names = self.names(&changed, place);
-        let turn = |(file, (span, quote)): (usize, (Span, Quote))| {
-            self.turn(span, quote, &format!("{}/{}", place.folder, names[&file]))
+        let turn = |(named, (span, quote)): (&NamedFile, (Span, Quote))| {
+            let copy = format!("{}/{}", place.folder, names[&named.file]);
+            match &named.role {
+                FileRole::Module(name) => Ok(TextEdit {
+                    text: import_copy(name, &copy),
+                    span,
+                }),
+                _ => self.turn(span, quote, &copy),
+            }
         };
         let turns = words.into_iter().map(turn).collect::<Result<_, _>>()?;
         Ok((changed, turns))
@@ -231,13 +238,17 @@ impl Adoption<'_> {
         names
     }
 
-    /// The edit that lets a copy of a Python program run as its original.
+    /// The edit that lets a copy of a Python program or module run as its original.
     fn original_of(&self, number: usize, place: &CopyPlace<'_>) -> Option<TextEdit> {
-        let is_this = |n: &&NamedFile| n.file == number && n.role == FileRole::Program;
-        self.reading.named.iter().find(is_this)?;
+        let mut named = self.reading.named.iter().filter(|n| n.file == number);
         let source = &self.reading.sources[number];
         let path = absolute(&source.path, place.workdir);
-        let (at, text) = original(&tokens(&source.text), &path);
+        let tokens = tokens(&source.text);
+        let (at, text) = named.find_map(|named| match named.role {
+            FileRole::Program => Some(original(&tokens, &path)),
+            FileRole::Module(_) => original_module(&tokens, &path),
+            _ => None,
+        })?;
         let span = Span::empty(number, at);
         Some(TextEdit { span, text })
     }
@@ -246,7 +257,7 @@ impl Adoption<'_> {
     fn kept_names(&self, number: usize, place: &CopyPlace<'_>) -> Result<Vec<TextEdit>, String> {
         let source = &self.reading.sources[number];
         let roles = self.reading.named.iter().filter(|n| n.file == number);
-        let roles: Vec<FileRole> = roles.map(|n| n.role).collect();
+        let roles: Vec<FileRole> = roles.map(|n| n.role.clone()).collect();
         let entry = number == SCRIPT;
         let is_shell = |role: &FileRole| matches!(role, FileRole::Run | FileRole::Sourced);
         if !entry && !roles.iter().any(is_shell) || (entry && !place.runs_in_place) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code::CodeArgument;
 use super::code_value::{CodeValue, ConfigClasses, MODEL_NAMES, PythonFile};
+use super::constants::Constant;
 use super::declared::{DeclaredOption, Takes};
 use super::literal::is_off;
 use super::loaded::settings_key;
@@ -18,6 +19,8 @@ const DEPTH: usize = 4;
 pub(super) struct CodeFiles<'a, 't> {
     pub files: &'a [PythonFile<'t>],
     pub options: Vec<(&'a PythonFile<'t>, Vec<DeclaredOption<'a, 't>>)>,
+    /// The constants of its modules of settings, by names in small letters.
+    pub settings: BTreeMap<String, Constant>,
 }
 
 impl CodeFiles<'_, '_> {
@@ -116,7 +119,15 @@ impl CodeFiles<'_, '_> {
                 self.value(file, inner, depth)
             }
             [object, dot, attribute] if object.kind == TokenKind::Name && dot.is(".") => {
-                Some(self.option(attribute.text, false).unwrap_or_else(computed))
+                let known = self.option(attribute.text, false);
+                let known = known.or_else(|| self.setting(attribute.text));
+                Some(known.unwrap_or_else(computed))
+            }
+            // `cfg.TRAIN.BATCH_SIZE`
+            [object, first, _, second, attribute]
+                if object.kind == TokenKind::Name && first.is(".") && second.is(".") =>
+            {
+                Some(self.setting(attribute.text).unwrap_or_else(computed))
             }
             [name] if name.kind == TokenKind::Name => {
                 let known = self.option(name.text, true);
@@ -168,6 +179,12 @@ impl CodeFiles<'_, '_> {
             option: Some(Spelling::Env(name.text.to_owned())),
             ..CodeValue::plain(default)
         })
+    }
+
+    /// What a module of settings says under a name.
+    fn setting(&self, name: &str) -> Option<CodeValue> {
+        let found = self.settings.get(&name.to_lowercase())?;
+        Some(found.value.clone())
     }
 
     /// The option that the program reads under a name, unless its code gives the name another value.

@@ -10,7 +10,7 @@ use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
-use super::moved_program::can_move;
+use super::moved_program::{begin, can_move};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -80,8 +80,16 @@ fn imports_from(
     program.map_or_else(String::new, |path| folder_of_file(path).to_owned())
 }
 
-/// A file of the program of a call. The script may write it itself, and the program's own file may be changed in a copy.
-fn read_of<'f>(reading: &mut Reading, at: usize, file: ModuleFile<'f>) -> PythonFile<'f> {
+/// A file of the program of a call. The script may write it itself. The program's own file may be changed in a copy, and so may a
+/// module of settings that it imports: `begin` is where it begins.
+fn read_of<'f>(
+    reading: &mut Reading,
+    at: usize,
+    file: ModuleFile<'f>,
+    begin: Option<&Traced>,
+) -> PythonFile<'f> {
+    let is_of_settings = file.is_of_settings();
+    let module = file.name.filter(|_| is_of_settings);
     let (path, tokens) = (file.path, file.tokens);
     if let Some(content) = reading.created.get(path) {
         let (content, can_change) = (content.clone(), true);
@@ -90,21 +98,40 @@ fn read_of<'f>(reading: &mut Reading, at: usize, file: ModuleFile<'f>) -> Python
             path,
             tokens,
             can_change,
+            is_of_settings,
         };
     }
     let number = reading.add_source(path, file.text);
     let call = &reading.calls[at];
-    let word = call
-        .script_word()
-        .filter(|_| call.program.as_deref() == Some(path));
-    let word = word.filter(|_| can_move(&tokens)).cloned();
-    let named = word.and_then(|word| reading.add_named(path, &word, FileRole::Program));
+    let named = match call.program.as_deref() == Some(path) {
+        true => call.script_word().map(|word| (word, FileRole::Program)),
+        false => begin.zip(module.map(FileRole::Module)),
+    };
+    let named = named.filter(|_| can_move(&tokens));
+    let named = named.map(|(word, role)| (word.clone(), role));
+    let named = named.and_then(|(word, role)| reading.add_named(path, &word, role));
     PythonFile {
         content: Traced::file(number, file.text),
         path,
         tokens,
         can_change: named.is_some(),
+        is_of_settings,
     }
+}
+
+/// Where a program begins that can be copied, if one of its own files is a module of settings.
+fn begin_of(reading: &mut Reading, at: usize, own: &[ModuleFile<'_>]) -> Option<Traced> {
+    let (program, others) = own.split_first()?;
+    let has_settings = others.iter().any(ModuleFile::is_of_settings);
+    let is_given = !reading.created.contains_key(program.path);
+    if !has_settings || !is_given || !can_move(&program.tokens) {
+        return None;
+    }
+    let word = reading.calls[at].script_word()?.clone();
+    reading.add_source(program.path, program.text);
+    let number = reading.add_named(program.path, &word, FileRole::Program)?;
+    let begin = begin(&program.tokens);
+    Some(Traced::file(number, program.text).slice(begin, begin))
 }
 
 /// Takes in the files of assignments that the words of a program name, in their order.
@@ -132,6 +159,7 @@ fn override_by_files(
             path,
             tokens: tokens(text),
             can_change: false,
+            is_of_settings: false,
         });
     }
 }
@@ -165,9 +193,11 @@ pub(super) fn look_at(
                 reading.add_source(file.path, file.text);
             }
         }
+        let begin = begin_of(reading, at, &own);
         let own = own.into_iter();
-        let own = own.filter(|file| PythonFile::matters(file.text, classes));
-        let own: Vec<_> = own.map(|file| read_of(reading, at, file)).collect();
+        let own = own.filter(|f| f.is_of_settings() || PythonFile::matters(f.text, classes));
+        let own = own.map(|file| read_of(reading, at, file, begin.as_ref()));
+        let own: Vec<_> = own.collect();
         let mut code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
         if let Some(code) = code.as_mut().filter(|code| code.is_configured_by_files()) {
             override_by_files(reading, at, files, code);

@@ -44,7 +44,7 @@ pub const ENVIRONMENT: usize = 1;
 pub const SCRIPT: usize = 2;
 
 /// What a script does with a file that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileRole {
     /// Runs it as a script of its own.
     Run,
@@ -54,6 +54,8 @@ pub enum FileRole {
     Settings,
     /// Starts it as a Python program.
     Program,
+    /// Imports it as a module of this name into the Python program in which the word stands, empty, where the program begins.
+    Module(String),
 }
 
 /// A word that names a file.
