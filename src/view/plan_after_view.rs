@@ -174,7 +174,7 @@ impl PlanAfterView {
         let nothing = self.steps.is_empty() && self.shortfall.is_none();
         let nothing = nothing && self.incident.own_code.is_empty();
         let of_the_job = self.incident.data_parallel || self.incident.class == Class::Shm;
-        nothing && self.incident.course.is_none() || of_the_job
+        nothing && !leaks(&self.incident) || of_the_job
     }
 
     /// The rungs that this failure could have had, each with why not. Where no memory ran out, all have the same reason.
@@ -204,6 +204,11 @@ impl PlanAfterView {
     }
 }
 
+/// Does memory grow from step to step?
+fn leaks(incident: &Incident) -> bool {
+    incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak)
+}
+
 /// What a decision rests on where the message of a failed GPU has no figures.
 fn no_figures(incident: &Incident) -> Option<String> {
     let figures = [
@@ -227,11 +232,8 @@ fn no_figures(incident: &Incident) -> Option<String> {
 
 /// What else the log tells that the decision must bear: what no knob does, remarks on figures, failures behind the first.
 fn beside(incident: &Incident) -> Vec<String> {
-    let leaks = incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak);
-    let restart = incident
-        .helps
-        .first()
-        .filter(|_| leaks && incident.own_code.is_empty());
+    let is_restarted = leaks(incident) && incident.own_code.is_empty();
+    let restart = incident.helps.first().filter(|_| is_restarted);
     let own_code = incident.own_code.iter();
     let restart = restart.into_iter().chain(own_code);
     let restart = restart.map(|help| format!("helps      {help}"));

@@ -11,7 +11,7 @@ use super::constants::{Constant, constants, settings};
 use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::listed_options::declared_by;
-use super::loaded::lookups;
+use super::loaded::{load, lookups};
 use super::overwritten::overwritten;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
@@ -58,6 +58,8 @@ pub struct ProgramCode {
     pub model: Option<CodeValue>,
     /// What it looks up in sections of the settings that it loads.
     pub(super) lookups: BTreeSet<String>,
+    /// What its files of settings say replaces the defaults of its options (`parser.set_defaults(**yaml)`, `setattr(args, key, value)`).
+    pub(super) fills_from_files: bool,
     /// Its constants, where no framework of a stack takes its options.
     pub(super) constants: BTreeMap<String, Constant>,
     /// The one option for the parts into which it cuts a batch, and the one for the whole.
@@ -94,6 +96,7 @@ impl ProgramCode {
             options,
             model: text.model(),
             lookups: lookups(files),
+            fills_from_files: load(files) && text.uses(&["set_defaults", "setattr"].into()),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
                 false => fixed(files),

@@ -138,7 +138,16 @@ impl Call {
         let coded = coded.or_else(|| self.constant(knob))?;
         let of_words = matches!(coded.option, Some(Spelling::Flag(_) | Spelling::Switch(_)));
         let hidden = of_words && self.unknown_words().is_some();
-        (!hidden && (fills || !coded.is_unset)).then_some(coded)
+        let of_file = of_words && self.is_of_file(coded);
+        (!hidden && !of_file && (fills || !coded.is_unset)).then_some(coded)
+    }
+
+    /// Whether a file of settings has the option of a value, in a program that takes what it does not give from such a file.
+    fn is_of_file(&self, coded: &CodeValue) -> bool {
+        let defaults = self.code.as_ref().is_some_and(|code| code.fills_from_files);
+        let names: Vec<String> = coded.option.iter().flat_map(setting_names).collect();
+        let has = |file: &SettingsFile| names.iter().any(|name| file.find(name).is_some());
+        defaults && self.settings.iter().any(has)
     }
 
     /// Whether the word behind this one is its value.
