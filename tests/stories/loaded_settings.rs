@@ -1,5 +1,6 @@
 //! Programs that load their settings themselves, and hand them to the class that configures their framework.
 
+use super::own_programs::{fixed, job};
 use super::place::Place;
 use oomctl_base::table;
 
@@ -106,4 +107,44 @@ fn a_short_option_and_the_beginning_of_a_long_one_are_the_programs_own() {
             "+torchrun --nproc-per-node 4 train.py {changed}\n"
         )]);
     }
+}
+
+/// A file that the script itself writes before the program reads it is not what lies there now: nothing of it is known, and no
+/// attempt gets a copy of the old one.
+#[test]
+fn a_file_that_the_script_makes_anew_is_not_read() {
+    let program = "\
+import argparse, torch, yaml
+p = argparse.ArgumentParser()
+p.add_argument('-c')
+cfg = yaml.safe_load(open(p.parse_args().c))
+for rows in DataLoader(data, batch_size=cfg['batch_size']):
+    loss(rows).backward()
+";
+    let files = [
+        ("train.py", program),
+        ("base.yaml", "batch_size: 32\nlr: 1.0e-4\n"),
+        ("run.yaml", "batch_size: 32\nlr: 3.0e-4\n"),
+    ];
+    let fixed = |line: &str| fixed(&format!("{line}\npython train.py -c run.yaml"), &files);
+    fixed("cat run.yaml; cp run.yaml used/").says(&["batch_size  32 -> 16"]);
+    for line in [
+        "sed \"s/lr:.*/lr: $LR/\" base.yaml > run.yaml",
+        "envsubst < base.yaml | tee run.yaml",
+        "cp base.yaml run.yaml",
+        "cp base.yaml run.yaml && sed -i s/32/64/ run.yaml",
+        "yq -i '.lr = 1' run.yaml",
+        "python make.py --out run.yaml",
+        "printf 'batch_size: 8' > run.yaml",
+    ] {
+        let said = fixed(line);
+        assert!(!said.out.contains("32 -> 16"), "{line}: {}", said.out);
+        let place = job(&format!("{line}\npython train.py -c run.yaml"), &files);
+        place
+            .run("plan job.sh")
+            .ends(0)
+            .says(&["run.yaml (the script writes it)"]);
+    }
+    // What the script writes word for word is known.
+    fixed("cat > run.yaml <<EOF\nbatch_size: 64\nEOF").says(&["batch_size  64 -> 32"]);
 }

@@ -15,7 +15,7 @@ use super::loaded::{load, lookups};
 use super::overwritten::overwritten;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
-use super::stack::same_flag;
+use super::spelling::same_flag;
 use super::traced::{Traced, Why};
 use crate::Spelling;
 use oomctl_base::word_list;

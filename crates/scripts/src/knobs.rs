@@ -6,8 +6,8 @@
 use super::configs::replaces;
 use super::requested::step_of_its_own;
 use super::settings::SettingsFormat;
-use super::spelling::setting_names;
-use super::stack::{Stack, StackKnob, same_flag};
+use super::spelling::{same_flag, setting_names};
+use super::stack::{Stack, StackKnob};
 use super::traced::{Span, Traced, Why};
 use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, ScriptSource};
 use super::{hydra, resources};

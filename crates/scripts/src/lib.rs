@@ -87,8 +87,8 @@ pub use resources::{asked, asked_in_all, gpu_type};
 pub use sbatch::{
     Directive, VARIABLES, directives, option_words, script_directives, split_line, wins,
 };
-pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace};
-pub use stack::{Stack, StackKnob, same_flag};
+pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace, same_flag};
+pub use stack::{Stack, StackKnob};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile, Reading,

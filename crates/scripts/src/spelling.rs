@@ -154,3 +154,9 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
         Spelling::Env(_) => Vec::new(),
     }
 }
+
+/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
+pub fn same_flag(word: &str, flag: &str) -> bool {
+    let plain = |c: char| if c == '_' { '-' } else { c };
+    word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+}

@@ -6,7 +6,7 @@ use super::code::CodeRule;
 use super::configs::stem;
 use super::hydra;
 use super::recognise::package;
-use super::spelling::setting_names;
+use super::spelling::{same_flag, setting_names};
 use super::traced::Span;
 use super::walk::{Call, CallTarget, Reached, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
@@ -367,12 +367,6 @@ pub(super) fn is_key(word: &str, key: &str) -> bool {
         return same_flag(flag, key.trim_end_matches('='));
     }
     word == key || hydra::of(word, key).is_some()
-}
-
-/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
-pub fn same_flag(word: &str, flag: &str) -> bool {
-    let plain = |c: char| if c == '_' { '-' } else { c };
-    word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
 }
 
 /// Whether a name is one of these; one that ends in `*` stands for all that begin so.

@@ -77,6 +77,9 @@ impl<'a> ConfigFiles<'a> {
         if let Some(known) = self.read.get(path) {
             return Some(known.clone());
         }
+        if self.reading.rewritten.contains(path) {
+            return Some(None);
+        }
         let content = self.text(path)?;
         let fits = self.read.len() < MAX_PARTS;
         let says = fits.then(|| format.read(&content.text())).flatten();

@@ -189,7 +189,7 @@ impl Walker<'_> {
     fn keep_output(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Rc<Doc>) {
         let name = args.first().map(|a| a.text.text()).unwrap_or_default();
         let Some(text) = self.written(command, &name, args, doc) else {
-            return;
+            return self.remember_outputs(command, args, doc);
         };
         let path = match name.as_str() {
             "tee" => args.iter().skip(1).find_map(|arg| {
@@ -208,6 +208,10 @@ impl Walker<'_> {
         let fits = bytes + text.len() <= MAX_CREATED && self.out.created.len() < MAX_FILES;
         if let Some(path) = path.filter(|_| fits) {
             let appends = command.redirects.iter().any(|r| r.operator == ">>");
+            if appends && self.out.rewritten.contains(&path) {
+                return;
+            }
+            self.out.rewritten.remove(&path);
             let file = self.out.created.entry(path).or_default();
             if !appends {
                 *file = Traced::default();

@@ -10,6 +10,7 @@ mod commands;
 mod doc;
 mod expand;
 mod launch;
+mod outputs;
 mod paths;
 mod reading;
 mod scope;

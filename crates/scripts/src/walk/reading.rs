@@ -86,6 +86,8 @@ pub struct Reading {
     pub sought: BTreeSet<String>,
     /// Files that the scripts write themselves, with what they write.
     pub created: BTreeMap<String, Traced>,
+    /// Files that the scripts write themselves, with text that is not known: what lies there now is not what the program reads.
+    pub rewritten: BTreeSet<String>,
     /// Places at which something stands that is no shell as far as is known here.
     pub faults: Vec<Span>,
     /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
@@ -104,14 +106,21 @@ impl Reading {
     /// The files as the job finds them: those that the scripts write have their new text, or none where it is not known.
     pub(crate) fn with_created<'f>(
         &self,
-        files: &'f BTreeMap<String, String>,
+        given: &'f BTreeMap<String, String>,
     ) -> Cow<'f, BTreeMap<String, String>> {
-        let mut files = Cow::Borrowed(files);
+        let mut files = Cow::Borrowed(given);
         for (path, text) in &self.created {
             match text.known() {
                 Some(text) => files.to_mut().insert(path.clone(), text),
                 None => files.to_mut().remove(path),
             };
+        }
+        for path in self
+            .rewritten
+            .iter()
+            .filter(|path| given.contains_key(*path))
+        {
+            files.to_mut().remove(path);
         }
         files
     }

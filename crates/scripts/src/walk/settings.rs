@@ -85,6 +85,7 @@ impl Walker<'_> {
                     option,
                     ..file
                 }),
+                Some(None) if self.out.rewritten.contains(&path) => not_read(rewritten(&path)),
                 Some(None) => not_read(path),
                 None => {
                     not_read(path.clone());
@@ -126,6 +127,9 @@ impl Walker<'_> {
         word: &Traced,
         format: SettingsFormat,
     ) -> Option<Option<SettingsFile>> {
+        if self.out.rewritten.contains(path) {
+            return Some(None);
+        }
         let made = self.out.created.get(path).cloned();
         let content = match made {
             Some(content) => content,
@@ -191,6 +195,11 @@ impl Walker<'_> {
         }
         options
     }
+}
+
+/// How a file is named that the script writes and that is not read for that.
+fn rewritten(path: &str) -> String {
+    format!("{path} (the script writes it)")
 }
 
 /// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.

@@ -1,0 +1,75 @@
+//! Files that commands of a script write before its program reads them, with text that is not known.
+
+use super::Walker;
+use super::call::Arg;
+use super::doc::Doc;
+use crate::settings::SettingsFormat;
+use crate::shell::{RedirectTarget, SimpleCommand};
+
+/// Commands that write the last file that they name.
+const TO_THE_LAST: [&str; 5] = ["cp", "mv", "install", "ln", "rsync"];
+
+/// Beginnings of options behind which a program is told where to write, beside `-o`.
+const OUTPUT: [&str; 2] = ["--out", "--save"];
+
+impl Walker<'_> {
+    /// Remembers the files of settings and the Python files that a command writes.
+    pub(super) fn remember_outputs(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Doc) {
+        let redirected = command.redirects.iter().filter_map(|r| match &r.target {
+            RedirectTarget::File(word) if r.operator.contains('>') => Some(&word.pieces),
+            _ => None,
+        });
+        let redirected: Vec<_> = redirected.collect();
+        let redirected = redirected.into_iter().map(|p| self.text_of(p, doc));
+        let redirected: Vec<_> = redirected.collect();
+        let written = written_by(args).into_iter().map(|arg| arg.text.clone());
+        for word in redirected.into_iter().chain(written) {
+            let Some(mut path) = self.resolved(&word, doc) else {
+                continue;
+            };
+            // Into a folder the file goes under its own name.
+            if word.text().ends_with('/') {
+                let from = args.iter().rev().nth(1).map(|arg| arg.text.text());
+                let name = from.as_deref().and_then(|from| from.rsplit('/').next());
+                path = format!(
+                    "{}/{}",
+                    path.trim_end_matches('/'),
+                    name.unwrap_or_default()
+                );
+            }
+            if SettingsFormat::of(&path).is_some() || path.ends_with(".py") {
+                self.out.created.remove(&path);
+                self.out.rewritten.insert(path);
+            }
+        }
+    }
+}
+
+/// The words of a command that name what it writes.
+fn written_by(args: &[Arg]) -> Vec<&Arg> {
+    let Some((first, rest)) = args.split_first() else {
+        return Vec::new();
+    };
+    let name = first.text.text();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let is_option = |arg: &&Arg| arg.text.text().starts_with('-');
+    let in_place = |arg: &Arg| {
+        let text = arg.text.text();
+        text.starts_with("-i") || text.starts_with("--in-place") || text.starts_with("--inplace")
+    };
+    match name {
+        "tee" => rest.iter().filter(|arg| !is_option(arg)).collect(),
+        "sed" | "yq" | "perl" | "gawk" if rest.iter().any(in_place) => {
+            rest.iter().filter(|arg| !is_option(arg)).collect()
+        }
+        _ if TO_THE_LAST.contains(&name) => rest.last().into_iter().collect(),
+        _ => {
+            let is_output = |arg: &Arg| {
+                let text = arg.text.text();
+                text == "-o" || OUTPUT.iter().any(|option| text.starts_with(option))
+            };
+            let pairs = rest.windows(2).filter(|pair| is_output(&pair[0]));
+            pairs.map(|pair| &pair[1]).collect()
+        }
+    }
+}
