@@ -56,7 +56,7 @@ fn flags_and_switches_are_handed_to_the_script() {
     let shape = shape(&preset, &[set(&preset, &words)], &ClusterFacts::default()).unwrap();
     let files = files(&preset, &shape);
     let job = &files[0].text;
-    let program = "program=(\n  train.py\n  --data\n  'a b'\n  --batch_size\n  8\n  --gradient_checkpointing\n)";
+    let program = "program=(\n  train.py\n  --data\n  'a b'\n  --gradient_checkpointing\n  --batch_size\n  8\n)";
     assert!(job.contains(program), "{job}");
     assert!(
         job.contains("torchrun --standalone --nproc_per_node=2 \"${program[@]}\""),

@@ -127,7 +127,9 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
             words: &args.script,
             logs: &[],
         };
-        return script::submit(session, &asked);
+        let (name, request) = script::submit(session, &asked)?;
+        script::has_its_scheduler(session, &args.configuration, &request)?;
+        return Ok((name, request));
     }
     let mut configuration = args.configuration.clone();
     let knobs = args.supervise.and_then(Supervise::knobs);

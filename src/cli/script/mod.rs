@@ -23,6 +23,7 @@ pub use estimated::{estimated, narrower, without_model};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{
-    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, plan, planned, submit, tell_ours,
+    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, submit,
+    tell_ours,
 };
 pub use submitted::{JobArgs, read};

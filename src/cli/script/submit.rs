@@ -28,6 +28,7 @@ use crate::view::script_parts::AdoptedScript;
 use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_base::word_list;
+use oomctl_scripts::directives;
 use oomctl_scripts::{Submission, VARIABLES};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
@@ -213,6 +214,24 @@ pub fn fits_a_run(request: &Request) -> Result<(), CommandFailure> {
         return Err(CommandFailure::usage(what).hint("remove --array"));
     }
     Ok(())
+}
+
+/// Refuses a script with options for Slurm where there is no Slurm and nobody asked for this machine: a login node is not to
+/// train.
+pub fn has_its_scheduler(
+    session: &Session,
+    flags: &Configuration,
+    request: &Request,
+) -> Result<(), CommandFailure> {
+    let asked = flags.backend.is_some() || session.document.text("backend")?.is_some();
+    let adoption = request.adoption().filter(|_| !asked);
+    let asks = adoption.is_some_and(|a| !directives(&a.reading).is_empty());
+    if request.inputs().backend != "local" || !asks {
+        return Ok(());
+    }
+    let what = "the script has #SBATCH lines, and there is no Slurm here: sbatch is not on PATH";
+    let hint = "load Slurm, such as `module load slurm`; `--backend local` runs the script on this machine, without what it asks of Slurm";
+    Err(CommandFailure::refused(what).hint(hint))
 }
 
 /// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the

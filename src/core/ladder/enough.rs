@@ -21,6 +21,8 @@ const AMPLE: f64 = 0.1;
 
 /// A change of a share below which a step alone is not worth an attempt that does not fit.
 const TRIFLE: f64 = 0.025;
+/// Probability to fit from which an attempt that trains the same is tried before one that does not.
+const LIKELY: f64 = 0.5;
 /// Probability that is shown as 0.00.
 const NO_CHANCE: f64 = 0.005;
 
@@ -166,8 +168,9 @@ impl Ascent<'_> {
         }
     }
 
-    /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then. Where no number
-    /// of them is enough, as many as fit best, if that is a fair chance; else `doubled`.
+    /// Further rungs until the result fits, each for the phase that is expected to be the fullest by then; those that change
+    /// training only where the others leave it unlikely. Where no number of them is enough, as many as fit best, if that is a
+    /// fair chance; else `doubled`.
     pub(super) fn enough(
         &self,
         first: Vec<Step>,
@@ -182,20 +185,25 @@ impl Ascent<'_> {
         };
         let mut steps = first;
         let mut best = (0.0, steps.len());
-        while steps.len() <= MOST_RUNGS {
-            let fits = self.fits(&steps, posterior).unwrap_or(0.0);
-            if fits > best.0 {
-                best = (fits, steps.len());
+        for policy in [Policy::SameMath, policy] {
+            while steps.len() <= MOST_RUNGS {
+                let fits = self.fits(&steps, posterior).unwrap_or(0.0);
+                if fits > best.0 {
+                    best = (fits, steps.len());
+                }
+                if fits >= self.outlook.min_fit_probability {
+                    break;
+                }
+                let next =
+                    failure.and_then(|failure| self.foreseen(failure, &steps, posterior, failed));
+                let next = next.as_ref().or(failure);
+                match self.next_or_any(&self.with(&steps), next, failed, policy)? {
+                    Decision::Climb { steps: more, .. } => steps.extend(more),
+                    Decision::Exhausted { .. } => break,
+                }
             }
-            if fits >= self.outlook.min_fit_probability {
+            if best.0 >= LIKELY {
                 break;
-            }
-            let next =
-                failure.and_then(|failure| self.foreseen(failure, &steps, posterior, failed));
-            let next = next.as_ref().or(failure);
-            match self.next_or_any(&self.with(&steps), next, failed, policy)? {
-                Decision::Climb { steps: more, .. } => steps.extend(more),
-                Decision::Exhausted { .. } => break,
             }
         }
         let (probability, most) = best;
