@@ -13,6 +13,7 @@ mod bad_configuration;
 mod before_training;
 mod browser;
 mod cancelling;
+mod composed_groups;
 mod crash;
 mod data_parallel;
 mod described;

@@ -10,7 +10,7 @@ use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob, is_key};
 use super::traced::{Quote, Span};
 use super::uses::serves_others;
-use super::walk::{ArgumentsEnd, Call, Reached, Reading, SCRIPT, SettingsFile};
+use super::walk::{ArgumentsEnd, Call, Reading, SCRIPT, SettingsFile};
 use super::written::{quoted, written};
 use crate::Spelling;
 use oomctl_base::{Role, Value};
@@ -192,7 +192,7 @@ fn in_file(call: &Call, stack: &Stack, name: &str, value: &Value) -> Option<Text
         knobs.filter(|knob| given_by(named, knob)).count()
     };
     let files = call.settings.iter();
-    let files = files.filter(|file| file.reached != Reached::Place);
+    let files = files.filter(|file| !file.reached.by_place());
     // A key in a mapping belongs to a file that has the mapping.
     let outer = name.split_once('.').map(|(outer, _)| outer);
     let holds = |file: &&SettingsFile| outer.is_some_and(|outer| file.says.find(outer).is_some());

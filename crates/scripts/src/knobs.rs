@@ -116,7 +116,9 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     };
     let given = given.or_else(coded);
     let given = given.or_else(|| {
-        let mut spellings = knob.spellings.iter();
+        let composed = |s: &&Spelling| matches!(s, Spelling::Hydra(_));
+        let composed = read.spellings.iter().filter(composed);
+        let mut spellings = knob.spellings.iter().chain(composed);
         let found = spellings.find_map(|s| {
             in_settings(call, knob, s).or_else(|| in_environment(reading, call, s, knob.kind))
         });
@@ -297,7 +299,7 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
             state,
             value,
             way: match named.reached {
-                Reached::Place => KnobForm::Composed,
+                Reached::Place | Reached::Composed => KnobForm::Composed,
                 Reached::Word | Reached::Key => KnobForm::Setting {
                     format: named.says.format(),
                     shared: entry.shared,

@@ -3,7 +3,7 @@
 
 use super::hydra;
 use super::stack::{Stack, StackKnob, is_key};
-use super::walk::Call;
+use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, word_list};
 
@@ -13,6 +13,9 @@ pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid
 /// Parts of a name that are not about training.
 const OTHER: [&str; 9] =
     word_list("inference generation generate sampling rollout actor critic ref reward");
+
+/// Stands before the keys of a configuration that is composed, all of which are of its program.
+const ROOT: &str = "config";
 
 /// Roles whose names mean the same in any section of training.
 const ROLES: [Role; 7] = [
@@ -89,21 +92,30 @@ impl Call {
         if self.code_value(knob).is_some_and(|coded| !coded.is_unset) {
             return None;
         }
-        let files = self.settings.iter();
-        // Of a configuration that is composed, words of Hydra change the values.
-        let files =
-            files.filter(|file| file.reader == SettingsReader::Program && self.config.is_empty());
-        let keys = files.flat_map(|file| file.says.leaves());
-        // A text that was read looks it up, whatever it calls the section.
+        // A text that was read looks it up, whatever it calls the section. That of a program of Hydra is handed all of it.
         let lookups = self.code.as_ref().map(|code| &code.lookups);
         let is_looked_up = |key: &str| {
             let last = key.rsplit('.').next().unwrap_or(key);
             lookups.is_none_or(|all| all.contains(last))
         };
-        let keys = keys.map(|(key, _)| key);
-        let mut keys = keys.filter(|key| is_named(knob, key) && is_looked_up(key));
-        let first = keys.next()?;
-        keys.all(|key| key == first).then_some(Spelling::Key(first))
+        let of_program = |file: &&SettingsFile| file.reader == SettingsReader::Program;
+        let files = self.settings.iter().filter(of_program);
+        let keys = files.flat_map(|file| {
+            let composed = file.reached == Reached::Composed;
+            let keys = file.leaves().into_iter().map(|(key, _)| key);
+            let keys = keys.filter(move |key| match composed {
+                true => is_named(knob, &format!("{ROOT}.{key}")),
+                false => self.config.is_empty() && is_named(knob, key) && is_looked_up(key),
+            });
+            // Words of Hydra change what is composed.
+            keys.map(move |key| match composed {
+                true => Spelling::Hydra(key),
+                false => Spelling::Key(key),
+            })
+        });
+        let all: Vec<Spelling> = keys.collect();
+        let (first, rest) = all.split_first()?;
+        rest.iter().all(|key| key == first).then(|| first.clone())
     }
 }
 

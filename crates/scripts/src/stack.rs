@@ -8,7 +8,7 @@ use super::hydra;
 use super::recognise::package;
 use super::spelling::{same_flag, setting_names};
 use super::traced::Span;
-use super::walk::{Call, CallTarget, Reached, SettingsFile};
+use super::walk::{Call, CallTarget, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
 use oomctl_base::{Effect, Role, ValueKind};
 
@@ -352,7 +352,7 @@ fn with_command(name: &str, call: &Call) -> String {
 
 /// Whether a file is part of a configuration that the program composes, which no word names.
 fn is_composed(file: &SettingsFile) -> bool {
-    file.reached == Reached::Place
+    file.reached.by_place()
 }
 
 fn in_settings(call: &Call, names: &[String], composed: bool) -> bool {

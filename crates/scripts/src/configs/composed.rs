@@ -241,7 +241,7 @@ impl<'s, 'a> Composer<'s, 'a> {
             match choice {
                 DefaultsEntry::Own => parts.push(ConfigPart::File(SettingsFile {
                     under: package.to_owned(),
-                    reached: Reached::Place,
+                    reached: Reached::Composed,
                     ..file.clone()
                 })),
                 DefaultsEntry::Override { .. } => {}

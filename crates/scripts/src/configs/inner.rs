@@ -112,7 +112,7 @@ fn named(
         return Some(ConfigPart::Beside(path));
     };
     let word = unquoted(&file.content, entry, text);
-    let reached = match word.filter(|_| file.reached != Reached::Place) {
+    let reached = match word.filter(|_| !file.reached.by_place()) {
         Some(word) => {
             shelf.reading.add_named(&path, &word, FileRole::Settings);
             Reached::Key

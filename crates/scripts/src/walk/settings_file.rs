@@ -69,6 +69,15 @@ pub enum Reached {
     Key,
     /// By where it lies beside others, so that a copy elsewhere would be another one.
     Place,
+    /// In the same way, as part of a configuration that Hydra composes.
+    Composed,
+}
+
+impl Reached {
+    /// Whether a copy elsewhere would be another file.
+    pub fn by_place(self) -> bool {
+        matches!(self, Self::Place | Self::Composed)
+    }
 }
 
 /// What words say of a configuration that the program composes of several files.
