@@ -71,13 +71,13 @@ pub fn versions(environments: &[PythonEnvironment]) -> Versions {
 
 /// Those of the environment that is active here; none where none is.
 pub fn active_here() -> Versions {
-    let folder = active(variable).map(PathBuf::from);
-    versions(
-        &folder
-            .map(PythonEnvironment::read)
-            .into_iter()
-            .collect::<Vec<_>>(),
-    )
+    of_folder(active(variable))
+}
+
+/// Those of the environment in a folder, if there is one.
+pub fn of_folder(folder: Option<String>) -> Versions {
+    let environment = folder.map(PathBuf::from).map(PythonEnvironment::read);
+    versions(&Vec::from_iter(environment))
 }
 
 /// A variable of this process.

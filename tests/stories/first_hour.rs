@@ -226,16 +226,16 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     let model = ["plan", "--set", "model.path=Qwen/Qwen2.5-7B-Instruct"];
     place.run(&model).ends(0);
     // A program of one's own and no framework.
-    place
-        .shell("rm -r oomctl.yaml venv job.slurm; touch train.py")
-        .ends(0);
+    place.shell("rm -r oomctl.yaml venv job.slurm").ends(0);
+    let options = "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\n\
+        p.add_argument('--batch-size', default=8)\np.add_argument('--out', required=True)\n";
     place.write(
         "train.py",
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\n\
-        p.add_argument('--batch-size', default=8)\np.add_argument('--out', required=True)\n",
+        &format!("from parallel import start\n{options}"),
     );
+    place.write("parallel.py", "import torch.distributed as dist\n");
     place.run("init").ends(0).says(&[
-        "programs train.py",
+        "programs parallel.py, train.py",
         "next: replace each FILL_IN in job.sbatch, then `oomctl plan job.sbatch`",
     ]);
     assert!(!place.has("oomctl.yaml"));
@@ -243,4 +243,13 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
         torchrun --standalone --nproc_per_node 8 train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
     place.says("plan job.sbatch", 0, &["batch_size 8 -> 4"]);
+    // Eight copies of a program for one GPU would each train all of it.
+    place
+        .shell("rm job.sbatch parallel.py; mkdir -p .venv/bin; touch .venv/bin/activate")
+        .ends(0);
+    place.write("train.py", options);
+    place.run("init").ends(0);
+    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:1\n\n\
+        source .venv/bin/activate\npython train.py FILL_IN --out FILL_IN \"$@\"\n";
+    assert_eq!(place.read("job.sbatch"), script);
 }

@@ -8,6 +8,7 @@ use super::surroundings::Surroundings;
 use crate::core::recipe::MARK;
 use crate::core::render::shell_word;
 use crate::view::CommandFailure;
+use oomctl_base::word_list;
 use oomctl_scripts::required_options;
 
 /// Its name.
@@ -30,6 +31,12 @@ pub fn text(folder: &Path, program: &str, found: &Surroundings) -> Result<String
     });
     let gpus = found.slurm.as_ref().ok().and_then(usual);
     let gpus = gpus.map_or(0, |usual| usual.gpus);
+    // Several processes of a program that does not know of each other would each train all of it.
+    let gpus = if uses_several(folder, &code) {
+        gpus
+    } else {
+        gpus.min(1)
+    };
     let start = match (settings_file::of_accelerate(folder, found), gpus) {
         (Some(file), _) => format!("accelerate launch --config_file {}", word(file)?),
         (None, 0 | 1) => "python".to_owned(),
@@ -39,6 +46,33 @@ pub fn text(folder: &Path, program: &str, found: &Surroundings) -> Result<String
     let head = head(program, found, gpus, None)?;
     let program = word(program)?;
     Ok(format!("{head}{start} {program}{options} \"$@\"\n"))
+}
+
+/// What a program names that trains with several processes, one a GPU.
+const SEVERAL: [&str; 13] = word_list(
+    "distributed DistributedDataParallel FSDP fully_shard LOCAL_RANK WORLD_SIZE accelerate deepspeed transformers trl lightning fabric
+     horovod",
+);
+/// Modules beside a program that are looked at.
+const MODULES: usize = 32;
+
+/// Whether a program, or a module beside it that it names, trains with several processes.
+fn uses_several(folder: &Path, code: &str) -> bool {
+    let several = |text: &str| SEVERAL.iter().any(|name| text.contains(name));
+    let beside = || {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = files.map(|file| file.path()).take(MODULES);
+        let is_named = |path: &std::path::PathBuf| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            path.extension().is_some_and(|end| end == "py") && code.contains(&*stem)
+        };
+        let mut texts = paths
+            .filter(is_named)
+            .map(std::fs::read_to_string)
+            .map(Result::unwrap_or_default);
+        texts.any(|text| several(&text))
+    };
+    several(code) || beside()
 }
 
 /// Its text for a framework's program that is started with a file of settings, and starts its processes itself.

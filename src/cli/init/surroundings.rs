@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::cli::session::PROJECT_FILE;
 use crate::core::adopt::version::active;
-use crate::io::installed::{active_here, variable};
+use crate::io::installed::{of_folder, variable};
 use crate::io::job_scripts::is_job_script;
 use crate::io::scheduler::slurm::{self, Slurm, SlurmCluster};
 use oomctl_diagnose::Versions;
@@ -20,7 +20,7 @@ pub struct Surroundings {
     pub gpus: Result<Vec<Gpu>, String>,
     /// What Slurm says, or why it says nothing.
     pub slurm: Result<SlurmCluster, String>,
-    /// Folder of the active Python environment.
+    /// Folder of the active Python environment, or else of one here.
     pub environment: Option<String>,
     /// What is installed in it.
     pub versions: Versions,
@@ -46,11 +46,12 @@ impl Surroundings {
             true => Slurm::new().cluster(),
             false => Err("none (sbatch is not on PATH); jobs run on this machine".to_owned()),
         };
+        let environment = active(variable).or_else(|| beside(folder));
         let mut found = Self {
             gpus,
             slurm,
-            environment: active(variable),
-            versions: active_here(),
+            versions: of_folder(environment.clone()),
+            environment,
             scripts: Vec::new(),
             programs: Vec::new(),
             settings: Vec::new(),
@@ -92,6 +93,13 @@ impl Surroundings {
         let smallest = gpus.map(|gpu| gpu.memory.total.0).min()?;
         Some(format!("{}MiB", smallest >> 20))
     }
+}
+
+/// A Python environment in the folder, which the job activates.
+fn beside(folder: &Path) -> Option<String> {
+    let mut usual = [".venv", "venv"].into_iter();
+    let is_one = |name: &&str| folder.join(name).join("bin/activate").is_file();
+    usual.find(is_one).map(str::to_owned)
 }
 
 /// Whether a folder has nothing but hidden files and what `init --cluster` wrote.
