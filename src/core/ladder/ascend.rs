@@ -137,6 +137,12 @@ impl Ascent<'_> {
                 let (Decision::Climb { skipped, .. } | Decision::Exhausted { skipped, .. }) =
                     &mut decision;
                 skipped.extend(refused);
+                if let Decision::Climb { steps, .. } = &mut decision {
+                    let raised = steps
+                        .drain(..)
+                        .map(|step| self.with_host(rungs, step, failed));
+                    *steps = raised.collect();
+                }
                 return Ok(decision);
             };
             ladder.retain(|rung| rung.rung != passed_over.rung);
@@ -161,8 +167,12 @@ impl Ascent<'_> {
             Skipped::new(
                 &step.rung,
                 format!(
-                    "a node would need about {:.0} GiB of host memory, and has {:.0}",
+                    "a node would need about {:.0} GiB of host memory, and {} {:.0}",
                     bytes / GIB,
+                    match node.most {
+                        Some(_) => "has",
+                        None => "the job asks for",
+                    },
                     limit / GIB
                 ),
             )

@@ -43,6 +43,7 @@ mod past;
 mod posterior;
 mod predict;
 pub mod probe;
+mod raised_host;
 mod remedies;
 mod request;
 mod sample;

@@ -31,7 +31,7 @@ const NEARLY: f64 = 0.8;
 /// Part of how near values come from which on they come as near as others.
 const SAME: f64 = 0.995;
 /// Share of host memory that a job asks for beyond what it is expected to need.
-const HOST_MARGIN: f64 = 1.25;
+pub(super) const HOST_MARGIN: f64 = 1.25;
 
 /// Values with what is expected of them.
 #[derive(Debug, Clone, PartialEq)]
