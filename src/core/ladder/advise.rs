@@ -12,7 +12,7 @@ use super::moves::knobs;
 use super::remedies::{Remedies, answers, direction, goes, leads_to};
 use super::{bug, incident::of_memory};
 use crate::core::recipe::{
-    Knob, Move, Preset, RungSpec, Scalar,
+    Knob, Move, Preset, RungSpec, Scalar, WhenText,
     expr::{self, Scope},
     strongest_effect,
 };
@@ -177,7 +177,11 @@ impl Adviser<'_> {
                 .helps()
                 .any(|r| leads_to(self.preset, rung, r)),
             turns,
-            not_if: rung.when_text.clone().filter(|_| !when.is_empty()),
+            not_if: rung
+                .when_text
+                .as_ref()
+                .filter(|_| !when.is_empty())
+                .map(WhenText::all),
             when,
             in_vain: useless,
         })

@@ -261,7 +261,9 @@ pub(super) fn objection(
     };
     match rung.when.as_deref().map(|text| holds(text, failure)) {
         Some(Ok(false)) => {
-            let text = rung.when_text.clone();
+            let when = rung.when.as_deref().unwrap_or_default();
+            let text = rung.when_text.as_ref();
+            let text = text.map(|text| text.of(when, |part| holds(part, failure) == Ok(true)));
             return Some(text.unwrap_or_else(|| "does not apply here".to_owned()));
         }
         Some(Err(what)) => return Some(what),

@@ -28,6 +28,7 @@ mod shape;
 mod stack;
 mod unknown;
 mod values;
+mod when_text;
 
 pub use bounds::bounds;
 pub use check::{Checker, Formula, UnderTrial};
@@ -48,3 +49,4 @@ pub use sets::{KnobSetFile, SharedMemory, changed};
 pub use shape::{Shape, Shaper, scope_of};
 pub use stack::Preset;
 pub use values::{KnobPlaces, Values};
+pub use when_text::WhenText;

@@ -5,6 +5,7 @@ use semver::VersionReq;
 use serde::Deserialize;
 
 use super::knob::{Knob, Scalar};
+use super::when_text::WhenText;
 use oomctl_base::{Effect, Role};
 
 /// A rung, as declared. In a preset's ladder its name alone stands for a rung of a knob set.
@@ -22,8 +23,9 @@ pub struct RungSpec {
     /// Expression over knobs, derived values, `cluster` and `incident`; the rung is skipped where
     /// it is false, with `when_text` as the reason.
     pub when: Option<String>,
-    /// Reason shown when `when` is false.
-    pub when_text: Option<String>,
+    /// Reason shown when `when` is false; or a list, one for each part that `and` joins, of which the first that does not hold is
+    /// shown.
+    pub when_text: Option<WhenText>,
     /// What the rung as a whole does to the experiment, where its moves make up for each other (the
     /// batch halved, the accumulation doubled); else the strongest effect of the knobs that it moves.
     pub effect: Option<Effect>,
@@ -161,7 +163,12 @@ impl RungSpec {
         let nothing = nothing
             .then_some("it needs moves and a title, because no knob set has a rung of this name");
         let slower = slower.map(|_| "slower is a share, at least 0 and below 1");
-        moves.chain(slower).chain(nothing)
+        let text = self.when_text.as_ref();
+        let unequal =
+            text.is_some_and(|text| !text.suits(self.when.as_deref().unwrap_or_default()));
+        let unequal =
+            unequal.then_some("when_text needs one reason, or one for each part that `and` joins");
+        moves.chain(slower).chain(nothing).chain(unequal)
     }
 }
 
