@@ -97,6 +97,9 @@ pub struct ScriptView {
     command: String,
     #[serde(skip)]
     measure: Option<String>,
+    /// Why the memory model does not describe the program.
+    #[serde(skip)]
+    no_model: Option<String>,
     #[serde(skip)]
     modelled: bool,
     /// What speaks for the preset.
@@ -159,6 +162,7 @@ impl ScriptView {
                 .as_ref()
                 .map_or_else(String::new, Scripts::command),
             measure: told.measure,
+            no_model: told.no_model.map(str::to_owned),
             modelled: told
                 .preset
                 .memory
@@ -330,6 +334,7 @@ impl ScriptView {
             }
             None => {
                 let why = match &self.preset {
+                    _ if self.no_model.is_some() => self.no_model.clone().unwrap_or_default(),
                     Some(_) if self.modelled => "the model does not cover a value here".to_owned(),
                     Some(preset) => format!("no memory model for {preset}"),
                     None => "framework not recognised".to_owned(),

@@ -31,6 +31,8 @@ pub struct AdoptedScript<'a> {
     pub samples_responses: bool,
     /// What an estimate needs and nobody says.
     pub unread: Vec<UnreadKnob>,
+    /// Why the memory model does not describe it.
+    pub no_model: Option<&'a str>,
     /// What is understood of it.
     pub adoption: Option<&'a Adoption<'a>>,
     /// Programs that are not there, and what is said behind the path of each.

@@ -375,6 +375,7 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
         resumes: request.resumes(&[]),
         samples_responses: request.samples_responses(&[]),
         unread: unread(&session.library, request),
+        no_model: request.without_model(),
         measure: measure_command(request),
         job,
         plan: request.script_plan(first, program().as_deref()),

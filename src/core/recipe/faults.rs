@@ -119,6 +119,8 @@ impl Preset {
         }
         let fields = self.memory.iter().flat_map(|m| &m.fields);
         all.extend(fields.map(|(field, text)| (field.as_str(), text.as_str())));
+        let reasons = self.memory.iter().flat_map(|m| &m.not_for);
+        all.extend(reasons.map(|r| ("not_for", r.when.as_str())));
         all.extend(self.formulas.iter().flat_map(Formulas::expressions));
         if let Some(c) = &self.checkpoint {
             all.extend(c.expressions().map(|e| ("checkpoint", e)));

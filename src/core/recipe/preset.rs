@@ -93,6 +93,19 @@ pub struct MemoryFields {
     /// is asked (`--set KNOB=VALUE`).
     #[serde(default)]
     pub asks: BTreeMap<String, String>,
+    /// Programs that the model does not describe: nothing is asked of them. An expression and the reason, each.
+    #[serde(default)]
+    pub not_for: Vec<Reason>,
+}
+
+/// An expression, and what is said where it holds.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// Expression over knobs and derived values.
+    pub when: String,
+    /// What it means, as a sentence.
+    pub because: String,
 }
 
 /// The framework behind a preset.

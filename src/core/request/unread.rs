@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::request::Request;
 use crate::core::memory::open_fields;
+use crate::core::recipe::expr::holds;
 use crate::core::recipe::{Knob, Recipe, knobs_in, rules_about, scope_of};
 use oomctl_base::{Role, ValueKind};
 use oomctl_memory::{GPU_MEMORY, GPU_MEMORY_EXAMPLE};
@@ -97,9 +98,19 @@ impl Request {
         )
     }
 
+    /// Why the memory model does not describe the program of a script, whatever is said of it.
+    pub fn without_model(&self) -> Option<&str> {
+        let shape = self.shape(&[]).ok()?;
+        let mut reasons = self.preset().memory.iter().flat_map(|m| &m.not_for);
+        let is_so = |when: &str| holds(self.preset().env(), when, shape.scope()) == Ok(true);
+        let found = reasons.find(|r| is_so(&r.when))?;
+        Some(&found.because)
+    }
+
     /// What the memory model needs and nobody says, of a script; nothing where the preset has no bridge to the model.
     pub fn unread(&self) -> Vec<UnreadKnob> {
         let bridge = self.preset().memory.as_ref();
+        let bridge = bridge.filter(|_| self.without_model().is_none());
         let Some(bridge) =
             bridge.filter(|m| self.inputs().scripts.is_some() && !m.fields.is_empty())
         else {
