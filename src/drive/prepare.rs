@@ -9,12 +9,13 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
-use crate::core::engine::{AttemptEvent, Run};
+use crate::core::engine::{AttemptEvent, ChangedFile, Run};
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, replace, write_atomic};
 use crate::io::sampler::program;
+use crate::io::scheduler::SCRIPT_MAX;
 use oomctl_base::Refusal;
 use oomctl_base::job::Token;
 
@@ -33,7 +34,7 @@ pub fn prepare(
     attempt: u32,
     task: Option<&Token>,
     observer: &mut dyn Observer,
-) -> Result<AttemptEvent, DriveError> {
+) -> Result<(Vec<ChangedFile>, AttemptEvent), DriveError> {
     let dir = folder.attempt(attempt);
     make_private_dir(&dir)?;
     let place = AttemptPlace {
@@ -50,9 +51,39 @@ pub fn prepare(
     };
     let rungs = resuming(run, attempt, observer);
     match render(run, &rungs, &place) {
-        Ok(rendered) => write(folder, &place, &rendered),
-        Err(refusal) => Ok(AttemptEvent::PrepareRefused(refusal.to_string())),
+        Ok(rendered) => Ok((
+            changed(run, &rendered.files),
+            write(folder, &place, &rendered)?,
+        )),
+        Err(refusal) => Ok((
+            Vec::new(),
+            AttemptEvent::PrepareRefused(refusal.to_string()),
+        )),
     }
+}
+
+/// The files of the user's scripts that are no longer what they were when the run was submitted. What the script writes
+/// itself is not among them, nor what cannot be read now.
+fn changed(run: &Run, rendered: &[RenderedFile]) -> Vec<ChangedFile> {
+    let Some(scripts) = &run.request.inputs().scripts else {
+        return Vec::new();
+    };
+    let workdir = run.request.workdir();
+    let differs = |(path, text): &(&String, &String)| {
+        read_text(&workdir.join(path), SCRIPT_MAX).is_ok_and(|now| now != **text)
+    };
+    let mut changed = scripts.files.iter().filter(differs).peekable();
+    let adoption = changed.peek().and_then(|_| run.request.adoption());
+    let made = |path: &str| {
+        let mut created = adoption.iter().map(|a| &a.reading.created);
+        created.any(|created| created.contains_key(path))
+    };
+    let changed = changed.filter(|(path, _)| !made(path));
+    let changed = changed.map(|(path, _)| ChangedFile {
+        path: path.clone(),
+        copied: rendered.iter().any(|f| f.original.as_ref() == Some(path)),
+    });
+    changed.collect()
 }
 
 /// What is written for an attempt.
@@ -148,6 +179,7 @@ fn before(folder: &RunFolder, attempt: u32, names: &[RenderedFile]) -> Vec<Rende
             name: file.name.clone(),
             text: read_text(&dir.join(&file.name), COMPARE_MAX).ok()?,
             entry: file.entry,
+            original: None,
         })
     };
     names.iter().filter_map(read).collect()

@@ -757,7 +757,7 @@ fn intend(handle: &mut Handle) {
 fn prepared(handle: &Handle) -> Event {
     let (run, folder) = (&handle.run, &handle.folder);
     let event = prepare::prepare(run, folder, "fake", 1, None, &mut Silent);
-    Event::Attempt(1, event.unwrap())
+    Event::Attempt(1, event.unwrap().1)
 }
 
 #[test]

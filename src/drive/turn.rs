@@ -113,7 +113,7 @@ fn perform_one(
                 handle.feed(&Event::Attempt(*attempt, warning), now, observer)?;
             }
             let task = handle.task.as_ref().and_then(|t| t.token(*attempt));
-            let prepared = prepare::prepare(
+            let (changed, prepared) = prepare::prepare(
                 &handle.run,
                 &handle.folder,
                 scheduler.name(),
@@ -121,6 +121,8 @@ fn perform_one(
                 task.as_ref(),
                 observer,
             )?;
+            let changed = Event::Attempt(*attempt, AttemptEvent::FilesChanged(changed));
+            handle.feed(&changed, now, observer)?;
             Event::Attempt(*attempt, prepared)
         }
         Action::Measure { attempt } => {

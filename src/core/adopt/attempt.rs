@@ -102,6 +102,7 @@ pub fn files(
             name: copy.name.clone(),
             text: copy.text.clone(),
             entry: number == 0,
+            original: Some(copy.original.clone()),
         });
     }
     let further = [
@@ -114,6 +115,7 @@ pub fn files(
             name: name.to_owned(),
             text,
             entry: false,
+            original: None,
         }));
     }
     Ok(files)

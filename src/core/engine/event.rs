@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::changed::ChangedFile;
 use super::fact::LogEnd;
 use super::foreseen::Rising;
 use super::phantom::PhantomMeasurement;
@@ -98,6 +99,8 @@ pub enum AttemptEvent {
     },
     /// The configuration that the attempt would have was measured on phantom GPUs, or could not be.
     PhantomMeasured(Box<PhantomMeasurement>),
+    /// Files that the run was submitted with are other ones by now.
+    FilesChanged(Vec<ChangedFile>),
     /// These nodes fail jobs of the project by themselves.
     NodesAreBad(Vec<BadNode>),
     /// It is being measured.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::changed::ChangedFile;
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phantom::PhantomCheck;
@@ -97,6 +98,13 @@ pub enum Fact {
         attempt: u32,
         /// Which, why, and the layer that says so.
         excluded: Box<NodesExcluded>,
+    },
+    /// Files that the run was submitted with are other ones by now.
+    FilesChanged {
+        /// Number of the attempt that comes next.
+        attempt: u32,
+        /// Which, and what it runs of them.
+        files: Vec<ChangedFile>,
     },
     /// The files of an attempt are written and it is about to be submitted.
     Intended {
@@ -364,8 +372,8 @@ impl Fact {
     }
 
     /// The words on disk of every kind of fact that this version knows.
-    pub const KINDS: &'static [&'static str] = &word_list::<36>(
-        "created owner_changed torn_tail phantom_measured nodes_excluded intended attached
+    pub const KINDS: &'static [&'static str] = &word_list::<37>(
+        "created owner_changed torn_tail phantom_measured nodes_excluded files_changed intended attached
          submitted submit_unclear submit_refused submit_again submit_absent duplicate_found
          duplicate_cancelled state_seen restarted stalled idle foreseen never_starts budget_spent
          cancel_requested retry_requested escalation_requested rung_left_out pruned cancel_sent

@@ -35,6 +35,7 @@
 //! | `StateSeen`, `Restarted` | the scheduler's word on the job changed | the job's state, where its logs begin |
 //! | `Stalled`, `NeverStarts`, `BudgetSpent` | it hangs, waits in vain, a bound is reached | the job is cancelled |
 //! | `Idle`, `Foreseen`, `Linked` | no progress for long, memory is going to be full, a tracker's page | nothing, they are told |
+//! | `FilesChanged` | files of the user's changed since the run was submitted | nothing, it is told, and the attempt teaches nothing |
 //! | `VersionFound` | a log names the framework's version, which was assumed | the scripts are read for that version |
 //! | `CancelRequested`, `EscalationRequested`, `RungLeftOut`, `Pruned` | somebody asked, another run of the sweep failed | the job is cancelled, or the next rung is another |
 //! | `RetryRequested` | somebody wants a run that is over to go on | it is open again, and its bounds count from here |
@@ -50,6 +51,7 @@
 
 mod action;
 mod budget;
+mod changed;
 mod decide;
 mod due;
 mod ending;
@@ -79,6 +81,7 @@ mod watch_chain;
 mod withdraw;
 
 pub use action::Action;
+pub use changed::ChangedFile;
 pub use decide::decide;
 pub use due::{due, next_due, poll_at};
 pub use ending::of_others;

@@ -16,12 +16,16 @@ const SECONDS: i64 = 600;
 const HARDWARE: [&str; 2] = ["hw_error", "node_failure"];
 
 /// The observation of an attempt that is over and diagnosed: it fitted, or a GPU was too small for it. `None` for
-/// everything else, for jobs that ended without a line in their logs, and for jobs that oomctl did not configure. A probe that fits is no observation: a few steps
+/// everything else, for jobs that ended without a line in their logs, for jobs that oomctl did not configure, and for those whose files changed meanwhile. A probe that fits is no observation: a few steps
 /// without a checkpoint are less than what is said to be known.
 pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let history = &run.history;
     let attempt = history.attempts.iter().find(|a| a.number == number)?;
     let id = attempt.token.as_ref()?.0.clone();
+    // What is known of the job is known of the files as they were.
+    if history.changed(number).iter().any(|file| !file.copied) {
+        return None;
+    }
     let end = end(run, attempt)
         .filter(|e| *e != AttemptEnd::Fitted || run.request.inputs().probe.is_none())?;
     let past = history.at_the_end_of(number);

@@ -66,6 +66,8 @@ pub struct RenderedFile {
     pub text: String,
     /// The one that is handed to the scheduler.
     pub entry: bool,
+    /// The path of the user's file that it is a copy of.
+    pub original: Option<String>,
 }
 
 /// Renders those files of an attempt that have a template, from `templates` (name to text).
@@ -122,6 +124,7 @@ impl<'a> Renderer<'a> {
                     name: file.name.clone(),
                     text: templates::render(&self.env, template, &context)?,
                     entry: file.entry,
+                    original: None,
                 })
             })
             .collect()

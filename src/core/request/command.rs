@@ -108,6 +108,7 @@ impl Request {
             name: SCRIPT.to_owned(),
             text: format!("#!/bin/sh\nexec {}\n", words.join(" ")),
             entry: true,
+            original: None,
         })
     }
 

@@ -315,6 +315,7 @@ impl Request {
             name,
             text,
             entry: false,
+            original: None,
         }));
         Ok(files)
     }

@@ -38,6 +38,7 @@ fn attempt(number: u32, incident: Option<Incident>) -> AttemptView {
         ended: Some(at(i64::from(number) * 60)),
         progress: None,
         phantom: Vec::new(),
+        changed: Vec::new(),
         excluded: Vec::new(),
         foreseen: None,
         links: Vec::new(),

@@ -128,6 +128,14 @@ fn changes(history: &History) -> String {
             format!("Changed: {}; {}", told.join(", "), effect(history))
         }
     };
+    let now = history.ran_changed();
+    if !now.is_empty() {
+        let _ = write!(
+            text,
+            "; {} changed meanwhile outside oomctl, so the attempts did not run the same program",
+            now.join(", ")
+        );
+    }
     if again > 0 {
         let times = if again == 1 { "once" } else { "more than once" };
         let _ = write!(text, "; submitted again unchanged {times}");
@@ -154,7 +162,9 @@ fn effect(history: &History) -> &'static str {
         let effects = |s: &Step| s.effect == effect || s.changes.iter().any(|c| c.effect == effect);
         history.steps().any(effects)
     };
-    if has(Effect::ChangesTraining) {
+    if !history.ran_changed().is_empty() {
+        "whether this is the same experiment is unknown"
+    } else if has(Effect::ChangesTraining) {
         "this is a different experiment from the one you submitted"
     } else if has(Effect::Unknown) {
         "the program was not read, so it is unknown whether this is the same experiment"

@@ -7,7 +7,7 @@ use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::style::{DIM, NAME, Paint, WARN};
-use crate::core::engine::{Fact, Foreseen, RunPhase, Withdrawn};
+use crate::core::engine::{ChangedFile, Fact, Foreseen, RunPhase, Withdrawn};
 use crate::core::ladder::{Change, Step};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
@@ -81,6 +81,11 @@ pub fn steered(fact: &Fact) -> Option<String> {
                 .map(|bad| format!("attempt {attempt}  {bad}"));
             Some(told.collect::<Vec<_>>().join("\n           "))
         }
+        Fact::FilesChanged { attempt, files } => {
+            let note = |file: &ChangedFile| format!("{} {file}", Paint(WARN, "note:"));
+            let told: Vec<String> = files.iter().map(note).collect();
+            Some(format!("attempt {attempt}  {}", told.join("\n           ")))
+        }
         Fact::PhantomMeasured { attempt, check } => {
             Some(format!("attempt {attempt}  {}", check_line(check)))
         }
@@ -125,21 +130,28 @@ pub fn taken_back(withdrawn: &Withdrawn) -> String {
 /// Rungs that are taken, each with what it changes and its remarks: laps of a rung as one, and no remark twice.
 pub fn rungs(steps: &[Step]) -> Vec<String> {
     let mut said = BTreeSet::new();
+    let changes = steps.iter().flat_map(|step| &step.changes);
+    let changed: BTreeSet<&str> = changes.map(|c| c.knob.as_str()).collect();
     let rungs = steps.chunk_by(|a, b| a.rung == b.rung);
-    let mut all: Vec<String> = rungs.map(|laps| rung(laps, &mut said)).collect();
+    let mut all: Vec<String> = rungs.map(|laps| rung(laps, &changed, &mut said)).collect();
     if let Some(first) = all.first_mut() {
         first.insert_str(0, "climb      ");
     }
     all
 }
 
-fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
+fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) -> String {
     let Some(step) = laps.last() else {
         return String::new();
     };
-    let times = match laps.len() {
-        1 => String::new(),
-        times => format!(" ({times} times)"),
+    let changes = Change::joined(laps.iter().flat_map(|lap| &lap.changes));
+    let moves = |knob: &str| {
+        let moved = |lap: &&Step| lap.changes.iter().any(|c| c.knob == knob);
+        laps.iter().filter(moved).count()
+    };
+    let times = match changes.iter().map(|c| moves(&c.knob)).max() {
+        None | Some(0 | 1) => String::new(),
+        Some(times) => format!(" ({times} times)"),
     };
     let mut text = format!(
         "{}: {}{times} ({})",
@@ -147,14 +159,36 @@ fn rung<'a>(laps: &'a [Step], said: &mut BTreeSet<&'a String>) -> String {
         step.title,
         step.effect.describe()
     );
-    for line in change_lines(&Change::joined(laps.iter().flat_map(|lap| &lap.changes))) {
+    for line in change_lines(&changes) {
         text.push_str(&format!("\n           {line}"));
     }
     let notes = laps.iter().flat_map(|lap| &lap.notes);
-    for note in notes.filter(|note| said.insert(note)) {
-        text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+    for note in notes.filter_map(|note| still_true(note, changed)) {
+        if said.insert(note.clone()) {
+            text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
+        }
     }
     text
+}
+
+/// A remark without the knobs that it says stay and that another lap or rung of the same decision changes.
+fn still_true(note: &str, changed: &BTreeSet<&str>) -> Option<String> {
+    let Some((names, rest)) = note.split_once(" stay") else {
+        return Some(note.to_owned());
+    };
+    let all: Vec<&str> = names.split(", ").collect();
+    let kept = all.iter().filter(|name| !changed.contains(**name));
+    let kept: Vec<&str> = kept.copied().collect();
+    let one = |rest: &str| {
+        rest.replace("they free", "it frees")
+            .replace("without them", "without it")
+    };
+    match kept[..] {
+        [] => None,
+        _ if kept.len() == all.len() => Some(note.to_owned()),
+        [name] => Some(format!("{name} stays{}", one(rest))),
+        _ => Some(format!("{} stay{rest}", kept.join(", "))),
+    }
 }
 
 /// Pages of trackers, a line each, under their attempt.
@@ -232,5 +266,27 @@ pub fn evidence(e: &Evidence) -> String {
         text
     } else {
         format!("{} {text}", Paint(DIM, &format!("{}:{}:", e.file, e.line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knob_that_another_rung_changes_is_not_said_to_stay() {
+        let changed = BTreeSet::from(["a", "b"]);
+        let said = |note| still_true(note, &changed).unwrap_or_default();
+        assert_eq!(
+            said("c, a, d stay: they free no"),
+            "c, d stay: they free no"
+        );
+        assert_eq!(said("c, a stay: they free no"), "c stays: it frees no");
+        assert_eq!(said("a stays: it frees no"), "");
+        assert_eq!(
+            said("c stays 4: 2 is not legal"),
+            "c stays 4: 2 is not legal"
+        );
+        assert_eq!(said("save often"), "save often");
     }
 }

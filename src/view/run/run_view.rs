@@ -1,6 +1,8 @@
 //! A run as text and as JSON, from one view.
 
-use crate::core::engine::{Attempt, Foreseen, History, Outcome, PhantomCheck, RunPhase};
+use crate::core::engine::{
+    Attempt, ChangedFile, Foreseen, History, Outcome, PhantomCheck, RunPhase,
+};
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -91,6 +93,9 @@ pub struct AttemptView {
     pub progress: Option<Progress>,
     /// What was measured on phantom GPUs before it, and the rungs that it took for that.
     pub phantom: Vec<PhantomCheck>,
+    /// Files that changed between the run's submission and this attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<ChangedFile>,
     /// Nodes that were excluded before it, because they failed other jobs.
     pub excluded: Vec<BadNode>,
     /// An end of memory that was seen coming.
@@ -202,6 +207,7 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         ran_s: a.ended_at.and_then(|_| a.ran_s(now)),
         progress: a.progress.clone(),
         phantom: history.phantoms(a.number).cloned().collect(),
+        changed: history.changed(a.number).to_vec(),
         excluded: history
             .excluded_before(a.number)
             .flat_map(|e| e.nodes.clone())
@@ -325,6 +331,8 @@ impl AttemptView {
         };
         let before = self.phantom.iter().map(check_line);
         let before = before.chain(self.excluded.iter().map(BadNode::to_string));
+        let changed = self.changed.iter();
+        let before = before.chain(changed.map(|file| format!("{} {file}", Paint(WARN, "note:"))));
         let mut out: String = before.map(|line| format!("      {line}\n")).collect();
         let (number, state) = (self.attempt, Paint(style, state));
         let _ = write!(out, "{number:>2}  job {job:<8} {state}");

@@ -1,11 +1,14 @@
 //! What the facts of a run add up to: a fold over the ledger and nothing else, so that a crash is a
 //! replay.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::attempt::{Attempt, take};
 use super::entry::{HistoryEntry, layers, standing, tried};
 use super::phase::RunPhase;
+use crate::core::engine::changed::ChangedFile;
 use crate::core::engine::fact::{Fact, Record};
 use crate::core::engine::news::NewsLog;
 use crate::core::engine::outcome::{Budget, Outcome, RetryCause, Verdict};
@@ -32,6 +35,8 @@ pub struct History {
     pub attempts: Vec<Attempt>,
     /// What was measured on phantom GPUs, each before the attempt of this number.
     pub phantoms: Vec<(u32, PhantomCheck)>,
+    /// Files that changed since the submission, each before the attempt of this number.
+    pub changed: Vec<(u32, Vec<ChangedFile>)>,
     /// Nodes that were excluded, each before the attempt of this number.
     pub excluded: Vec<(u32, NodesExcluded)>,
     /// Who asked for the end of the run.
@@ -91,6 +96,29 @@ impl History {
     pub fn phantoms(&self, attempt: u32) -> impl Iterator<Item = &PhantomCheck> {
         let of = self.phantoms.iter().filter(move |(n, _)| *n == attempt);
         of.map(|(_, check)| check)
+    }
+
+    /// Files that were other ones than when the run was submitted, before an attempt.
+    pub fn changed(&self, attempt: u32) -> &[ChangedFile] {
+        let mut of = self.changed.iter().rev();
+        of.find(|(n, _)| *n == attempt)
+            .map_or(&[], |(_, files)| files)
+    }
+
+    /// The fact that files are other ones, unless a crash followed it and it is on disk.
+    pub fn news_of(&self, attempt: u32, files: &[ChangedFile]) -> Option<Fact> {
+        (self.changed(attempt) != files).then(|| Fact::FilesChanged {
+            attempt,
+            files: files.to_vec(),
+        })
+    }
+
+    /// The files that attempts ran as they were at that moment, and not as they were when the run was submitted.
+    pub fn ran_changed(&self) -> Vec<&str> {
+        let files = self.changed.iter().flat_map(|(_, files)| files);
+        let now = files.filter(|file| !file.copied);
+        let now: BTreeSet<&str> = now.map(|file| file.path.as_str()).collect();
+        now.into_iter().collect()
     }
 
     /// Nodes that were excluded before an attempt, in order.
@@ -288,6 +316,7 @@ impl History {
             Fact::NodesExcluded { attempt, excluded } => {
                 self.excluded.push((*attempt, (**excluded).clone()));
             }
+            Fact::FilesChanged { attempt, files } => self.changed.push((*attempt, files.clone())),
             Fact::VersionFound { found, .. } => self.version = Some(found.clone()),
             Fact::BudgetSpent { budget } => self.budget = Some(budget.clone()),
             Fact::CancelRequested { by } => self.cancel = Some(by.clone()),
