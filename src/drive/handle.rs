@@ -148,6 +148,11 @@ impl Handle {
         &self.run.history.run
     }
 
+    /// What it was asked to do.
+    pub fn request(&self) -> &Request {
+        &self.run.request
+    }
+
     /// What its facts add up to.
     pub fn history(&self) -> &History {
         &self.run.history

@@ -54,7 +54,7 @@ pub use launch::{launch_summary, launch_view};
 pub use run::lines::next_step;
 pub use run::{
     everybody, heartbeat, history_column, history_metrics, history_summary, history_view, outcome,
-    prune_view, row, run_view, story,
+    prune_view, row, run_view, story, training,
 };
 pub(crate) use run::{lines, waiting};
 pub use settings::{settings_view, sources_view};

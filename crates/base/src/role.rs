@@ -163,6 +163,11 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Is it not known to keep the mathematics?
+    pub fn is_other(self) -> bool {
+        matches!(self, Self::Unknown | Self::ChangesTraining)
+    }
+
     /// The effect in the words of a message.
     pub fn describe(self) -> &'static str {
         match self {

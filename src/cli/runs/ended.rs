@@ -5,6 +5,7 @@ use crate::core::exit::Exit;
 use crate::drive::{DriveEnd, Handle, Supervisor};
 use crate::view::row::{RunField, RunRow, list, totals};
 use crate::view::run_view::{RunView, document, run_view};
+use crate::view::training::unequal;
 use crate::view::{CommandFailure, print};
 use oomctl_base::units::duration;
 
@@ -18,7 +19,15 @@ pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
 /// A line for each run, and how many of them ended how.
 pub fn run_list(supervisor: &Supervisor) -> String {
     let rows: Vec<RunRow> = views(supervisor).iter().map(RunRow::of).collect();
-    format!("{}{}", list(&rows, &RunField::USUAL, true), totals(&rows))
+    let tasks = supervisor.runs().filter(|h| h.request().is_task());
+    let trained = tasks.map(|h| h.request().other_training(h.history().steps()));
+    let unequal = unequal(&trained.collect::<Vec<_>>());
+    format!(
+        "{}{}{}",
+        list(&rows, &RunField::USUAL, true),
+        totals(&rows),
+        unequal.unwrap_or_default()
+    )
 }
 
 /// Prints what has become of the runs, and gives the exit code.

@@ -34,6 +34,8 @@ pub struct SweepPlan {
     indices: Vec<u32>,
     /// The rungs of earlier runs with which each begins.
     starts: Vec<Vec<String>>,
+    /// Those rungs do not leave its tasks with the same training.
+    unequal: bool,
     backend: String,
 }
 
@@ -89,6 +91,7 @@ impl SweepPlan {
             indices: Vec::new(),
             requests,
             starts,
+            unequal: false,
             backend,
         };
         let scripts = plan.check(runs, loaded)?;
@@ -115,7 +118,12 @@ impl SweepPlan {
             started.unwrap_or((task, Vec::new()))
         };
         let (requests, starts): (Vec<_>, Vec<_>) = list.indices.iter().map(task).unzip();
+        let trained = requests
+            .iter()
+            .map(|task| task.other_training(std::iter::empty()));
+        let trained: Vec<_> = trained.collect();
         Ok(Self {
+            unequal: trained.windows(2).any(|two| two[0] != two[1]),
             name: name.to_owned(),
             at_once: list.at_once.and_then(|n| usize::try_from(n).ok()),
             arrays: vec![(0..requests.len()).collect()],
@@ -160,6 +168,11 @@ impl SweepPlan {
     pub fn told(&self) -> Vec<String> {
         let runs = self.requests.iter().map(Request::run).zip(&self.starts);
         let taught = runs.filter(|(_, rungs)| !rungs.is_empty());
+        let unequal = self.unequal.then(|| {
+            "note: these tasks will not train the same as the others; --fresh starts all unchanged, and --same-math \
+             keeps them equal"
+                .to_owned()
+        });
         taught
             .map(|(run, rungs)| {
                 format!(
@@ -167,6 +180,7 @@ impl SweepPlan {
                     rungs.join(", ")
                 )
             })
+            .chain(unequal)
             .collect()
     }
 

@@ -11,6 +11,9 @@ use oomctl_base::{Origin, Refusal, ValueKind};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
 
+/// What is said of a rung that one task of a job array takes, and others perhaps do not.
+pub const UNEQUAL_TASKS: &str = "each task has its own ladder: one that takes this no longer trains the same as the others; --same-math forbids it";
+
 impl Request {
     /// The next rung after an incident of attempt number `attempt`.
     ///
@@ -32,12 +35,24 @@ impl Request {
         attempt: u32,
         decide: impl Fn(&ClimbContext<'_>) -> Result<Decision, Refusal>,
     ) -> Result<Decision, Refusal> {
-        self.reachable(rungs, |layers| {
+        let mut decision = self.reachable(rungs, |layers| {
             decide(&ClimbContext {
                 layers,
                 ..self.context(rungs, attempt)
             })
-        })
+        })?;
+        if let (true, Decision::Climb { steps, .. }) = (self.is_task(), &mut decision) {
+            for step in steps.iter_mut().filter(|step| step.effect.is_other()) {
+                step.notes.push(UNEQUAL_TASKS.to_owned());
+            }
+        }
+        Ok(decision)
+    }
+
+    /// Is it a task of a job array?
+    pub fn is_task(&self) -> bool {
+        let scripts = self.inputs().scripts.as_ref();
+        scripts.is_some_and(|scripts| scripts.array.is_some())
     }
 
     pub(super) fn context<'a>(&'a self, rungs: &'a [Layer], attempt: u32) -> ClimbContext<'a> {
@@ -167,7 +182,7 @@ impl Request {
     }
 
     /// What the memory model knows beforehand; `None` where it cannot be asked.
-    fn priors<'a>(&'a self, past: Past<'a>) -> Option<Priors<'a>> {
+    pub(super) fn priors<'a>(&'a self, past: Past<'a>) -> Option<Priors<'a>> {
         Some(Priors {
             profile: self.profile()?,
             min_fit_probability: self.inputs().min_fit_probability,

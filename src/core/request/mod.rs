@@ -37,6 +37,7 @@ mod unread;
 mod version;
 
 pub use checkpoint::{CheckpointDirectory, Listing, Resumption};
+pub use climb::UNEQUAL_TASKS;
 pub use data_parallel::{Explanation, ScriptText, explain};
 pub use environment::{SplitEnvironment, split};
 pub use handed::{Handed, LogLinks};

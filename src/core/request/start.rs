@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
-use crate::core::ladder::{Change, Decision, Policy};
+use crate::core::ladder::{Change, Decision, Policy, Step};
 use crate::core::learn::{
     AttemptEnd, JobFeatures, LearnedEntries, LearnedEntry, LearnedRung, Moved,
 };
@@ -135,6 +135,32 @@ impl Request {
             |_| Vec::new(),
             |recipe| LearnedRung::learned(layers, &recipe),
         )
+    }
+
+    /// What rungs that do not keep the training made of its values: those of earlier runs that it starts with, then those
+    /// that were taken since.
+    pub fn other_training<'a>(&self, since: impl Iterator<Item = &'a Step>) -> Vec<Change> {
+        let learned = self.learned().into_iter().flat_map(|rung| {
+            let effect = self.effect(&rung.rung, |knob| rung.moves.contains_key(knob));
+            let moves = rung.moves.into_iter().filter(move |_| effect.is_other());
+            moves.map(move |(knob, Moved { from, to })| Change {
+                knob,
+                from,
+                to,
+                effect,
+            })
+        });
+        let since = since.filter(|step| step.effect.is_other());
+        let all: Vec<Change> = learned
+            .chain(since.flat_map(|step| {
+                let of = |c: &Change| Change {
+                    effect: step.effect,
+                    ..c.clone()
+                };
+                step.changes.iter().map(of).collect::<Vec<_>>()
+            }))
+            .collect();
+        Change::joined(all.iter())
     }
 
     /// The attempt that says that neither this configuration nor anything that its ladder leads to can fit: each of

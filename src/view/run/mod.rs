@@ -17,6 +17,7 @@ pub mod row;
 pub mod run_view;
 mod same_figures;
 pub mod story;
+pub mod training;
 pub(crate) mod waiting;
 
 use super::{
