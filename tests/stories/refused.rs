@@ -100,3 +100,29 @@ fn lightning_with_manual_optimization_is_given_no_accumulation() {
         &["+srun python train.py --batch_size 24 --accumulate_grad_batches 2"],
     );
 }
+
+const GRPO: &str = "from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser\n\n\
+    parser = TrlParser((ScriptArguments, GRPOConfig, ModelConfig))\nscript, training, model = parser.parse_args_and_config()\n\
+    GRPOTrainer(model=model.model_name_or_path, args=training).train()\n";
+
+#[test]
+fn a_key_that_the_framework_writes_with_another_underscore_is_said_and_is_no_batch() {
+    let place = Place::bare();
+    place.write("train_grpo.py", GRPO);
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\naccelerate launch --num_processes 4 train_grpo.py --config grpo.yaml\n",
+    );
+    let keys = "model_name_or_path: gpt2\nper_device_train_batchsize: 16\ngradient_accumulation_steps: 2\nmy_own_key: 1\n";
+    place.write("grpo.yaml", keys);
+    let said = "trl has no per_device_train_batchsize (grpo.yaml:2), so nothing is read from it; \
+                did you mean per_device_train_batch_size?";
+    let plan = place.run("plan job.sh").ends(0);
+    plan.says(&[said]);
+    assert!(!plan.told().contains("my_own_key"), "{}", plan.told());
+    // A key of the program's own class is taken.
+    let own = format!("{GRPO}\nclass Mine:\n    per_device_train_batchsize: int = 1\n");
+    place.write("train_grpo.py", &own);
+    let plan = place.run("plan job.sh").ends(0);
+    assert!(!plan.told().contains("trl has no"), "{}", plan.told());
+}

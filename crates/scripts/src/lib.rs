@@ -33,6 +33,7 @@ mod listed_options;
 mod literal;
 mod loaded;
 mod micro_batch;
+mod misspelt;
 mod moved_program;
 mod overwritten;
 mod own_options;

@@ -1,6 +1,6 @@
-//! Files of settings that are no YAML: the program will not read them either.
+//! What is surely a slip of the pen: files of settings that are no YAML, and lines that end earlier than their author meant.
 
-use oomctl_scripts::{Reading, SCRIPT, yaml::Yaml};
+use oomctl_scripts::{Reading, SCRIPT, hydra, is_shell, yaml::Yaml};
 
 /// Where each of them is wrong, and why.
 pub fn broken(reading: &Reading) -> Vec<String> {
@@ -19,4 +19,51 @@ pub fn broken(reading: &Reading) -> Vec<String> {
         Some(format!("{}{place}", problem.what))
     });
     wrong.collect()
+}
+
+/// Lines of shell scripts that end in a backslash and a blank, so that the next line, which looks like more of the command, is a
+/// command of its own.
+pub fn cut(reading: &Reading) -> Vec<String> {
+    let files = reading.sources.iter().skip(SCRIPT);
+    let shells = files.filter(|file| is_shell(&file.text));
+    let said = shells.flat_map(|file| {
+        let lines: Vec<&str> = file.text.lines().collect();
+        let cut = lines
+            .windows(2)
+            .enumerate()
+            .filter(|(_, two)| is_cut(two[0], two[1]));
+        let told = cut.map(|(at, _)| {
+            format!(
+                "a blank follows the backslash at {}:{}, so the command ends there and the next line is none of it",
+                file.path,
+                at + 1
+            )
+        });
+        told.collect::<Vec<_>>()
+    });
+    said.collect()
+}
+
+fn is_cut(line: &str, next: &str) -> bool {
+    let trimmed = line.trim_end();
+    let escapes = trimmed.len() < line.len() && trimmed.ends_with('\\');
+    let next = next.trim_start();
+    let option =
+        next.starts_with('-') || hydra::read(next.split(' ').next().unwrap_or(next)).is_some();
+    escapes && !line.trim_start().starts_with('#') && option
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_cut;
+
+    #[test]
+    fn a_blank_behind_a_backslash_cuts_a_command_that_goes_on() {
+        for next in ["  --lr 1", "    actor.lr=1 \\"] {
+            assert!(is_cut("python a.py \\ ", next), "{next}");
+            assert!(!is_cut("python a.py \\", next), "{next}");
+            assert!(!is_cut("# python a.py \\ ", next), "{next}");
+        }
+        assert!(!is_cut("echo a\\ ", "echo b"));
+    }
 }

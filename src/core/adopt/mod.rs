@@ -26,7 +26,7 @@ use oomctl_scripts::{
 
 pub use array::{TaskList, is_array};
 pub use attempt::{CLAIM, PATCH, files};
-pub use broken::broken;
+pub use broken::{broken, cut};
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use exit_code::{hidden, hidden_remark};

@@ -104,8 +104,10 @@ impl RequestScripts {
         };
         let adoption = scripts.read(&own.submission, &own.stacks);
         let mut doubts = adoption.refused();
+        doubts.extend(adoption.misspelt());
         doubts.extend(adopt::impossible(&adoption.reading));
         doubts.extend(adopt::broken(&adoption.reading));
+        doubts.extend(adopt::cut(&adoption.reading));
         doubts.extend(submits(&adoption.reading));
         doubts.extend(own.anew(&adoption));
         doubts.extend(adopt::hidden_remark(&adoption));
