@@ -1,4 +1,4 @@
-//! Links to the logs of attempts, at the places where people look for them.
+//! Links to the logs of attempts, at the place where people look for them.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use crate::core::engine::History;
 use crate::core::request::Request;
 use oomctl_base::job::JobId;
 
-/// The logs of an attempt, each with the place of a link to it: in the project's folder for logs, and where a script of
-/// the user's own asks for its logs.
+/// The logs of an attempt, each with the place of a link to it: where a script of the user's own asks for it, or else in the
+/// project's folder for logs.
 pub(super) fn log_links(
     folder: &RunFolder,
     request: &Request,
@@ -19,21 +19,10 @@ pub(super) fn log_links(
     let theirs = request.log_links(&job.0).unwrap_or_default();
     let logs = folder.log_links().filter(|_| !request.is_program());
     let ours = |ending: &str| Some(logs.as_ref()?.join(format!("slurm-{job}.{ending}")));
-    let all = match theirs.one_log {
-        true => vec![
-            (&out, ours("out")),
-            (&out, theirs.stdout.map(PathBuf::from)),
-        ],
-        false => vec![
-            (&out, ours("out")),
-            (&err, ours("err")),
-            (&out, theirs.stdout.map(PathBuf::from)),
-            (&err, theirs.stderr.map(PathBuf::from)),
-        ],
-    };
-    let made = all.into_iter();
-    made.filter_map(|(log, at)| Some((log.clone(), at?)))
-        .collect()
+    let at = |theirs: Option<String>, ending| theirs.map(PathBuf::from).or_else(|| ours(ending));
+    let errors = (!theirs.one_log).then(|| (err, at(theirs.stderr, "err")));
+    let all = std::iter::once((out, at(theirs.stdout, "out"))).chain(errors);
+    all.filter_map(|(log, at)| Some((log, at?))).collect()
 }
 
 /// The same of all attempts of a run.

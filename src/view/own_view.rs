@@ -12,7 +12,7 @@ use super::passed_over::reasons;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
-    unchangeable, unchanged,
+    of_checkpoints, unchangeable, unchanged,
 };
 use super::script_table::ADDED;
 use super::script_table::ScriptTable;
@@ -22,7 +22,7 @@ use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::{Change, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
-use crate::core::request::UnreadKnob;
+use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
@@ -113,13 +113,10 @@ pub struct ScriptView {
 impl ScriptView {
     /// The view of a script.
     pub fn new(told: AdoptedScript<'_>) -> Self {
-        let unchanged = unchanged(&told);
+        let (unchanged, of_checkpoints) = (unchanged(&told), of_checkpoints(&told));
         let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
         let recognised = inputs.is_recognised();
         let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
-        let checkpoint = told.preset.checkpoint.iter();
-        let of_checkpoints =
-            checkpoint.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
         // The index of a task that is shown of an array is not the user's.
         let whole = inputs.scripts.as_ref().is_some_and(|s| s.array.is_some());
         let given = |option: &&String| !(whole && is_array(option));
@@ -145,7 +142,7 @@ impl ScriptView {
             not_comparable: told.not_comparable,
             taught: has(LayerKind::Learned),
             measured: has(LayerKind::Rung),
-            doubts: told.doubts.to_vec(),
+            doubts: told.doubts,
             values: adoption.map(ScriptValues::of).unwrap_or_default(),
             asked: told.unread,
             now: plan.now.as_ref().map(MemoryForecast::of),
@@ -156,13 +153,13 @@ impl ScriptView {
             unchanged,
             most_attempts: inputs.limits.attempts,
             queue: None,
-            of_checkpoints: of_checkpoints.cloned().collect(),
+            of_checkpoints,
             command: inputs
                 .scripts
                 .as_ref()
                 .map_or_else(String::new, Scripts::command),
             measure: told.measure,
-            no_model: told.no_model.map(str::to_owned),
+            no_model: told.no_model,
             modelled: told
                 .preset
                 .memory
@@ -200,7 +197,7 @@ impl ScriptView {
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
         for note in notes
             .into_iter()
-            .filter(|n| self.of_checkpoints.contains(*n))
+            .filter(|n| self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS)
         {
             let _ = writeln!(out, "note: {note}");
         }
@@ -222,6 +219,7 @@ impl ScriptView {
         let mut table = ScriptTable::new(attempts, self.now.as_ref(), |knob, attempt| {
             self.place(knob, attempt)
         });
+        table.call(|knob| self.values.name_of(knob));
         table.first = self.job.is_none().then(|| self.first());
         table.unasked = self.also();
         let mut out = table.text(columns);

@@ -1,6 +1,6 @@
 //! What the view of a script of the user's own is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub struct AdoptedScript<'a> {
     /// Why later runs learn nothing of this one.
     pub not_comparable: Option<String>,
     /// Where the scripts go against the preset.
-    pub doubts: &'a [String],
+    pub doubts: Vec<String>,
     /// Whether an attempt goes on from a checkpoint.
     pub resumes: bool,
     /// Whether it meets other lengths then, because responses are sampled.
@@ -32,7 +32,7 @@ pub struct AdoptedScript<'a> {
     /// What an estimate needs and nobody says.
     pub unread: Vec<UnreadKnob>,
     /// Why the memory model does not describe it.
-    pub no_model: Option<&'a str>,
+    pub no_model: Option<String>,
     /// What is understood of it.
     pub adoption: Option<&'a Adoption<'a>>,
     /// Programs that are not there, and what is said behind the path of each.
@@ -121,6 +121,16 @@ pub fn unchanged(told: &AdoptedScript<'_>) -> Vec<UnchangedRetry> {
         .filter(|(_, times)| *times > 0 && s.resubmit);
     done.map(|(cause, times)| UnchangedRetry { cause, times })
         .collect()
+}
+
+/// What the preset says of jobs that go on from a checkpoint, where this one does, as far as its texts show.
+pub fn of_checkpoints(told: &AdoptedScript<'_>) -> BTreeSet<String> {
+    let checkpoint = told.preset.checkpoint.iter();
+    let says = |a: &&Adoption<'_>| a.reading.sources.iter().any(|s| s.text.contains("resum"));
+    let goes_on =
+        checkpoint.filter(|c| c.on_disk.is_some() || told.adoption.is_some_and(|a| says(&a)));
+    let notes = goes_on.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
+    notes.cloned().collect()
 }
 
 /// The values that the first call of the program does not give as text.

@@ -63,6 +63,12 @@ impl<'a> ScriptTable<'a> {
         }
     }
 
+    /// Gives the knobs the names that the script has for them.
+    pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
+        let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
+        changes.for_each(|(knob, _)| *knob = name(knob));
+    }
+
     /// Whether there is no rung.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

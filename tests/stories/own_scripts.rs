@@ -932,7 +932,7 @@ fn a_failure_on_standard_output_is_sent_to_that_log() {
     let done = place.run(&submit).ends(1);
     done.says(&[
         "KeyError: 'txt'",
-        "the log is logs/slurm-",
+        "`oomctl logs job-1` prints the log",
         ".out, the evidence",
     ]);
     place.write(

@@ -187,3 +187,131 @@ fn an_out_of_memory_behind_a_semicolon_is_healed_after_steps_too() {
     let done = place.run("submit --yes --watch --fresh job.slurm").ends(0);
     done.says(&["batch_size  4 -> 2", "2 attempts"]);
 }
+
+/// The script is Slurm's from the submission on, the program is not.
+#[test]
+fn a_program_that_changes_between_attempts_is_named_and_teaches_nothing() {
+    let program = "import argparse, sys\np = argparse.ArgumentParser()\np.add_argument('--batch_size', type=int)\n\
+                   p.add_argument('--conf')\nbatch = p.parse_args().batch_size\nif batch > 2:\n    \
+                   open('train.py', 'a').write('# mended\\n')\n    open('conf.yaml', 'a').write('lr: 1\\n')\n    \
+                   class OutOfMemoryError(RuntimeError): pass\n    ";
+    let (place, _slurm) =
+        with("#SBATCH --gres=gpu:1\npython3 train.py --conf conf.yaml --batch_size 4\n");
+    place.write(
+        "train.py",
+        &format!("{program}raise OutOfMemoryError('{OOM}')\nprint('step 1/1 loss 0.5')\n"),
+    );
+    place.write("conf.yaml", "epochs: 1\n");
+    let done = place
+        .run("submit --yes --watch --fresh --run r job.slurm")
+        .ends(0);
+    let note = "train.py changed since the run was submitted. This attempt runs it as it is now, so its training may be another one";
+    done.says(&[
+        "attempt 2  note: conf.yaml changed since",
+        &format!("           note: {note}"),
+    ]);
+    place
+        .run("status r")
+        .ends(0)
+        .says(&["note: train.py changed"]);
+    let json = place.json("status --json r");
+    assert_eq!(
+        json["runs"][0]["attempts"][1]["changed"][1]["path"],
+        "train.py"
+    );
+    place
+        .run("report --format text r")
+        .ends(0)
+        .says(&["whether this is the same experiment is unknown"]);
+    let again = place.run("submit --dry-run job.slurm").ends(0);
+    assert!(!again.told().contains("fitted"), "{}", again.told());
+}
+
+/// A task that needs another training than the others is no seed of the same experiment.
+#[test]
+fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_end() {
+    let (place, _slurm) =
+        with("#SBATCH --gres=gpu:1 --array=0-2\npython3 train.py --batch_size 4\n");
+    let program = format!(
+        "import argparse, os\np = argparse.ArgumentParser()\np.add_argument('--batch_size', type=int)\n\
+         batch = p.parse_args().batch_size\nif batch > 2 and os.environ['SLURM_ARRAY_TASK_ID'] == '1':\n    \
+         class OutOfMemoryError(RuntimeError): pass\n    raise OutOfMemoryError('{OOM}')\nprint('step 1/1 loss 0.5')\n"
+    );
+    place.write("train.py", &program);
+    let note = "each task has its own ladder: one that takes this no longer trains the same as the others; --same-math forbids it";
+    place
+        .run("plan job.slurm")
+        .ends(0)
+        .says(&[&format!("note: {note}")]);
+    let done = place
+        .run("submit --yes --watch --fresh --run a job.slurm")
+        .ends(0);
+    done.says(&[
+        note,
+        "attention: the tasks did not train the same: 2 of 3 as submitted; 1 of 3 with batch_size 4 -> 2",
+    ]);
+    let again = place.run("submit --dry-run job.slurm").ends(0);
+    again.says(&["note: these tasks will not train the same as the others"]);
+    let strict = place.run("plan --same-math job.slurm").ends(0);
+    assert!(
+        !strict.told().contains("trains the same"),
+        "{}",
+        strict.told()
+    );
+}
+
+#[test]
+fn a_blank_behind_a_backslash_is_said_with_its_line() {
+    let (place, _slurm) = with("python3 train.py \\ \n  --batch_size 4\n");
+    let place_of_it = "note: a blank follows the backslash at job.slurm:3";
+    place.says("plan job.slurm", 0, &[place_of_it]);
+}
+
+/// Its log lies where the script says, and nowhere else.
+#[test]
+fn a_script_that_names_its_log_gets_no_folder_for_logs() {
+    let (place, _slurm) = with("#SBATCH -o mine-%j.log\necho hello\nexit 3\n");
+    let done = place.run("submit --yes --watch --run r job.slurm").ends(1);
+    done.says(&["`oomctl logs r` prints the log"]);
+    assert!(!place.has("logs"), "{}", done.told());
+    assert!(place.has("mine-101.log"), "{}", done.told());
+    place.says("logs r", 0, &["hello"]);
+}
+
+#[test]
+fn a_package_that_is_missing_is_answered_with_its_environment() {
+    let (place, _slurm) = with("python3 -c 'import nothing_of_that_name'\n");
+    let done = place.run("submit --yes --watch --run r job.slurm").ends(1);
+    done.says(&["have the job script activate the environment that has it"]);
+}
+
+/// 7.6 billion weights: Adam's states are some 90 GB, and the job asks for 32.
+#[test]
+fn a_rung_that_needs_more_host_memory_than_the_job_asks_for_is_no_row_of_the_plan() {
+    let (place, _slurm) = with(
+        "#SBATCH --gres=gpu:h100:4 --mem=32G\naccelerate launch --config_file zero3.yaml --num_processes 4 train.py --config grpo.yaml\n",
+    );
+    place.write(
+        "train.py",
+        "from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser\n\
+         script, args, model = TrlParser((ScriptArguments, GRPOConfig, ModelConfig)).parse_args_and_config()\n\
+         GRPOTrainer(model=model.model_name_or_path, args=args).train()\n",
+    );
+    place.write(
+        "zero3.yaml",
+        "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: none\n  offload_param_device: none\n",
+    );
+    place.write(
+        "grpo.yaml",
+        "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nper_device_train_batch_size: 16\nbf16: true\ngradient_checkpointing: false\n\
+         max_prompt_length: 512\nmax_completion_length: 1024\nnum_generations: 8\n",
+    );
+    let all = place.run("plan --all job.slurm").ends(0);
+    all.says(&["of host memory, and the job asks for 32"]);
+    let plan = place.run("plan job.slurm").ends(0);
+    assert!(
+        !plan.told().contains("offload_optimizer"),
+        "{}",
+        plan.told()
+    );
+}

@@ -327,7 +327,8 @@ fn python(found: &Surroundings, library: &Library) -> Result<String, CommandFail
     Ok(match &found.environment {
         Some(folder) if installed.is_empty() => format!("{folder}: no known framework"),
         Some(folder) => format!("{folder}: {}", installed.join(", ")),
-        None => "no environment is active".to_owned(),
+        None => "no environment is active; activate the one that has PyTorch before you submit"
+            .to_owned(),
     })
 }
 

@@ -371,11 +371,14 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
             .map_or_else(BTreeMap::new, |adoption| absent(request, adoption)),
         gpu_memory: request.gpu_memory(),
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
-        doubts: request.doubts(),
+        doubts: [request.doubts(), &request.idle_pins()].concat(),
         resumes: request.resumes(&[]),
         samples_responses: request.samples_responses(&[]),
         unread: unread(&session.library, request),
-        no_model: request.without_model(),
+        no_model: request
+            .without_model()
+            .map(str::to_owned)
+            .or_else(|| request.uncovered()),
         measure: measure_command(request),
         job,
         plan: request.script_plan(first, program().as_deref()),

@@ -61,6 +61,22 @@ pub fn expected_after(
     expected.collect::<Option<_>>().unwrap_or_default()
 }
 
+/// A step of a climb from here with as much host memory as it needs.
+///
+/// # Errors
+/// Why it cannot be taken: what it moves to the host has no room there.
+pub fn on_host(
+    context: &ClimbContext<'_>,
+    priors: &Priors<'_>,
+    step: &Step,
+) -> Result<Step, Skipped> {
+    let view = Ascent::new(context, priors);
+    match view.short_of_host(context.rungs, step, &[]) {
+        Some(short) => Err(short),
+        None => Ok(view.with_host(context.rungs, step.clone(), &[])),
+    }
+}
+
 impl Ascent<'_> {
     /// The first rungs with as many others as are needed.
     pub(super) fn ascended(

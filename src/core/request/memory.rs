@@ -30,6 +30,14 @@ impl Request {
         Some(spec.map(|spec| estimate(&spec, profile)))
     }
 
+    /// The value that the memory model does not cover, and why, as a sentence.
+    pub fn uncovered(&self) -> Option<String> {
+        let Err(Unknown { field, why }) = self.estimate(&[])? else {
+            return None;
+        };
+        Some(format!("for the memory model, {field} {why}"))
+    }
+
     /// What the memory model knows of the configuration with these rungs.
     pub(super) fn spec(&self, rungs: &[Layer]) -> Option<Spec> {
         let shape = self.shape(rungs).ok()?;

@@ -4,6 +4,7 @@ use super::memory::Freed;
 use super::request::Request;
 use crate::core::ladder::{
     Change, ClimbContext, Decision, Past, PastAttempt, Skipped, Step, climb, costs, frees_nothing,
+    on_host,
 };
 use crate::core::recipe::Layer;
 use oomctl_base::units::GIB;
@@ -106,7 +107,8 @@ impl Request {
         Some((incident, decides))
     }
 
-    /// The next rung, past those after which no phase needs less: the supervisor passes them over, too.
+    /// The next rung, past those after which no phase needs less, and those that need more host memory than there is: the
+    /// supervisor passes them over, too.
     fn climb_down(
         &self,
         taken: &[Layer],
@@ -124,12 +126,25 @@ impl Request {
                 Decision::Climb { steps, .. } => steps.first(),
                 Decision::Exhausted { .. } => None,
             };
-            let Some(skipped) = first.and_then(|step| self.in_vain(taken, step)) else {
+            let on_host = first.map(|step| self.on_host(taken, attempt, step));
+            let skipped = first.and_then(|step| self.in_vain(taken, step));
+            let Some(skipped) = skipped.or_else(|| on_host.clone()?.err()) else {
+                if let (Decision::Climb { steps, .. }, Some(Ok(step))) = (&mut decision, on_host) {
+                    steps[0] = step;
+                }
                 decision.skipped_mut().extend(in_vain);
                 return Ok(decision);
             };
             ladder.retain(|rung| rung.rung != skipped.rung);
             in_vain.push(skipped);
+        }
+    }
+
+    /// A step with as much host memory as it needs, or why a node has not as much.
+    fn on_host(&self, taken: &[Layer], attempt: u32, step: &Step) -> Result<Step, Skipped> {
+        match self.priors(Past::default()) {
+            Some(priors) => on_host(&self.context(taken, attempt), &priors, step),
+            None => Ok(step.clone()),
         }
     }
 

@@ -2,13 +2,15 @@
 //!
 //! Rule: no default stands in for it. It is asked for, and until it is given there is no estimate.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
 use crate::core::memory::open_fields;
 use crate::core::recipe::expr::holds;
-use crate::core::recipe::{Knob, Recipe, knobs_in, rules_about, scope_of};
+use crate::core::recipe::{Knob, LayerKind, Recipe, knobs_in, rules_about, scope_of};
 use oomctl_base::{Role, ValueKind};
 use oomctl_memory::{GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
@@ -96,6 +98,34 @@ impl Request {
             knob,
             &scope_of(preset, recipe, &inputs.cluster_facts, name),
         )
+    }
+
+    /// Pins of the project that hold nothing, for the job says the same in another way, each as a sentence.
+    pub fn idle_pins(&self) -> Vec<String> {
+        let Ok(recipe) = self.recipe(&[]) else {
+            return Vec::new();
+        };
+        let layers = self.inputs().layers.iter();
+        let ours = layers.filter(|layer| layer.kind == LayerKind::Project);
+        let names: BTreeSet<&String> = ours.flat_map(|layer| layer.pins.keys()).collect();
+        let pinned = names
+            .into_iter()
+            .filter_map(|name| self.preset().knob(name));
+        let idle = pinned.filter_map(|knob| {
+            let same = self.preset().with_role(knob.role?);
+            let free =
+                |k: &&Knob| !recipe.pins.contains_key(&k.name) && !recipe.value(&k.name).is_null();
+            let others: Vec<&str> = same.filter(free).map(|k| k.name.as_str()).collect();
+            let idle = recipe.value(&knob.name).is_null() && !others.is_empty();
+            idle.then(|| {
+                format!(
+                    "the pin of {} holds nothing: it has no value here. Not pinned: {}",
+                    knob.name,
+                    others.join(", ")
+                )
+            })
+        });
+        idle.collect()
     }
 
     /// Why the memory model does not describe the program of a script, whatever is said of it.

@@ -5,6 +5,7 @@ use super::figures::percent;
 use crate::core::engine::{Budget, History, Outcome, RetryCause, Verdict};
 use crate::core::ladder::{Expectation, Shortfall, Skipped};
 use oomctl_base::job::somebody;
+use oomctl_diagnose::Class;
 
 /// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.
 pub fn job_reason(word: Option<&str>) -> Option<&str> {
@@ -163,7 +164,7 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
         }),
         Outcome::Failed { .. } => by_hand(history)
             .filter(|_| is_taken_over(history))
-            .or_else(|| Some(evidence(history))),
+            .or_else(|| Some(failed(history))),
         Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
         Outcome::Pruned { by, .. } => Some(format!(
             "`oomctl status {by}` shows the run that failed; `oomctl sweep submit --cell` submits one cell"
@@ -219,6 +220,15 @@ fn again(cause: RetryCause) -> &'static str {
     }
 }
 
+/// What helps against a failure that is none of memory, and where the evidence is.
+fn failed(history: &History) -> String {
+    let incident = history.attempt().and_then(|a| a.incident.as_ref());
+    let helps = incident.filter(|i| i.class == Class::NotOom);
+    let helps = helps.map_or(&[][..], |i| &i.helps);
+    let all = helps.iter().cloned().chain([evidence(history)]);
+    all.collect::<Vec<_>>().join("; ")
+}
+
 /// Where the last attempt's own words are.
 fn evidence(history: &History) -> String {
     let run = &history.run;
@@ -242,9 +252,7 @@ fn evidence(history: &History) -> String {
         (Some(_), Some(stream)) if is_program.is_some() => {
             format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}, ")
         }
-        (Some(job), Some(stream)) => format!("the log is logs/slurm-{}.{stream}, ", job.id),
-        // A job may write one log only.
-        (Some(_), None) => format!("`oomctl logs {run}` prints the log, "),
+        (Some(_), _) => format!("`oomctl logs {run}` prints the log, "),
     };
     format!("{log}the evidence is in .oomctl/runs/{run}/attempt-{number}/verdict.json")
 }
