@@ -12,9 +12,10 @@ use super::logs::AttemptLogs;
 use super::notice::{Notice, Observer};
 use crate::core::engine::{Attempt, Event, Fact, History, Record, Run, RunPhase, decide};
 use crate::core::measure::Measured;
-use crate::core::request::Request;
+use crate::core::request::{Adopts, Request};
 use crate::io::files::{io_error, link, replace};
 use crate::io::ledger::{Ledger, Takeover, read};
+use crate::io::program_logs::is_of_another;
 use crate::io::sampler::peaks;
 use oomctl_diagnose::Incident;
 
@@ -134,13 +135,11 @@ impl Handle {
     /// When the ledger cannot be written.
     pub fn attach(
         &mut self,
-        job: oomctl_base::job::JobRef,
-        gpus: u64,
-        logs: Vec<PathBuf>,
+        adopts: Adopts,
         now: Timestamp,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
-        self.feed(&Event::Attach { job, gpus, logs }, now, observer)
+        self.feed(&Event::Attach(adopts), now, observer)
     }
 
     /// Name of the run.
@@ -325,12 +324,29 @@ impl Handle {
     }
 }
 
-/// The logs of an attempt, whether they exist or not.
+/// The logs of an attempt, whether they exist or not; with the files into which its program prints.
 pub fn log_paths(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
+    let of_program = || attempt.program_logs().into_iter().map(|log| log.path);
     if attempt.token.is_none() {
-        return attempt.own_logs();
+        return attempt.own_logs().into_iter().chain(of_program()).collect();
     }
-    vec![folder.stderr(attempt.number), folder.stdout(attempt.number)]
+    let own = [folder.stderr(attempt.number), folder.stdout(attempt.number)];
+    own.into_iter().chain(of_program()).collect()
+}
+
+/// Those of them that hold text of the attempt, or none.
+pub fn attempt_logs(folder: &RunFolder, attempt: &Attempt) -> Vec<PathBuf> {
+    let others = of_others(attempt);
+    let mut logs = log_paths(folder, attempt);
+    logs.retain(|log| !others.contains(log));
+    logs
+}
+
+/// Files that hold what other jobs have printed, and nothing of this attempt.
+pub(super) fn of_others(attempt: &Attempt) -> Vec<PathBuf> {
+    let logs = attempt.program_logs().into_iter();
+    let others = logs.filter(|log| is_of_another(log, attempt.status.as_ref()));
+    others.map(|log| log.path).collect()
 }
 
 /// What the ledger of a run says, without becoming its owner and without asking a scheduler.

@@ -1,9 +1,11 @@
 //! One run's looks at its logs: where the last watch stood, what is new, what is told of it.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 
 use super::DriveError;
-use super::handle::{Handle, log_paths};
+use super::handle::{Handle, log_paths, of_others};
 use super::logs::{AttemptLogs, JobPart, bookmark};
 use super::notice::{Notice, Observer};
 use crate::core::engine::{Attempt, AttemptEvent, Event, LogLook};
@@ -71,7 +73,9 @@ impl Handle {
         if self.logs.is_none() {
             self.resume(attempt, followers, now, observer);
         }
+        let left_out = self.left_out();
         let logs = self.logs(followers);
+        logs.leave_out(left_out);
         let before = logs.last_look().clone();
         logs.read(followers, now, look);
         let look: LogLook = logs.last_look().clone();
@@ -114,6 +118,12 @@ impl Handle {
             now,
             observer,
         )
+    }
+
+    /// The files that its program has not printed into yet: what they hold is of other jobs.
+    fn left_out(&self) -> Vec<PathBuf> {
+        let attempt = self.run.history.attempt();
+        attempt.map_or_else(Vec::new, of_others)
     }
 
     /// Opens the logs, and says where an earlier watch stood: known by now, and no news.
@@ -185,6 +195,6 @@ fn part(run: &str, attempt: &Attempt) -> JobPart {
         run: run.to_owned(),
         attempt: attempt.number,
         restarts: attempt.restarts,
-        starts: attempt.log_starts.clone(),
+        starts: attempt.starts(),
     }
 }

@@ -46,7 +46,7 @@ use crate::io::ledger::{LedgerError, LedgerOwner, owner};
 pub use cancel::end_jobs;
 pub use explain::explained;
 pub use folder::{Environment, RunFolder};
-pub use handle::{Handle, history, log_paths as attempt_logs};
+pub use handle::{Handle, attempt_logs, history};
 pub use log_links::{remove_links, run_links};
 pub use measuring::Measurer;
 pub use monotonic_clock::{TimeSource, monotonic_clock};

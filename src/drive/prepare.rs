@@ -9,11 +9,13 @@ use sha2::{Digest, Sha256};
 use super::DriveError;
 use super::folder::RunFolder;
 use super::notice::{Notice, Observer};
+use crate::core::adopt::ProgramLog;
 use crate::core::engine::{AttemptEvent, ChangedFile, Run};
 use crate::core::recipe::Layer;
 use crate::core::render::{AttemptPlace, RenderedFile, diff};
 use crate::io::checkpoints;
 use crate::io::files::{Access, io_error, make_private_dir, read_text, replace, write_atomic};
+use crate::io::program_logs;
 use crate::io::sampler::program;
 use crate::io::scheduler::SCRIPT_MAX;
 use oomctl_base::Refusal;
@@ -53,7 +55,7 @@ pub fn prepare(
     match render(run, &rungs, &place) {
         Ok(rendered) => Ok((
             changed(run, &rendered.files),
-            write(folder, &place, &rendered)?,
+            write(folder, &place, &rendered, outputs_before(run))?,
         )),
         Err(refusal) => Ok((
             Vec::new(),
@@ -131,6 +133,7 @@ fn write(
     folder: &RunFolder,
     place: &AttemptPlace,
     rendered: &Rendered,
+    outputs: Vec<ProgramLog>,
 ) -> Result<AttemptEvent, DriveError> {
     let attempt = place.number;
     let Some(entry) = rendered.files.iter().find(|f| f.entry) else {
@@ -163,7 +166,13 @@ fn write(
         script: entry.name.clone(),
         script_sha256: sha256(entry.text.as_bytes()),
         gpus: rendered.gpus,
+        outputs,
     })
+}
+
+/// The files into which the program of the next attempt prints, as they are before it.
+fn outputs_before(run: &Run) -> Vec<ProgramLog> {
+    program_logs::before(run.request.workdir(), &run.request.outputs())
 }
 
 /// A name that stays in its folder.

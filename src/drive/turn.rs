@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::handle::{Handle, log_paths};
+use super::handle::{Handle, attempt_logs};
 use super::measuring::Measurements;
 use super::monotonic_clock::TimeSource;
 use super::notice::{Notice, Observer};
@@ -222,7 +222,7 @@ fn version(handle: &Handle) -> Option<VersionInLog> {
         .history
         .attempt()
         .filter(|_| request.assumes_version())?;
-    let logs = log_paths(&handle.folder, attempt);
+    let logs = attempt_logs(&handle.folder, attempt);
     let ends: Vec<LogExcerpt> = logs.iter().flat_map(|log| log_ends(log)).collect();
     request.version_in(&ends)
 }

@@ -29,6 +29,7 @@ pub mod node_log;
 pub mod owners;
 pub mod phantom;
 pub mod program;
+pub mod program_logs;
 pub mod sampler;
 mod sandbox;
 pub mod scheduler;

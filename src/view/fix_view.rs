@@ -66,6 +66,11 @@ struct LogFramework {
     by: Vec<String>,
 }
 
+/// How a framework is named that a script does not show.
+fn named(log: &str, script: &str) -> String {
+    format!("name it: `oomctl fix --preset NAME {log} {script}` (`oomctl presets` lists them)")
+}
+
 impl LogAdvice {
     /// Of a diagnosed log.
     pub fn new(log: IncidentView, likely: Option<&Likely<'_>>, advice: Option<Advices>) -> Self {
@@ -106,7 +111,7 @@ impl LogAdvice {
                 None => format!(
                     "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
                 ),
-                Some(_) => "name it with --preset NAME (`oomctl presets` lists them)".to_owned(),
+                Some(script) => named(log, script),
             };
             let _ = writeln!(out, "\nframework not recognised; {next}");
             return out;

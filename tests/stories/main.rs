@@ -73,6 +73,7 @@ mod plain_code;
 mod program_values;
 mod promises;
 mod python_package;
+mod redirected;
 mod refused;
 mod report;
 mod resuming;

@@ -76,6 +76,9 @@ pub struct Remedy {
     /// Roles of knobs: what it does comes before the first rung that raises one of these, where it is none of what comes first.
     #[serde(default)]
     pub ahead_of: Vec<String>,
+    /// Among what makes it worse: it only does not help.
+    #[serde(default)]
+    pub in_vain: bool,
     /// It is about what the GPU is shared with: an inference engine.
     #[serde(default)]
     of_engine: bool,

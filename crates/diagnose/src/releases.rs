@@ -20,6 +20,9 @@ struct Row {
     /// In place of a file: words of a line.
     #[serde(default)]
     says: Option<String>,
+    /// In place of a file: the last day of lines that begin with one (`[2024-07-23 08:20:15,402] …`).
+    #[serde(default)]
+    until: Option<String>,
     /// In place of a file: a class or function that a program calls,
     #[serde(default)]
     call: Option<String>,
@@ -76,7 +79,12 @@ impl Releases {
             oldest: oldest.and_then(|(_, row)| row.oldest.clone()),
             newest: newest.and_then(|(_, row)| row.newest.clone()),
             line: *line,
-            names: row.name().to_owned(),
+            names: row
+                .until
+                .as_ref()
+                .and_then(|_| day(text.lines().nth(*line - 1)?))
+                .unwrap_or(row.name())
+                .to_owned(),
         };
         let ends = all.oldest.as_ref().zip(all.newest.as_ref());
         ends.is_none_or(|(oldest, newest)| oldest <= newest)
@@ -87,7 +95,7 @@ impl Releases {
 impl Row {
     /// What it is known by.
     fn name(&self) -> &str {
-        let names = [&self.says, &self.argument, &self.function];
+        let names = [&self.says, &self.until, &self.argument, &self.function];
         let named = names.into_iter().flatten().next();
         named.unwrap_or(&self.file)
     }
@@ -110,6 +118,9 @@ impl Row {
         if let Some(words) = &self.says {
             return line.contains(words.as_str());
         }
+        if let Some(last) = &self.until {
+            return day(line).is_some_and(|day| day <= last.as_str());
+        }
         if self.file.is_empty() {
             return false;
         }
@@ -127,6 +138,22 @@ impl Row {
         let is_named = |name: &String| function.rsplit('.').next() == Some(name);
         is_file && is_of_package && is_frame && self.function.as_ref().is_none_or(is_named)
     }
+}
+
+/// The day with which a line of a log begins, where a time follows it.
+fn day(line: &str) -> Option<&str> {
+    let line = line.strip_prefix('[').unwrap_or(line);
+    let is_like = |text: &str, form: &str| {
+        let digit = |(c, f): (char, char)| match f {
+            '0' => c.is_ascii_digit(),
+            ' ' => matches!(c, ' ' | 'T'),
+            other => c == other,
+        };
+        text.chars().zip(form.chars()).all(digit)
+    };
+    let stamp = line.get(..16)?;
+    let recent = stamp.starts_with("20") && is_like(stamp, "0000-00-00 00:00");
+    recent.then_some(&stamp[..10])
 }
 
 /// Characters of a call that are looked at.
@@ -190,6 +217,27 @@ mod tests {
         assert_eq!(
             shown("trl", rich).as_deref(),
             Some("0.24.0.. 1:_generate_single_turn")
+        );
+    }
+
+    #[test]
+    fn the_day_of_a_log_bounds_the_version() {
+        let dated = "a\n[2024-07-23 08:20:15,402] [INFO] [launch.py:319:main] x\n";
+        assert_eq!(
+            shown("openrlhf", dated).as_deref(),
+            Some("..0.8.9 2:2024-07-23")
+        );
+        for other in [
+            "[2025-09-01 08:20:15,402] x",
+            "data of 2024-07-23 08:20",
+            "2024-07-23",
+        ] {
+            assert_eq!(shown("openrlhf", other), None, "{other}");
+        }
+        let switch = "python3 -m openrlhf.cli.train_dpo --flash_attn";
+        assert_eq!(
+            shown("openrlhf", switch).as_deref(),
+            Some("..0.8.9 1:--flash_attn")
         );
     }
 

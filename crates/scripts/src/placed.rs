@@ -317,7 +317,7 @@ impl Adoption<'_> {
             ..self.given
         });
         let differs = || {
-            "the copies would not start the same program with the same values; change the scripts by hand".to_owned()
+            "it cannot be changed in a copy of the scripts without changing what else they do; change it by hand".to_owned()
         };
         let stack = |a: &Adoption<'_>| a.stack.map(|s| s.name.clone());
         if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {

@@ -13,6 +13,7 @@ mod why;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::core::adopt::ProgramLog;
 use crate::core::adopt::version::{LogExcerpt, MAX_LOG};
 use crate::core::engine::LogEnd;
 use crate::io::library::bugs;
@@ -53,11 +54,52 @@ pub struct LogGroup {
     pub snapshot: Option<PathBuf>,
     /// Where the present part of the job begins in the files.
     starts: Vec<LogEnd>,
+    /// Those of the files into which its program prints.
+    program: Vec<OutputPart>,
+    /// Files that it had printed into before a later attempt began them anew.
+    overwritten: Vec<PathBuf>,
     /// What was read of standard input before its turn.
     ahead: Vec<u8>,
 }
 
+/// A file into which a program prints, and which part of it is of one job.
+#[derive(Debug, Clone)]
+pub struct OutputPart {
+    path: PathBuf,
+    start: u64,
+    end: Option<u64>,
+}
+
+impl From<ProgramLog> for OutputPart {
+    fn from(log: ProgramLog) -> Self {
+        Self {
+            start: log.stale.map_or(log.offset, |_| 0),
+            end: None,
+            path: log.path,
+        }
+    }
+}
+
 impl LogGroup {
+    /// The same with the files into which its program prints.
+    fn with_program(mut self, program: Vec<OutputPart>) -> Self {
+        for text in program {
+            self.starts.retain(|start| start.path != text.path);
+            self.starts.push(LogEnd {
+                path: text.path.clone(),
+                offset: text.start,
+            });
+            self.files.push(text.path.clone());
+            self.program.push(text);
+        }
+        self
+    }
+
+    /// The part of a file that is of this job, where its program prints into it.
+    fn of_program(&self, path: &Path) -> Option<&OutputPart> {
+        self.program.iter().find(|text| text.path == path)
+    }
+
     /// Logs of files alone.
     pub fn of_files(files: Vec<PathBuf>) -> Self {
         Self {
@@ -102,7 +144,9 @@ impl LogGroup {
         let mut notes = Vec::new();
         let mut bytes = 0;
         for path in &self.files {
-            match read(&mut scanner, path, &self.ahead, self.start_of(path), look) {
+            let end = self.of_program(path).and_then(|text| text.end);
+            let part = (self.start_of(path), end.unwrap_or(u64::MAX));
+            match read(&mut scanner, path, &self.ahead, part, look) {
                 Err(Unread::Failed(e)) if of_a_job && e.kind() == ErrorKind::NotFound => {
                     notes.push(format!("{} is not there", path.display()));
                 }
@@ -110,6 +154,11 @@ impl LogGroup {
                 Ok(read) => bytes += read,
             }
         }
+        notes.extend(
+            self.overwritten
+                .iter()
+                .map(|path| format!("{} now holds the output of a later attempt", path.display())),
+        );
         if bytes == 0 && notes.is_empty() {
             notes.push("the file is empty, so it says nothing about the job".to_owned());
         }
@@ -193,10 +242,10 @@ fn read(
     scanner: &mut Scanner,
     path: &Path,
     ahead: &[u8],
-    start: u64,
+    (start, end): (u64, u64),
     look: &mut dyn FnMut(&[u8]),
 ) -> Result<u64, Unread> {
-    let mut reader = open(path, ahead)?;
+    let mut reader = open(path, ahead)?.take(end);
     let source = scanner.source(&path.display().to_string());
     let mut room = vec![0; PAGE + CHUNK];
     let page = room.as_ptr().align_offset(PAGE).min(PAGE);

@@ -1,12 +1,12 @@
 //! Logs for people: printed once, or followed.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{CHUNK, LogGroup, Unread, cannot, meant, nodes, whole_lines};
+use super::{CHUNK, LogGroup, OutputPart, Unread, cannot, meant, nodes, whole_lines};
 use crate::cli::runs::Runs;
 use crate::view::pager::Pager;
 use crate::view::{CommandFailure, print};
@@ -30,11 +30,13 @@ pub enum Stream {
 
 /// The files of a group. A job of somebody else may write both streams into one.
 fn files(group: &LogGroup, stream: &Stream) -> Result<Vec<PathBuf>, CommandFailure> {
-    Ok(match (stream, group.files.as_slice()) {
+    let own = group.files.len() - group.program.len().min(group.files.len());
+    Ok(match (stream, &group.files[..own]) {
         (Stream::Node(node), _) => nodes::of_one(group, node)?,
         (Stream::Err, [err, _]) => vec![err.clone()],
         (Stream::Out, [_, out]) => vec![out.clone()],
-        (Stream::Both, all) => {
+        (Stream::Both, _) => {
+            let all = &group.files;
             let own = nodes::files(group).into_iter().map(|(_, path)| path);
             all.iter().cloned().chain(own).collect()
         }
@@ -70,7 +72,7 @@ pub fn print(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
     for file in &files {
         let head = format!("==> {} <==\n", file.display());
         let goes_on = (files.len() == 1 || pager.write(&head)?)
-            && pour(file, &mut pager).map_err(|e| match e {
+            && pour(file, group.of_program(file), &mut pager).map_err(|e| match e {
                 Poured::Unread(e) => cannot(file, &Unread::Failed(e)),
                 Poured::Unwritten(failure) => failure,
             })?;
@@ -93,8 +95,15 @@ enum Poured {
     Unwritten(CommandFailure),
 }
 
-fn pour(file: &Path, pager: &mut Pager) -> Result<bool, Poured> {
+fn pour(file: &Path, of: Option<&OutputPart>, pager: &mut Pager) -> Result<bool, Poured> {
     let mut reader = std::fs::File::open(file).map_err(Poured::Unread)?;
+    let (start, end) = of.map_or((0, None), |text| (text.start, text.end));
+    // A file that is shorter by now was begun anew.
+    let start = start.min(reader.metadata().map_or(0, |m| m.len()));
+    reader
+        .seek(SeekFrom::Start(start))
+        .map_err(Poured::Unread)?;
+    let mut reader = reader.take(end.map_or(u64::MAX, |end| end.saturating_sub(start)));
     let mut chunk = vec![0; CHUNK];
     let mut held = 0;
     loop {
@@ -230,9 +239,11 @@ fn open(followers: &mut Followers, files: &[PathBuf], group: &LogGroup) -> Vec<F
             format!("{}: ", ending.to_string_lossy())
         }
     };
+    let start =
+        |file: &PathBuf| FollowStart::At(group.of_program(file).map_or(0, |text| text.start));
     let follow = |file: &PathBuf| FollowedLog {
         label: label(file),
-        followed: followers.follow(file.clone(), FollowStart::At(0), 0),
+        followed: followers.follow(file.clone(), start(file), 0),
         rest: Vec::new(),
     };
     files.iter().map(follow).collect()

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::{LogGroup, STDIN, Unread, cannot};
+use super::{LogGroup, OutputPart, STDIN, Unread, cannot};
 use crate::cli::runs::present::ask;
 use crate::cli::runs::{self, Runs, Stored};
+use crate::cli::script::foreign_outputs;
 use crate::drive::attempt_logs;
+use crate::io::program_logs::is_of_another;
 use crate::io::scheduler::slurm::Slurm;
 use crate::io::scheduler::{Scheduler, slurm_is_here, tasks_named};
 use crate::view::outcome::{hint, reason};
@@ -190,16 +192,59 @@ pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
     let request = stored.request();
     let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
     let (progress, installed) = of_program.unwrap_or_default();
-    let group = |a: &Attempt| LogGroup {
-        files: attempt_logs(&stored.folder, a),
-        attempt: Some((history.run.clone(), a.number)),
-        status: a.status.clone(),
-        progress: progress.clone(),
-        installed: installed.clone(),
-        starts: a.log_starts.clone(),
-        ..LogGroup::default()
+    let group = |a: &Attempt| {
+        let (program, overwritten) = program_logs(history, a);
+        let own = attempt_logs(&stored.folder, a).into_iter();
+        let of_program = a.program_logs();
+        let own = own.filter(|path| !of_program.iter().any(|log| log.path == *path));
+        LogGroup {
+            files: own.collect(),
+            attempt: Some((history.run.clone(), a.number)),
+            status: a.status.clone(),
+            progress: progress.clone(),
+            installed: installed.clone(),
+            starts: a.log_starts.clone(),
+            overwritten,
+            ..LogGroup::default()
+        }
+        .with_program(program)
     };
     attempts(history, wanted).into_iter().map(group).collect()
+}
+
+/// The files that the program of an attempt has printed into, each up to where a later attempt goes on; and those that a later
+/// one began anew.
+fn program_logs(history: &History, attempt: &Attempt) -> (Vec<OutputPart>, Vec<PathBuf>) {
+    let (mut texts, mut overwritten) = (Vec::new(), Vec::new());
+    let logs = attempt.program_logs().into_iter();
+    for log in logs.filter(|log| !is_of_another(log, attempt.status.as_ref())) {
+        let starts = attempt.starts();
+        let start = starts.iter().find(|start| start.path == log.path);
+        let start = start.map_or(0, |start| start.offset);
+        let later = history
+            .attempts
+            .iter()
+            .filter(|a| a.number > attempt.number);
+        let mut later = later.flat_map(|a| a.program_logs().into_iter().map(move |log| (a, log)));
+        let next = later.find(|(_, next)| next.path == log.path);
+        let end = match &next {
+            Some((later, next)) if next.stale.is_some() => {
+                if !is_of_another(next, later.status.as_ref()) {
+                    overwritten.push(log.path);
+                    continue;
+                }
+                None
+            }
+            Some((_, next)) => Some(next.offset),
+            None => None,
+        };
+        texts.push(OutputPart {
+            path: log.path,
+            start,
+            end,
+        });
+    }
+    (texts, overwritten)
 }
 
 /// A job of Slurm that is no run of this project.
@@ -216,7 +261,10 @@ fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
         Some((out, err)) => vec![err, out],
         None => Vec::new(),
     };
-    if files.is_empty() {
+    let program = foreign_outputs(&slurm, &job, status.as_ref()).into_iter();
+    let program = program.filter(|log| !is_of_another(log, status.as_ref()));
+    let program: Vec<OutputPart> = program.map(OutputPart::from).collect();
+    if files.is_empty() && program.is_empty() {
         let what = match &status {
             Some(status) => format!(
                 "job {id} is {}, but Slurm does not (or no longer) report its logs",
@@ -226,11 +274,12 @@ fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
         };
         return Err(CommandFailure::usage(what).hint("give the paths of its logs"));
     }
-    Ok(LogGroup {
+    let group = LogGroup {
         files,
         status,
         ..LogGroup::default()
-    })
+    };
+    Ok(group.with_program(program))
 }
 
 /// Puts the files of one job together: `slurm-7.out` and `slurm-7.err`.

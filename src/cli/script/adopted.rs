@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::cli::args::{Backend, Configuration};
 use crate::cli::runs;
+use crate::cli::script::outputs::outputs_of;
 use crate::cli::script::read::Shelves;
 use crate::cli::script::request::request;
 use crate::cli::script::submit::{agreed, fits_a_run};
@@ -86,8 +87,7 @@ fn is_of_another(stored: &runs::Stored, id: &str) -> bool {
 }
 
 fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), CommandFailure> {
-    let Adopts { job, gpus, logs } = adopts;
-    Ok(handle.attach(job, gpus, logs, Timestamp::now(), &mut Silent)?)
+    Ok(handle.attach(adopts, Timestamp::now(), &mut Silent)?)
 }
 
 /// Whether this can be the id of a job.
@@ -129,6 +129,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         job,
         gpus: foreign.gpus,
         logs,
+        outputs: outputs_of(&foreign, &request),
     };
     let handle = created(session, &name, request, adopts)?;
     print::talk(&format!("job {id} is attempt 1 of the run {name}"));

@@ -7,6 +7,7 @@ mod as_submitted;
 mod command;
 mod described;
 mod estimated;
+mod outputs;
 mod read;
 mod request;
 mod submit;
@@ -20,6 +21,7 @@ pub use as_submitted::{as_submitted, something_changed};
 pub use command::{composed, taken};
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
+pub use outputs::{foreign_outputs, outputs_of};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{

@@ -85,7 +85,8 @@ fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, Com
     names.iter().map(read).collect()
 }
 
-fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
+/// The tables of launchers.
+pub fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
     let mut all = Launchers::default();
     for name in library.names(LibraryFolder::Launchers) {
         let source = library.get(LibraryFolder::Launchers, &name)?;

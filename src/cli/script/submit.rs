@@ -40,8 +40,8 @@ const NOT_TAKEN: [&str; 7] =
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 14] = word_list(
-    "--json --set --all --measure --watch --yes --dry-run --supervise --attempts --same-math -w -y -wy -yw",
+const OURS: [&str; 15] = word_list(
+    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -w -y -wy -yw",
 );
 
 /// A script on the command line.

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::cells::check_count;
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::script::{JobArgs, Shelves, created, free, logs, ours, read, request, told};
+use crate::cli::script::{
+    JobArgs, Shelves, created, free, logs, ours, outputs_of, read, request, told,
+};
 use crate::cli::session::Session;
 use crate::core::adopt::TaskList;
 use crate::core::engine::SweepGroup;
@@ -72,6 +74,7 @@ pub fn take_array(
             },
             gpus: task.gpus,
             logs: logs(task, &request),
+            outputs: outputs_of(task, &request),
         };
         created(session, &run, request, adopts)?;
     }

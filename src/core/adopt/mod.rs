@@ -11,6 +11,7 @@ mod evidence;
 mod exit_code;
 mod job;
 mod logged;
+mod outputs;
 mod scripts;
 mod unread;
 pub mod version;
@@ -35,6 +36,7 @@ pub use job::{
     impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
+pub use outputs::{ProgramLog, output_path, output_remarks, readable_outputs};
 pub use scripts::{Scripts, UNKNOWN, command};
 pub use unread::doubt;
 

@@ -11,14 +11,16 @@ use oomctl_scripts::{
     Adoption, ENVIRONMENT, KeptMemory, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
 };
 
-/// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler, and PyTorch's allocator.
+/// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler, and the allocators of PyTorch and JAX.
 pub const UNKNOWN: &str = "preset: script
 summary: A script that starts a program which no preset knows
-uses: [slurm, pytorch]
+uses: [slurm, pytorch, jax]
 files: []
 knobs: []
 ladder:
   - rung: expandable-segments
+  - rung: larger-jax-pool
+  - rung: larger-jax-pool-by-new-name
   - rung: more-host-memory
 ";
 

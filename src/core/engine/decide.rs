@@ -26,14 +26,13 @@ const REASON_REST_S: i64 = 60;
 pub fn decide(run: &Run, event: &Event, now: Timestamp) -> Vec<Fact> {
     match event {
         Event::Tick => follow_up(run, now).into_iter().collect(),
-        Event::Attach { job, gpus, logs } if run.history.attempts.is_empty() => {
-            vec![Fact::Attached {
-                attempt: 1,
-                job: job.clone(),
-                gpus: *gpus,
-                logs: logs.clone(),
-            }]
-        }
+        Event::Attach(adopts) if run.history.attempts.is_empty() => vec![Fact::Attached {
+            attempt: 1,
+            job: adopts.job.clone(),
+            gpus: adopts.gpus,
+            logs: adopts.logs.clone(),
+            outputs: adopts.outputs.clone(),
+        }],
         Event::CancelAsked { by }
             if run.history.cancel.is_none() && run.phase() != RunPhase::Finished =>
         {
@@ -66,6 +65,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
             script,
             script_sha256,
             gpus,
+            outputs,
         } => Some(Fact::Intended {
             attempt,
             token: token.clone(),
@@ -73,6 +73,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
             script_sha256: script_sha256.clone(),
             gpus: *gpus,
             rungs: run.history.steps().map(|s| s.rung.clone()).collect(),
+            outputs: outputs.clone(),
         }),
         AttemptEvent::PhantomMeasured(measurement) if run.to_be_measured() == Some(attempt) => {
             Some(Fact::PhantomMeasured {

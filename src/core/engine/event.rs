@@ -8,9 +8,10 @@ use super::changed::ChangedFile;
 use super::fact::LogEnd;
 use super::foreseen::Rising;
 use super::phantom::PhantomMeasurement;
+use crate::core::adopt::ProgramLog;
 use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
-use crate::core::request::{QueueStart, VersionInLog};
+use crate::core::request::{Adopts, QueueStart, VersionInLog};
 use oomctl_base::job::{JobId, JobRef, JobStatus, Token};
 use oomctl_diagnose::{Class, Incident, Link, Progress};
 
@@ -71,14 +72,7 @@ pub enum Event {
         reason: String,
     },
     /// A job of somebody else is to be watched as the first attempt.
-    Attach {
-        /// The job.
-        job: JobRef,
-        /// GPUs of the whole job, 0 where unknown.
-        gpus: u64,
-        /// Its logs.
-        logs: Vec<PathBuf>,
-    },
+    Attach(Adopts),
     /// Something about the attempt with this number: a late word on an earlier one changes nothing.
     Attempt(u32, AttemptEvent),
 }
@@ -96,6 +90,8 @@ pub enum AttemptEvent {
         script_sha256: String,
         /// GPUs of the whole job.
         gpus: u64,
+        /// Files into which its program prints.
+        outputs: Vec<ProgramLog>,
     },
     /// The configuration that the attempt would have was measured on phantom GPUs, or could not be.
     PhantomMeasured(Box<PhantomMeasurement>),

@@ -12,6 +12,7 @@ use super::changed::ChangedFile;
 use super::foreseen::Foreseen;
 use super::outcome::{Budget, Outcome, Verdict};
 use super::phantom::PhantomCheck;
+use crate::core::adopt::ProgramLog;
 use crate::core::learn::NodesExcluded;
 use crate::core::measure::Measured;
 use crate::core::request::{QueueStart, VersionInLog};
@@ -121,6 +122,9 @@ pub enum Fact {
         /// Names of the rungs taken so far, in order.
         #[serde(default)]
         rungs: Vec<String>,
+        /// Files into which its program prints.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<ProgramLog>,
     },
     /// A job that oomctl did not submit was taken under watch as an attempt.
     Attached {
@@ -132,6 +136,9 @@ pub enum Fact {
         gpus: u64,
         /// Its logs.
         logs: Vec<PathBuf>,
+        /// Files into which its program prints.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<ProgramLog>,
     },
     /// The scheduler accepted the attempt.
     Submitted {

@@ -93,10 +93,11 @@ impl Remedies {
             let mut all = rows.flat_map(|row| row.worse.iter().map(move |r| (row, r)));
             let done = |r: &Remedy| changes.iter().any(|c| does(preset, c, r));
             let (row, remedy) = all.find(|(_, r)| done(r))?;
-            Some(format!(
-                "it makes {what} worse: {} ({})",
-                remedy.text, row.source
-            ))
+            let does = match remedy.in_vain {
+                true => "does not help".to_owned(),
+                false => format!("makes {what} worse"),
+            };
+            Some(format!("it {does}: {} ({})", remedy.text, row.source))
         };
         told(&self.rows, "this failure")
             .or_else(|| told(&self.others, "another failure of the same log"))

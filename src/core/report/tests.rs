@@ -50,6 +50,7 @@ fn attempt(number: u32, started: Timestamp, ended: Timestamp, worked: bool) -> [
             script_sha256: String::new(),
             gpus: GPUS,
             rungs: Vec::new(),
+            outputs: Vec::new(),
         },
         Fact::Submitted {
             attempt: number,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
-use crate::core::adopt::Scripts;
+use crate::core::adopt::{ProgramLog, Scripts};
 use crate::core::ladder::{JobEnvironment, Policy};
 use crate::core::launch::RunProgram;
 use crate::core::recipe::copies::Original;
@@ -34,6 +34,9 @@ pub struct Adopts {
     pub gpus: u64,
     /// Its logs.
     pub logs: Vec<PathBuf>,
+    /// Files into which its program prints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<ProgramLog>,
 }
 
 /// What a probe is of, in the inputs of its run.

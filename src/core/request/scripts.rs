@@ -14,7 +14,7 @@ use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
-use oomctl_scripts::{Adoption, Patch, PatchError};
+use oomctl_scripts::{Adoption, OutputFile, Patch, PatchError};
 
 /// The knob that says whether the GPUs' memory is sampled beside a job.
 const SAMPLER: &str = "sampler";
@@ -244,6 +244,20 @@ impl Request {
             nodes: asked.nodes,
             time_limit_s: asked.time_limit_s,
         })
+    }
+
+    /// The files into which the scripts send what their program prints, where those are files of one job.
+    pub fn outputs(&self) -> Vec<OutputFile> {
+        let (Some(own), Some(scripts)) = (self.own_scripts(), &self.inputs().scripts) else {
+            return Vec::new();
+        };
+        let mut submission = own.submission.clone();
+        // Of a task, too, only those which no other task writes.
+        if let Some(list) = &scripts.array {
+            submission.options.retain(|o| !is_array(o));
+            submission.options.push(format!("--array={list}"));
+        }
+        adopt::readable_outputs(&scripts.read(&submission, &own.stacks))
     }
 
     /// Where else the user looks for the logs of the job with this id than in the project's folder for them.

@@ -111,6 +111,7 @@ impl RequestScripts {
         doubts.extend(submits(&adoption.reading));
         doubts.extend(own.anew(&adoption));
         doubts.extend(adopt::hidden_remark(&adoption));
+        doubts.extend(adopt::output_remarks(&adoption));
         let spooled = text.is_some_and(|text| asks_for_its_folder(text));
         doubts.extend((spooled && inputs.backend == "slurm").then(|| {
             "the script asks for its own folder ($0). Slurm runs a copy in its spool folder, where your files are not: `cd \"$SLURM_SUBMIT_DIR\"` goes to where you submit"

@@ -69,6 +69,8 @@ pub struct AttemptLogs {
     readers: Readers,
     logs: Vec<Log>,
     look: LogLook,
+    /// Files that hold what other jobs have printed so far.
+    left_out: Vec<PathBuf>,
     /// Where an earlier process read a part of them: how far that was surely of the part of the job that it knew of.
     resumed: Option<Vec<LogEnd>>,
     mark: Mark,
@@ -135,9 +137,15 @@ impl AttemptLogs {
             },
             logs,
             look: LogLook::default(),
+            left_out: Vec::new(),
             resumed: None,
             mark: Mark::default(),
         }
+    }
+
+    /// From now on these are not read, and no others are left out.
+    pub fn leave_out(&mut self, files: Vec<PathBuf>) {
+        self.left_out = files;
     }
 
     /// The same with the figures that the program prints.
@@ -181,6 +189,10 @@ impl AttemptLogs {
         let mut nothing = true;
         for log in &mut self.logs {
             let Log { followed, text, .. } = log;
+            let path = followers.path(followed);
+            if self.left_out.iter().any(|left_out| left_out == path) {
+                continue;
+            }
             nothing &= !followers.read(followed, now, look, &mut |growth| {
                 text.take(growth, &mut self.readers);
             });

@@ -34,6 +34,7 @@ fn facts() -> Vec<Fact> {
             script_sha256: "ab".repeat(32),
             gpus: 4,
             rungs: Vec::new(),
+            outputs: Vec::new(),
         },
         Fact::Submitted {
             attempt: 1,

@@ -58,6 +58,7 @@ fn submitted(attempt: u32, job: &str, second: i64, state: JobState) -> Vec<(i64,
         script_sha256: String::new(),
         gpus: 4,
         rungs: Vec::new(),
+        outputs: Vec::new(),
     };
     let job = JobRef::foreign(job, at(second));
     let status = JobStatus {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::python::PythonToken;
 use super::lines::{GivenValue, behind_bracket, dotted};
-use super::program::{FunctionLines, ProgramLines};
+use super::program::{FunctionLines, ProgramLines, is_quiet};
 use super::words::{appended, frees, is_loss, names};
 
 /// What tells the size of a tensor.
@@ -20,9 +20,15 @@ const DEPTH: usize = 4;
 const ROUNDS: usize = 6;
 
 impl FunctionLines<'_, '_, '_> {
-    /// What is given to a name in this function.
+    /// What is given to a name in this function, where graphs are kept.
     fn given<'s>(&'s self, name: &'s str) -> impl Iterator<Item = GivenValue<'s, 's>> {
-        let all = self.lines.iter().map(|at| &self.text.lines[*at]);
+        let quiet = |at: usize| {
+            self.text
+                .heads(at)
+                .any(|head| is_quiet(self.text.lines[head].tokens))
+        };
+        let all = self.lines.iter().filter(move |at| !quiet(**at));
+        let all = all.map(|at| &self.text.lines[*at]);
         all.filter_map(|line| GivenValue::read(line.tokens))
             .filter(move |given| given.targets.iter().any(|target| target == name))
     }

@@ -331,7 +331,7 @@ fn calls_backward(line: &[PythonToken<'_>]) -> bool {
 }
 
 /// Whether a line names what switches gradients off.
-fn is_quiet(line: &[PythonToken<'_>]) -> bool {
+pub(super) fn is_quiet(line: &[PythonToken<'_>]) -> bool {
     let off = |t: &PythonToken<'_>| {
         t.kind == TokenKind::Name && OFF.iter().any(|word| t.text.contains(word))
     };

@@ -39,6 +39,24 @@ fn losses_that_are_added_up_or_collected_with_their_graphs_are_found() {
 }
 
 #[test]
+fn a_loss_of_what_was_computed_without_graphs_has_none() {
+    let text = |inside: &str, behind: &str| {
+        format!(
+            "import torch\nmodel.train()\ndef evaluation(model, loader):\n    model.eval()\n    losses = 0\n    for batch in loader:\n        \
+             {inside}\n        loss = {behind}\n        losses += loss.float()\n    return losses\n"
+        )
+    };
+    let quiet = "with torch.no_grad():\n            outputs = model(**batch)";
+    assert_eq!(found(&text(quiet, "outputs.loss")), []);
+    let loud = text("outputs = model(**batch)", "outputs.loss");
+    assert_eq!(
+        found(&loud),
+        [(Keeping::Evaluation, 7), (Keeping::Sum, 9)],
+        "{loud}"
+    );
+}
+
+#[test]
 fn numbers_and_what_a_gradient_is_computed_of_are_none() {
     for (before, inside) in [
         ("total = 0", "total += loss.item()"),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::MAX_DEPTH;
-use super::commands::SimpleCommand;
+use super::commands::{Redirect, SimpleCommand};
 use super::lexer::{Lexer, ShellToken};
 use super::word::{Word, WordPiece};
 
@@ -31,6 +31,8 @@ pub enum ScriptBlock {
         whole: bool,
         /// The word that chooses, and the patterns of each branch.
         case: Option<(Word, Vec<Vec<Word>>)>,
+        /// The one command whose success takes the first branch.
+        test: Option<SimpleCommand>,
     },
     /// Run several times, or not at all.
     Loop {
@@ -45,6 +47,15 @@ pub enum ScriptBlock {
     },
     /// Run without an effect on the variables of what follows.
     Subshell(Vec<ScriptBlock>),
+    /// Each run in a shell of its own, and handed what the one before it prints.
+    Pipeline(Vec<Vec<ScriptBlock>>),
+    /// Run with its streams going elsewhere.
+    Redirected {
+        /// What is run.
+        inner: Vec<ScriptBlock>,
+        /// Where its streams go.
+        redirects: Vec<Redirect>,
+    },
     /// Run where the command before it ended in success, or did not.
     Maybe(Vec<ScriptBlock>),
     /// `[[ … ]]` and `(( … ))`, which use variables and run nothing.
@@ -130,7 +141,7 @@ impl Lexer<'_> {
             blocks.append(&mut first);
             return;
         }
-        blocks.push(ScriptBlock::Subshell(first));
+        let mut parts = vec![first];
         while self.is("|") || self.is("|&") {
             self.take();
             while self.is("\n") {
@@ -138,8 +149,9 @@ impl Lexer<'_> {
             }
             let mut next = Vec::new();
             self.read_block(&mut next);
-            blocks.push(ScriptBlock::Subshell(next));
+            parts.push(next);
         }
+        blocks.push(ScriptBlock::Pipeline(parts));
     }
 
     /// One command of any kind. Takes at least one token, unless there is none or a block ends.
@@ -160,6 +172,7 @@ impl Lexer<'_> {
             return self.read_simple(blocks);
         }
         self.depth += 1;
+        let before = blocks.len();
         match (word.as_str(), paren) {
             (_, 1) => {
                 let mut inner = Vec::new();
@@ -167,14 +180,14 @@ impl Lexer<'_> {
                 self.read_blocks(&[], &mut inner);
                 self.close(")");
                 blocks.push(ScriptBlock::Subshell(inner));
-                self.read_trailing_redirects();
+                self.read_trailing_redirects(before, blocks);
             }
             (_, 2..) => self.read_arithmetic(paren - 2, blocks),
             ("{", _) => {
                 self.take();
                 self.read_blocks(&["}"], blocks);
                 self.close("}");
-                self.read_trailing_redirects();
+                self.read_trailing_redirects(before, blocks);
             }
             ("if", _) => self.read_if(blocks),
             ("for" | "select", _) => self.read_for(blocks),
@@ -202,9 +215,15 @@ impl Lexer<'_> {
         }
     }
 
-    pub(super) fn read_trailing_redirects(&mut self) {
+    /// Redirections behind a block: they are of all that was read since there were so many blocks.
+    pub(super) fn read_trailing_redirects(&mut self, before: usize, blocks: &mut Vec<ScriptBlock>) {
+        let mut redirects = Vec::new();
         while matches!(self.peek(), ShellToken::Operator(o, _) if o.contains(['<', '>'])) {
-            self.read_command();
+            redirects.extend(self.read_command().redirects);
+        }
+        if !redirects.is_empty() {
+            let inner = blocks.split_off(before.min(blocks.len()));
+            blocks.push(ScriptBlock::Redirected { inner, redirects });
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Assignment {
 pub struct Redirect {
     /// The operator, such as `>` or `>>`.
     pub operator: &'static str,
+    /// The number of the stream before it.
+    pub stream: Option<u8>,
     /// Where to, or where from.
     pub target: RedirectTarget,
 }
@@ -137,10 +139,11 @@ impl Lexer<'_> {
     fn read_redirect(&mut self, command: &mut SimpleCommand, operator: &'static str, start: usize) {
         // The number of a stream is no argument.
         let script = self.text;
-        command.words.pop_if(|word| {
+        let number = command.words.pop_if(|word| {
             let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit()) || t.starts_with('{');
             word.end == start && !operator.starts_with('&') && word.bare(script).is_some_and(digits)
         });
+        let stream = number.and_then(|word| word.bare(script)?.parse().ok());
         let ShellToken::Word(word) = self.peek().clone() else {
             self.fault();
             return;
@@ -152,7 +155,11 @@ impl Lexer<'_> {
             _ => RedirectTarget::File(word),
         };
         self.take();
-        command.redirects.push(Redirect { operator, target });
+        command.redirects.push(Redirect {
+            operator,
+            stream,
+            target,
+        });
     }
 }
 

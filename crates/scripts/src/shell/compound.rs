@@ -20,8 +20,13 @@ impl Lexer<'_> {
 
     pub(super) fn read_if(&mut self, blocks: &mut Vec<ScriptBlock>) {
         self.take();
+        let before = blocks.len();
         let (mut branches, mut whole) = (Vec::new(), false);
         self.read_blocks(&[], blocks);
+        let mut test = match blocks.get(before..) {
+            Some([ScriptBlock::Command(command)]) => Some(command.clone()),
+            _ => None,
+        };
         self.close("then");
         let mut branch = Vec::new();
         loop {
@@ -29,6 +34,7 @@ impl Lexer<'_> {
             branches.push(std::mem::take(&mut branch));
             if self.is_word("elif") {
                 self.take();
+                test = None;
                 self.read_blocks(&[], &mut branch);
                 self.close("then");
             } else if self.is_word("else") && !whole {
@@ -39,12 +45,13 @@ impl Lexer<'_> {
             }
         }
         self.close("fi");
-        self.read_trailing_redirects();
         blocks.push(ScriptBlock::Branches {
             branches,
             whole,
             case: None,
+            test,
         });
+        self.read_trailing_redirects(before, blocks);
     }
 
     pub(super) fn read_for(&mut self, blocks: &mut Vec<ScriptBlock>) {
@@ -97,13 +104,13 @@ impl Lexer<'_> {
         }
         self.read_blocks(&[closing], &mut body);
         self.close(closing);
-        self.read_trailing_redirects();
         blocks.push(ScriptBlock::Loop {
             variable,
             condition,
             body,
             head,
         });
+        self.read_trailing_redirects(blocks.len() - 1, blocks);
     }
 
     pub(super) fn read_case(&mut self, blocks: &mut Vec<ScriptBlock>) {
@@ -135,12 +142,13 @@ impl Lexer<'_> {
             }
         }
         self.close("esac");
-        self.read_trailing_redirects();
         blocks.push(ScriptBlock::Branches {
             branches,
             whole,
             case: Some((subject, patterns)),
+            test: None,
         });
+        self.read_trailing_redirects(blocks.len() - 1, blocks);
     }
 
     /// The patterns of a case up to their parenthesis.

@@ -16,7 +16,12 @@ fn commands(blocks: &[ScriptBlock]) -> Vec<&SimpleCommand> {
                 all.extend(commands(condition));
                 all.extend(commands(body));
             }
-            ScriptBlock::Subshell(inner) | ScriptBlock::Maybe(inner) => all.extend(commands(inner)),
+            ScriptBlock::Subshell(inner)
+            | ScriptBlock::Maybe(inner)
+            | ScriptBlock::Redirected { inner, .. } => all.extend(commands(inner)),
+            ScriptBlock::Pipeline(parts) => {
+                parts.iter().for_each(|part| all.extend(commands(part)));
+            }
             ScriptBlock::Test { .. } => {}
             ScriptBlock::Function { body, .. } => all.extend(commands(body)),
         }

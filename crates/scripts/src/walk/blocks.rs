@@ -7,7 +7,7 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::scope::{Function, ShellScope, VariableValue};
 use super::{MAX_STEPS, Walker, arithmetic};
-use crate::shell::{ScriptBlock, Word};
+use crate::shell::{ScriptBlock, SimpleCommand, Word};
 use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
@@ -35,11 +35,16 @@ impl Walker<'_> {
                 branches,
                 whole,
                 case,
+                test,
             } => {
-                let chosen = case.as_ref().and_then(|(subject, patterns)| {
-                    let text = self.text_of(&subject.pieces, doc).known()?;
-                    choose(&text, patterns, doc)
-                });
+                let chosen = match (case, test) {
+                    (Some((subject, patterns)), _) => {
+                        let text = self.text_of(&subject.pieces, doc).known();
+                        text.and_then(|text| choose(&text, patterns, doc))
+                    }
+                    (None, Some(test)) => self.tested(test, branches, *whole, doc),
+                    (None, None) => None,
+                };
                 match chosen {
                     Some(None) => {}
                     Some(Some(at)) => {
@@ -64,10 +69,14 @@ impl Walker<'_> {
                     None => self.run_loop(condition, body, doc),
                 }
             }
-            ScriptBlock::Subshell(inner) => {
-                let before = self.copied();
+            ScriptBlock::Subshell(inner) => self.run_apart(inner, doc),
+            ScriptBlock::Pipeline(parts) => self.run_pipeline(parts, doc),
+            ScriptBlock::Redirected { inner, redirects } => {
+                let outside = self.outputs.len();
+                let files = self.outputs_of(redirects, doc);
+                self.outputs.extend(files);
                 self.run_blocks(inner, doc);
-                self.scope = before;
+                self.outputs.truncate(outside);
             }
             ScriptBlock::Test { start, end } => {
                 let code = doc.code(*start, *end, Why::Code);
@@ -86,6 +95,69 @@ impl Walker<'_> {
                 self.scope.functions.insert(name.clone(), function);
             }
         }
+    }
+
+    /// Runs each part in a shell of its own; those behind it may write what it prints into files.
+    fn run_pipeline(&mut self, parts: &[Vec<ScriptBlock>], doc: &Rc<Doc>) {
+        for (at, part) in parts.iter().enumerate() {
+            let outside = self.outputs.len();
+            let files = self.outputs_behind(&parts[at + 1..], doc);
+            self.outputs.extend(files);
+            self.run_apart(part, doc);
+            self.outputs.truncate(outside);
+        }
+    }
+
+    /// Runs commands in a shell of their own.
+    fn run_apart(&mut self, inner: &[ScriptBlock], doc: &Rc<Doc>) {
+        let (before, outside) = (self.copied(), self.outputs.len());
+        self.run_blocks(inner, doc);
+        self.scope = before;
+        self.outputs.truncate(outside);
+    }
+
+    /// The branch that a test for an empty word takes; nothing where that is unknown, or where the script ends there.
+    fn tested(
+        &mut self,
+        test: &SimpleCommand,
+        branches: &[Vec<ScriptBlock>],
+        whole: bool,
+        doc: &Rc<Doc>,
+    ) -> Option<Option<usize>> {
+        let plain: Vec<Option<String>> = test.words.iter().map(|w| w.plain(&doc.text)).collect();
+        let plain: Vec<Option<&str>> = plain.iter().map(Option::as_deref).collect();
+        let (word, wants) = match plain[..] {
+            [Some("["), Some("-z"), _, Some("]")] => (2, true),
+            [Some("["), Some("-n"), _, Some("]")] => (2, false),
+            [Some("["), _, Some("=" | "=="), Some(""), Some("]")] => (1, true),
+            [Some("["), _, Some("!="), Some(""), Some("]")] => (1, false),
+            _ => return None,
+        };
+        let text = self.text_of(&test.words[word].pieces, doc);
+        let is_empty = match text.known() {
+            Some(text) => text.is_empty(),
+            None if self.is_unset_argument(&text.text()) => true,
+            None => return None,
+        };
+        let at = usize::from(is_empty != wants);
+        let taken = branches.get(at);
+        let ends = |block: &ScriptBlock| match block {
+            ScriptBlock::Command(command) => {
+                let name = command.words.first().and_then(|w| w.plain(&doc.text));
+                matches!(name.as_deref(), Some("exit" | "return"))
+            }
+            _ => false,
+        };
+        let ends = taken.is_some_and(|branch| branch.iter().any(ends));
+        (!ends).then(|| Some(at).filter(|at| *at == 0 || whole))
+    }
+
+    /// Whether code is an argument of the script that is not given: `$1`.
+    fn is_unset_argument(&self, code: &str) -> bool {
+        let name = code.trim_start_matches(['$', '{']).trim_end_matches('}');
+        let number = name.parse::<usize>().ok().filter(|_| code.starts_with('$'));
+        let all_known = !self.scope.args.iter().any(|arg| arg.maybe);
+        number.is_some_and(|number| number > self.scope.args.len()) && all_known
     }
 
     /// The present scope, to come back to.

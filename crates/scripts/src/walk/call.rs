@@ -26,6 +26,8 @@ pub struct Call {
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
+    /// The files into which the scripts send what it prints, the outermost first.
+    pub outputs: Vec<OutputFile>,
     /// The script that is started, relative to the folder of the job, where that is known.
     pub program: Option<String>,
     /// It drives several GPUs from one process, as its text shows.
@@ -46,6 +48,19 @@ pub struct Call {
     pub start: Option<Span>,
     /// Where further words are put; None where the command appears in several places.
     pub end: Option<ArgumentsEnd>,
+}
+
+/// A file into which a script sends what a program prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its path from the folder of the job, with `${SLURM_JOB_ID}` and the like in it; None where only the job knows it.
+    pub path: Option<String>,
+    /// The path as the script writes it.
+    pub word: String,
+    /// It keeps what it holds already.
+    pub appends: bool,
+    /// Where the script names it.
+    pub place: Option<Span>,
 }
 
 /// A file of settings that is not read.

@@ -40,8 +40,16 @@ impl Walker<'_> {
             self.assign(assignment, doc);
             self.scope.exported.insert(assignment.name.clone());
         }
+        let outside = self.outputs.len();
+        let files = self.outputs_of(&command.redirects, doc);
+        // `exec` alone moves the streams of all that follows.
+        let ends = !(files.is_empty() || name == "exec" && rest.is_empty());
+        self.outputs.extend(files);
         if !self.run_builtin(&name, &args, command, doc) {
             self.run_program(args, command, doc);
+        }
+        if ends {
+            self.outputs.truncate(outside);
         }
         if let Some(before) = before {
             // Assignments before a command are the command's.

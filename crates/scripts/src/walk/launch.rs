@@ -189,11 +189,12 @@ impl Walker<'_> {
         let mut scope = scope.inherited();
         scope.args = args;
         let before = std::mem::replace(&mut self.scope, scope);
-        let outside = self.around.len();
+        let (outside, outputs) = (self.around.len(), self.outputs.len());
         let launchers = chain.words.iter().take(chain.at);
         self.around.extend(launchers.cloned());
         run(self);
         self.around.truncate(outside);
+        self.outputs.truncate(outputs);
         self.scope = before;
     }
 
@@ -248,6 +249,7 @@ impl Walker<'_> {
             around: self.around.clone(),
             variables,
             folder: self.scope.folder.clone(),
+            outputs: self.outputs.clone(),
             end: end_of(command, doc),
         };
         self.out.calls.push(call);

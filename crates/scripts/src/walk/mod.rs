@@ -13,6 +13,7 @@ mod launch;
 mod outputs;
 mod paths;
 mod reading;
+mod redirected;
 mod scope;
 mod set;
 mod settings;
@@ -30,7 +31,7 @@ use super::{requested, shell};
 use doc::Doc;
 use scope::{ShellScope, VariableValue};
 
-pub use call::{Arg, ArgumentsEnd, Call, CallTarget, RefusedWord, UnreadFile};
+pub use call::{Arg, ArgumentsEnd, Call, CallTarget, OutputFile, RefusedWord, UnreadFile};
 pub(crate) use paths::HERE;
 pub use paths::{folder_of_file, joined};
 pub(crate) use reading::SELF;
@@ -74,6 +75,7 @@ pub fn follow(
         quiet: false,
         requested: BTreeMap::new(),
         around: Vec::new(),
+        outputs: Vec::new(),
         locals: Vec::new(),
     };
     walker.start(submission);
@@ -100,6 +102,8 @@ pub(super) struct Walker<'a> {
     requested: BTreeMap<&'static str, String>,
     /// Words of the launchers that started the present script, the outermost first.
     around: Vec<Arg>,
+    /// Where the streams of the present command go, the outermost first.
+    outputs: Vec<OutputFile>,
     /// What the variables were before that the functions being called have of their own, the innermost last.
     locals: Vec<BTreeMap<String, Option<VariableValue>>>,
 }

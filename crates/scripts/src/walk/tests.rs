@@ -373,3 +373,68 @@ fn gpus_are_counted_and_changed_in_every_form_of_their_request() {
         assert_eq!(new, wanted, "{asked}");
     }
 }
+
+#[test]
+fn what_a_program_prints_is_followed_into_files() {
+    let outputs = |script: &str| {
+        let reading = reading(&[("a.slurm", script)], &[], &[("HOME", "/home/ann")]);
+        let call = reading.calls.last().unwrap();
+        let shown = call.outputs.iter().map(|file| {
+            let path = file.path.as_deref().unwrap_or("?");
+            format!("{path}{}", if file.appends { "+" } else { "" })
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    };
+    for (script, expected) in [
+        ("python t.py > log.txt 2>&1", "log.txt"),
+        (
+            "OUT=./out\nmkdir -p $OUT\ndeepspeed t.py \\\n  --x 1 \\\n  &> $OUT/training.log",
+            "out/training.log",
+        ),
+        (
+            "python t.py >> $HOME/a.log 2> err.log",
+            "/home/ann/a.log+ err.log",
+        ),
+        (
+            "srun python t.py &>> logs/$SLURM_JOB_ID.log &\nwait",
+            "logs/${SLURM_JOB_ID}.log+",
+        ),
+        (
+            "exec > run_${SLURM_ARRAY_TASK_ID}.log 2>&1\necho begin\npython t.py",
+            "run_${SLURM_ARRAY_TASK_ID}.log",
+        ),
+        (
+            "log() {\n  exec &> f.log\n}\nlog\nbash -c 'python t.py'",
+            "f.log",
+        ),
+        ("{ python t.py; echo end; } > f.log", "f.log"),
+        ("for i in 1 2; do python t.py; done > f.log", "f.log"),
+        ("if true; then python t.py; fi &> f.log", "f.log"),
+        ("(cd x && python t.py > f.log)", "x/f.log"),
+        ("python t.py | tee f.log > /dev/null", "f.log"),
+        ("python t.py 2>&1 | ts > f.log", "f.log"),
+        ("python t.py > >(tee -a f.log > /dev/null)", "f.log+"),
+        (
+            "OUTPUT=$1\nif [ \"$OUTPUT\" == \"\" ]; then\n  OUTPUT=./out\nfi\npython t.py &> $OUTPUT/t.log",
+            "out/t.log",
+        ),
+        (
+            "if [ -n \"$HOME\" ]; then OUT=$HOME; else OUT=b; fi\npython t.py > $OUT/t.log",
+            "/home/ann/t.log",
+        ),
+        // A script that lacks its argument is read on.
+        (
+            "if [ -z \"$1\" ]; then exit 1; fi\npython t.py > t.log",
+            "t.log",
+        ),
+        ("python t.py > $(date +%F).log", "?"),
+        // The log of the job has it too.
+        ("python t.py 2>&1 | tee f.log", ""),
+        ("exec > >(tee f.log) 2>&1\npython t.py", ""),
+        ("echo begin > f.log\npython t.py 2>&1", ""),
+        ("nvidia-smi > gpus.txt\npython t.py < in 3> x", ""),
+        ("(exec > f.log; echo a)\npython t.py", ""),
+    ] {
+        assert_eq!(outputs(script), expected, "{script}");
+    }
+}

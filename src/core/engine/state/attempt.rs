@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::refusal::SchedulerRefusal;
-use crate::core::adopt::JOB_NUMBER;
+use crate::core::adopt::{JOB_NUMBER, ProgramLog, output_path};
 use crate::core::engine::fact::{Fact, LogEnd, Record};
 use crate::core::engine::foreseen::Foreseen;
 use crate::core::engine::outcome::{RetryCause, Verdict, Withdrawn};
@@ -75,6 +75,8 @@ pub struct Attempt {
     pub log_starts: Vec<LogEnd>,
     /// Logs of a job that oomctl did not submit.
     pub logs: Vec<PathBuf>,
+    /// Files of the user's own into which its program prints.
+    pub outputs: Vec<ProgramLog>,
     /// True when we ended it because it hung.
     pub stalled: bool,
     /// GPU-seconds that it would have held until its time limit, where we ended it because it hung.
@@ -126,11 +128,42 @@ impl Attempt {
         self.logs.iter().map(named).collect()
     }
 
+    /// The files into which its program prints, as far as they can be named.
+    pub fn program_logs(&self) -> Vec<ProgramLog> {
+        let Some(job) = &self.job else {
+            return Vec::new();
+        };
+        let id = job.id.0.as_str();
+        let number = self.status.as_ref().and_then(|s| s.number.as_deref());
+        let named = |log: &ProgramLog| {
+            let path = output_path(log.path.to_str()?, id, number)?;
+            Some(ProgramLog {
+                path: PathBuf::from(path),
+                ..log.clone()
+            })
+        };
+        self.outputs.iter().filter_map(named).collect()
+    }
+
+    /// Where each log begins that does not begin with the present part of the job.
+    pub fn starts(&self) -> Vec<LogEnd> {
+        let known = |path: &PathBuf| self.log_starts.iter().any(|start| start.path == *path);
+        let before = self.program_logs().into_iter();
+        let before = before.filter(|log| log.stale.is_none() && !known(&log.path));
+        let before = before.map(|log| LogEnd {
+            path: log.path,
+            offset: log.offset,
+        });
+        self.log_starts.iter().cloned().chain(before).collect()
+    }
+
     /// Is there one that cannot be named yet?
     pub fn has_unnamed_logs(&self) -> bool {
         let logs = self.own_logs();
-        logs.iter()
-            .any(|log| log.to_string_lossy().contains(JOB_NUMBER))
+        let unnamed = |log: &PathBuf| log.to_string_lossy().contains(JOB_NUMBER);
+        let ended = self.ended_at.is_some();
+        let outputs = !ended && self.program_logs().len() < self.outputs.len();
+        outputs || logs.iter().any(unnamed)
     }
 
     pub(super) fn new(number: u32, gpus: u64, at: Timestamp, epoch: u64) -> Self {

@@ -359,8 +359,10 @@ impl History {
                 script,
                 script_sha256,
                 gpus,
+                outputs,
                 ..
             } => self.attempts.push(Attempt {
+                outputs: outputs.clone(),
                 token: Some(token.clone()),
                 script: script.clone(),
                 script_sha256: script_sha256.clone(),
@@ -371,7 +373,9 @@ impl History {
                 job,
                 gpus,
                 logs,
+                outputs,
             } => self.attempts.push(Attempt {
+                outputs: outputs.clone(),
                 job: Some(job.clone()),
                 adopted: true,
                 logs: logs.clone(),

@@ -44,6 +44,7 @@ fn history(state: JobState, incident: Incident, outcome: Outcome, measured: Meas
             script_sha256: String::new(),
             gpus: 1,
             rungs: Vec::new(),
+            outputs: Vec::new(),
         },
         Fact::Ended {
             attempt: 1,

@@ -43,6 +43,7 @@ fn intended() -> Fact {
         script_sha256: String::new(),
         gpus: 1,
         rungs: Vec::new(),
+        outputs: Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::core::engine::{
 };
 use crate::core::learn::AttemptEnd;
 use crate::core::measure::{Figure, Measured, Quantity};
+use crate::core::request::Adopts;
 use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident, Progress, Tri};
@@ -75,6 +76,7 @@ impl Bench {
                 script: "job.sbatch".to_owned(),
                 script_sha256: "00".repeat(32),
                 gpus: 4,
+                outputs: Vec::new(),
             },
         );
         self.feed(&event, second)
@@ -891,11 +893,12 @@ fn flapping_queue_reasons_do_not_fill_the_ledger() {
 #[test]
 fn a_job_of_somebody_else_can_be_watched() {
     let mut bench = Bench::new(Toy::new(3));
-    let attach = Event::Attach {
+    let attach = Event::Attach(Adopts {
         job: JobRef::foreign("17", at(0)),
         gpus: 0,
         logs: vec!["/home/u/slurm-17.out".into()],
-    };
+        outputs: Vec::new(),
+    });
     bench.feed(&attach, 1);
     assert_eq!(bench.run.phase(), RunPhase::Live);
     let verdict = bench.end(status(JobState::Failed), oom());
