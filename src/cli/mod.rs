@@ -37,7 +37,7 @@ mod watch_chain;
 
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::core::exit::Exit;
@@ -167,7 +167,11 @@ fn command() -> clap::Command {
 fn parsed() -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(with_nearest)?;
+    let takes_sbatch = |error| match std::env::args().nth(1).as_deref() {
+        Some("submit" | "plan") => with_sbatch(error),
+        _ => error,
+    };
+    let matches = matches.map_err(|e| takes_sbatch(with_nearest(e)))?;
     Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
@@ -193,6 +197,27 @@ fn with_nearest(mut error: clap::Error) -> clap::Error {
             let near = ContextValue::String(near.to_owned());
             error.insert(alike, near);
         }
+    }
+    error
+}
+
+/// Of an option before a script that is none of ours: how it gets to sbatch.
+fn with_sbatch(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let typed = typed.split(['=', ' ']).next().unwrap_or_default();
+    let written = match typed.starts_with("--") {
+        true => format!("{typed}=VALUE"),
+        false => format!("{typed}VALUE"),
+    };
+    let tip = format!(
+        "an option of sbatch goes into `--sbatch={written}`, in one word; one of the script comes after SCRIPT"
+    );
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none()
+    {
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
     }
     error
 }

@@ -167,7 +167,7 @@ impl MemoryForecast {
         let (low, high) = self.low_gib.zip(self.high_gib)?;
         (open && is_rough(low, high)).then(|| {
             format!(
-                "too rough to say whether it fits (up to {high:.0} GiB): `{measure}` measures it without a GPU"
+                "too rough to say whether it fits as it is (up to {high:.0} GiB): `{measure}` measures it without a GPU"
             )
         })
     }

@@ -9,7 +9,7 @@ use crate::core::request::{Ground, Start};
 pub fn text(start: &Start) -> String {
     let of = &start.because;
     let who = of.told_by();
-    let rungs = start.rungs.join(", ");
+    let rungs = counted(&start.rungs);
     let why = match start.ground {
         Ground::FitsAsAsked => {
             return format!("start      unchanged: {who} fitted{}\n", peak(of));
@@ -32,6 +32,17 @@ pub fn text(start: &Start) -> String {
         changes.join(", "),
         start.effect.describe()
     )
+}
+
+/// Names in their order, those that come several times in a row once, with how often.
+fn counted(names: &[String]) -> String {
+    let laps = names.chunk_by(|a, b| a == b);
+    let laps = laps.map(|lap| match lap.len() {
+        1 => lap[0].clone(),
+        2 => format!("{} twice", lap[0]),
+        times => format!("{} {times} times", lap[0]),
+    });
+    laps.collect::<Vec<_>>().join(", ")
 }
 
 /// What an earlier attempt proves of a configuration.

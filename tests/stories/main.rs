@@ -100,6 +100,7 @@ mod tenth_stranger;
 mod third_stranger;
 mod torchrun_preset;
 mod tuning;
+mod understood;
 mod unseen;
 mod unseen_again;
 mod upgrade;

@@ -11,6 +11,7 @@ use super::imports::{ModuleFile, modules, started};
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
+use super::plain_loop::{DOUBT, doubt};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -51,6 +52,10 @@ fn names_of(
         for (name, at, (start, end)) in found.filter(|(name, ..)| wanted.contains(name)) {
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
+        }
+        if let Some((why, at, (start, end))) = doubt(texts, &options) {
+            let file = reading.add_source(own[at].path, own[at].text);
+            names.insert(format!("{DOUBT}{why}"), Span { file, start, end });
         }
     }
     names

@@ -114,7 +114,7 @@ fn not_over(name: &str, phase: RunPhase) -> CommandFailure {
             "submits it as soon as the scheduler takes it",
         ),
         RunPhase::Draining | RunPhase::Judging | RunPhase::Closing => (
-            "waits for `oomctl watch`: nobody has read yet why its job ended",
+            "has ended, and waits for `oomctl watch` to go on",
             "reads that, and resubmits or ends the run",
         ),
         _ => ("is not over", "follows it and resubmits"),

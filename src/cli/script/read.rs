@@ -156,6 +156,20 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
             "sbatch refuses an empty script",
         );
     }
+    is_of_a_job(path, &text)?;
+    if text.contains("\r\n") {
+        return refused(
+            format!("{shown} has DOS line ends (\\r\\n), which sbatch refuses"),
+            "remove them with sed -i 's/\\r$//'",
+        );
+    }
+    Ok(text)
+}
+
+/// Refuses logs, settings and programs that are given in place of a job script.
+fn is_of_a_job(path: &Path, text: &str) -> Result<(), CommandFailure> {
+    let shown = path.display();
+    let refused = |what: String, hint: &str| Err(CommandFailure::configuration(what).hint(hint));
     let ends = |endings: &[&str]| {
         let ending = path.extension().and_then(|e| e.to_str());
         ending.is_some_and(|ending| endings.contains(&ending))
@@ -166,19 +180,20 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
             &format!("`oomctl diagnose {shown}` says why its job died"),
         );
     }
+    if !text.starts_with("#!") && ends(&["yaml", "yml", "json", "toml"]) {
+        let what = format!("{shown} is a file of settings, not a job script");
+        let hint = format!(
+            "write a job script with the command that reads it, as `python train.py --config {shown}`, and submit that; `oomctl init` writes one"
+        );
+        return Err(CommandFailure::usage(what).hint(hint));
+    }
     if !text.starts_with("#!") && ends(&["py"]) {
         return refused(
             format!("{shown} does not start with `#!`, and is not a shell script"),
             "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`",
         );
     }
-    if text.contains("\r\n") {
-        return refused(
-            format!("{shown} has DOS line ends (\\r\\n), which sbatch refuses"),
-            "remove them with sed -i 's/\\r$//'",
-        );
-    }
-    Ok(text)
+    Ok(())
 }
 
 /// A submission with the texts of all that its script names.

@@ -28,8 +28,7 @@ use crate::view::script_parts::AdoptedScript;
 use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_base::word_list;
-use oomctl_scripts::directives;
-use oomctl_scripts::{Submission, VARIABLES};
+use oomctl_scripts::{Submission, VARIABLES, directives, is_shell};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.
@@ -40,8 +39,8 @@ const NOT_TAKEN: [&str; 7] =
 pub const NO_TERMINAL: usize = 160;
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 15] = word_list(
-    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -w -y -wy -yw",
+const OURS: [&str; 16] = word_list(
+    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
 );
 
 /// A script on the command line.
@@ -69,6 +68,11 @@ pub fn submit(
     only_scripts(asked)?;
     tell_ours(args, |word| OURS.contains(&word));
     let text = script(Path::new(path))?;
+    if !is_shell(&text) {
+        print::talk(&format!(
+            "note: {path} is no shell script, so oomctl reads no values from it and changes none"
+        ));
+    }
     let here = std::env::current_dir().map_err(|e| {
         CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
     })?;

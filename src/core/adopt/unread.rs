@@ -1,29 +1,50 @@
-//! What a rung does to the training of a program that nobody could read.
+//! What a rung does to the training of a program that nobody could read, or whose loop was not understood.
 
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::Adoption;
+use oomctl_scripts::{Adoption, DOUBT};
 
 /// Says of the rungs that cut a batch into smaller parts that their effect is unknown, where the program is the user's own and its
-/// text was not read.
+/// text does not show that training stays the same. The rung says why.
 pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let own = adoption
         .stack
         .is_some_and(|stack| stack.is_of_any_program());
-    let is_read = adoption.calls().all(|call| call.names.is_some());
-    if !own || is_read {
+    let Some(why) = reason(adoption).filter(|_| own) else {
         return;
-    }
+    };
     let cuts = [Role::MicroBatch, Role::GradAccumulation];
     let cut: Vec<String> = cuts
         .into_iter()
         .flat_map(|role| preset.with_role(role))
         .map(|knob| knob.name.clone())
         .collect();
-    for rung in &mut preset.ladder {
+    let steps = preset.tune.iter_mut().map(|tuning| &mut tuning.step);
+    for rung in preset.ladder.iter_mut().chain(steps) {
         let cuts = cut.iter().any(|knob| rung.moves(knob, None));
         if cuts && rung.effect == Some(Effect::SameMath) {
             rung.effect = Some(Effect::Unknown);
+            rung.notes.push(format!(
+                "{{% raw %}}whether training stays the same is unknown: {why}{{% endraw %}}"
+            ));
         }
     }
+}
+
+/// Why nobody knows what smaller micro batches do, where that is so.
+fn reason(adoption: &Adoption<'_>) -> Option<String> {
+    let mut calls = adoption.calls();
+    calls.find_map(|call| {
+        let Some(names) = &call.names else {
+            return Some("the program was not read".to_owned());
+        };
+        let (why, span) = names
+            .iter()
+            .find_map(|(name, span)| Some((name.strip_prefix(DOUBT)?, span)))?;
+        let place = adoption.reading.place(*span);
+        Some(match place {
+            Some(place) => format!("{why} ({place})"),
+            None => why.to_owned(),
+        })
+    })
 }

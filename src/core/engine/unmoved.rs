@@ -1,5 +1,6 @@
 //! A program that dies with the same figures whatever is changed: it does not read the changes.
 
+use super::ending::of_others;
 use super::outcome::{Outcome, Verdict};
 use super::state::{Attempt, History};
 
@@ -23,9 +24,18 @@ pub fn unmoved(history: &History, attempt: &Attempt) -> Option<Outcome> {
         .count()
         + 1;
     let (requested, allocated) = now;
+    let others = attempt.incident.as_ref().filter(|i| of_others(i));
+    let others = others.and_then(|i| i.co_tenant_bytes);
+    let why = match others {
+        Some(theirs) => format!(
+            "beside other processes that hold {theirs} of the GPU. `nvidia-smi` on the node shows them"
+        ),
+        None => "so the program does not seem to read what oomctl changes. Look for a file or code that sets these values after the \
+                 command line"
+            .to_owned(),
+    };
     let reason = format!(
-        "{same} attempts with different settings died with the same figures ({requested} requested, {allocated} allocated), \
-         so the program does not seem to read what oomctl changes. Look for a file or code that sets these values after the command line"
+        "{same} attempts with different settings died with the same figures ({requested} requested, {allocated} allocated), {why}"
     );
     (same >= SAME).then(|| Outcome::Failed {
         reason,

@@ -172,13 +172,13 @@ impl RungView<'_, '_> {
         let effect = self.effect(&layer, declared);
         if self.context.policy.forbids(effect) {
             let what = match effect {
-                Effect::Unknown => "may change training, for the program was not read",
+                Effect::Unknown => "may change training, for the program's loop was not understood",
                 _ => "changes training",
             };
             return Err(format!("{what}, which the policy same-math forbids"));
         }
-        let leaks = self.failure.leaks.filter(|_| !self.context.whole_rungs);
-        if let Some(why) = leaks.filter(|_| effect == Effect::ChangesTraining) {
+        let in_vain = self.failure.in_vain.filter(|_| !self.context.whole_rungs);
+        if let Some(why) = in_vain.filter(|_| effect == Effect::ChangesTraining) {
             return Err(why.to_owned());
         }
         notes.extend(along);

@@ -43,7 +43,7 @@ pub(super) struct FailureContext {
     /// A process was killed, and only what its own message names is tried.
     pub guessed: bool,
     /// Why another way to train is no answer, where memory fills up whatever a step needs.
-    pub leaks: Option<&'static str>,
+    pub in_vain: Option<&'static str>,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
     value: Jinja,
@@ -78,6 +78,23 @@ pub(super) struct ShareForOne {
 /// Part that is taken of what an engine's sampler has room for.
 const SAMPLER_MARGIN: f64 = 0.9;
 
+/// Why training is not to change for an incident, whose memory goes elsewhere.
+fn in_vain(incident: &Incident) -> Option<&'static str> {
+    let others = incident.co_tenant_bytes.zip(incident.total_bytes);
+    let others = others.filter(|(theirs, total)| theirs.0 > total.0 / 2);
+    // Only a difference between two figures may be the job's own.
+    let used = || incident.total_bytes?.0.checked_sub(incident.free_bytes?.0);
+    let gap = || used()?.checked_sub(incident.reserved_bytes?.0);
+    match (incident.leaks(), &incident.own_code[..], others) {
+        (true, [], _) => Some("changes training, and against a leak it only delays the end"),
+        (true, ..) => Some("changes training, and the code would keep as much memory all the same"),
+        (false, _, Some((theirs, _))) if gap() != Some(theirs.0) => {
+            Some("changes training, and other processes hold more than half of the GPU")
+        }
+        _ => None,
+    }
+}
+
 impl FailureContext {
     /// Of an incident.
     pub fn of(incident: Option<&Incident>) -> Self {
@@ -94,12 +111,7 @@ impl FailureContext {
             in_layer: incident.is_some_and(|i| i.in_layer),
             own_loader: incident.is_some_and(|i| i.own_loader),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
-            leaks: incident
-                .filter(|i| i.leaks())
-                .map(|i| match i.own_code[..] {
-                    [] => "changes training, and against a leak it only delays the end",
-                    _ => "changes training, and the code would keep as much memory all the same",
-                }),
+            in_vain: incident.and_then(in_vain),
             total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
             value: to_jinja(incident),
         }

@@ -167,7 +167,7 @@ fn effect(history: &History) -> &'static str {
     } else if has(Effect::ChangesTraining) {
         "this is a different experiment from the one you submitted"
     } else if has(Effect::Unknown) {
-        "the program was not read, so it is unknown whether this is the same experiment"
+        "the program was not understood, so it is unknown whether this is the same experiment"
     } else if has(Effect::Resources) {
         "the mathematics of training are the same, on other resources"
     } else {

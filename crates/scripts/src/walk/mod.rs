@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::launchers::Launchers;
+use super::preface::is_shell;
 use super::sbatch::{VARIABLES, directives, wins};
 use super::traced::{Quote, Span, Traced, Why};
 use super::{requested, shell};
@@ -136,7 +137,10 @@ impl Walker<'_> {
         match self.source(&submission.script) {
             Some(file) => {
                 self.take_over_submission();
-                self.run_file(file);
+                // What another language says is not read as a shell's.
+                if is_shell(&self.out.sources[file].text) {
+                    self.run_file(file);
+                }
             }
             None => {
                 self.out.wanted.insert(submission.script.clone());

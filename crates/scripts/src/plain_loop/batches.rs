@@ -1,0 +1,142 @@
+//! What a program computes from its batch size and from the number of its micro batches.
+
+use std::collections::BTreeSet;
+
+use super::lines::{assignment, shows};
+use super::{
+    BATCH, DoubtPlace, LENGTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line,
+};
+
+/// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
+/// beside it, the product stays.
+pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+    program.files.iter().enumerate().find_map(|(file, tokens)| {
+        let mut names = BTreeSet::new();
+        let mut found = None;
+        // A name for the batch is the batch.
+        for _ in 0..3 {
+            let before = names.len();
+            let places = (0..tokens.len()).filter(|at| is_batch(tokens, *at, &names));
+            let places: Vec<usize> = places.collect();
+            found = places.into_iter().find(|at| {
+                let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+                let ours = is_excused(program, line);
+                match (ours, computes(tokens, *at)) {
+                    (true, _) => false,
+                    (false, computed) => {
+                        let spread = line.iter().any(|t| is_number_of_processes(t.text));
+                        let target = assignment(line).filter(|sign| *sign == 1);
+                        if let Some(sign) = target.filter(|_| !computed || spread) {
+                            names.insert(line[sign - 1].text);
+                        }
+                        computed && !spread
+                    }
+                }
+            });
+            if names.len() == before {
+                break;
+            }
+        }
+        let length = || {
+            (0..tokens.len()).find(|at| {
+                is_length(tokens, *at) && {
+                    let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+                    !is_excused(program, line) && !is_progress(tokens, *at)
+                }
+            })
+        };
+        let batch = found.map(|at| (BATCH, file, at));
+        batch.or_else(|| length().map(|at| (LENGTH, file, at)))
+    })
+}
+
+/// A line that shows something, that checks something, or that has the accumulation in it.
+fn is_excused(program: &LoopProgram<'_, '_>, line: &[PythonToken<'_>]) -> bool {
+    let checks = ["assert", "raise", "def", "class", "import", "from"];
+    shows(line)
+        || line.first().is_some_and(|t| checks.contains(&t.text))
+        || line.iter().any(|t| program.is_accumulation(t))
+}
+
+/// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.
+fn is_batch(tokens: &[PythonToken<'_>], at: usize, names: &BTreeSet<&str>) -> bool {
+    let token = &tokens[at];
+    let name = token.text.to_lowercase();
+    let is = |name: &str| {
+        (name.contains("batch_size")
+            || name.contains("batchsize")
+            || ["bs", "bsz", "mbs"].contains(&name))
+            && !["eval", "val", "test"]
+                .iter()
+                .any(|part| name.contains(part))
+    };
+    let before = |text: &str| at.checked_sub(1).is_some_and(|at| tokens[at].is(text));
+    match token.kind {
+        TokenKind::Name => before(".") && is(&name) || !before(".") && names.contains(token.text),
+        TokenKind::Text => before("[") && is(&name),
+        _ => false,
+    }
+}
+
+/// Whether a place stands in an expression that computes a number.
+fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let mut first = at;
+    // The object that it is taken of.
+    while first > 0
+        && (tokens[first - 1].is(".")
+            || tokens[first - 1].is("[")
+            || first < at && tokens[first - 1].kind == TokenKind::Name)
+    {
+        first -= 1;
+    }
+    let mut last = at + 1;
+    while tokens.get(last).is_some_and(|t| t.is("]")) {
+        last += 1;
+    }
+    let signs = ["*", "/", "%", "<", ">", "-"];
+    let is = |at: Option<usize>| {
+        at.and_then(|at| tokens.get(at))
+            .is_some_and(|t| signs.iter().any(|s| t.is(s)))
+    };
+    let rooted = bracket(tokens, at)
+        .and_then(|open| open.checked_sub(1))
+        .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
+    is(first.checked_sub(1)) || is(Some(last)) || rooted
+}
+
+fn is_number_of_processes(name: &str) -> bool {
+    let name = name.to_lowercase();
+    [
+        "gpu", "world", "rank", "process", "device", "replica", "shard",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
+}
+
+/// `len(train_loader)`
+fn is_length(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let Some(rest) = tokens.get(at + 1..).filter(|_| tokens[at].is("len")) else {
+        return false;
+    };
+    let inner = rest
+        .iter()
+        .skip(1)
+        .take_while(|t| t.kind == TokenKind::Name || t.is("."));
+    let names: Vec<String> = inner.map(|t| t.text.to_lowercase()).collect();
+    let is = |part: &str| names.iter().any(|name| name.contains(part));
+    rest.first().is_some_and(|t| t.is("("))
+        && is("loader")
+        && !["eval", "val", "test"].iter().any(|part| is(part))
+}
+
+/// Whether a length only says how far an epoch is: `i / len(loader)`, `i == len(loader) - 1`, `range(len(loader))`.
+fn is_progress(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let is = |at: Option<usize>, text: &str| at.is_some_and(|at| tokens[at].is(text));
+    let (one, two) = (at.checked_sub(1), at.checked_sub(2));
+    let share = is(one, "/") && !is(two, "/");
+    let same = is(one, "=") && is(two, "=");
+    let callee = bracket(tokens, at).and_then(|open| open.checked_sub(1));
+    let loops =
+        callee.is_some_and(|at| ["range", "enumerate", "str", "format"].contains(&tokens[at].text));
+    share || same || loops
+}

@@ -1,0 +1,99 @@
+//! Lines of a program, and calls in them.
+
+use super::super::python::{PythonToken, TokenKind, arguments, ends_block};
+use oomctl_base::word_list;
+
+/// What shows and measures, which trains nothing.
+const SHOWS: [&str; 29] = word_list(
+    "print log logs logger info debug warning write writer bar pbar tqdm progress meter meters metric metrics \
+     stats track tracker monitor avg average time speed throughput wandb history mfu",
+);
+
+pub(super) fn is_optimizer(name: &str) -> bool {
+    name == "opt" || name.contains("optim")
+}
+
+/// Whether a line shows or measures something.
+pub(super) fn shows(line: &[PythonToken<'_>]) -> bool {
+    line.iter().any(|t| {
+        let name = t.text.to_lowercase();
+        let mut parts = name.split('_');
+        let ends = ["meter", "meters", "bar", "logger"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        let is = parts.any(|part| SHOWS.contains(&part)) || ends && !name.ends_with("parameter");
+        t.kind == TokenKind::Name && is
+    })
+}
+
+/// The places of the lines of a block, without the one that begins it.
+pub(super) fn lines_in(tokens: &[PythonToken<'_>], begin: usize) -> Vec<usize> {
+    let ends = (begin..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::End);
+    let inside = ends.take_while(|at| !ends_block(tokens, begin, *at));
+    let lines = inside.map(|at| at + 1);
+    let lines = lines.filter(|at| tokens.get(*at).is_some_and(|t| t.kind != TokenKind::End));
+    lines.collect()
+}
+
+/// The place of the sign by which a line gives its first names a value: `a = b`, `a, b = c`, `a /= b`.
+pub(super) fn assignment(line: &[PythonToken<'_>]) -> Option<usize> {
+    let mut depth = 0;
+    for (at, token) in line.iter().enumerate() {
+        let is = |at: Option<usize>, sign: &str| {
+            at.and_then(|at| line.get(at)).is_some_and(|t| t.is(sign))
+        };
+        let before = at.checked_sub(1);
+        let compares = is(Some(at + 1), "=") || ["=", "<", ">", "!"].iter().any(|s| is(before, s));
+        if depth == 0 && token.is("=") {
+            return (!compares).then_some(at);
+        }
+        depth = token.depth_after(depth);
+    }
+    None
+}
+
+pub(super) fn is_over_samples(name: &str) -> bool {
+    [
+        "mean",
+        "sum",
+        "max",
+        "min",
+        "softmax",
+        "flip",
+        "roll",
+        "sort",
+        "norm",
+        "normalize",
+    ]
+    .contains(&name)
+}
+
+/// Whether a call goes along the samples of a batch: `x.mean(0)`, `x.flip(dims=[0])`.
+pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let all = arguments(&tokens[at + 2..]);
+    let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
+    let skipped = usize::from(["torch", "F", "np"].contains(&of));
+    let zero = |argument: &&[PythonToken<'_>]| {
+        let value = match argument {
+            [key, equals, value @ ..] if equals.is("=") => match key.text {
+                "dim" | "axis" | "dims" => value,
+                _ => return false,
+            },
+            value => value,
+        };
+        matches!(value, [one] if one.is("0"))
+            || matches!(value, [open, one, close] if open.opens() && one.is("0") && close.closes())
+    };
+    all.iter().skip(skipped).any(zero)
+}
+
+/// The calls in `length` tokens from `begin` on.
+pub(super) fn calls_in(
+    tokens: &[PythonToken<'_>],
+    begin: usize,
+    length: usize,
+) -> impl Iterator<Item = usize> {
+    let end = (begin + length).min(tokens.len());
+    let called = move |at: &usize| tokens.get(at + 1).is_some_and(|t| t.is("("));
+    (begin..end).filter(move |at| tokens[*at].kind == TokenKind::Name && called(at))
+}

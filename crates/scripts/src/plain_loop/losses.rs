@@ -1,0 +1,205 @@
+//! What goes into the loss of a loop over micro batches.
+
+use std::collections::BTreeSet;
+
+use super::lines::{assignment, calls_in, is_over_samples, mixes_samples};
+use super::{
+    CALL, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
+    PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
+};
+
+impl LoopOfBatches<'_, '_> {
+    /// A part of the loss that was not understood, or that looks at several samples.
+    pub(super) fn loss(&self) -> Option<DoubtPlace> {
+        let ends = |line: &[PythonToken<'_>]| line.iter().any(|t| t.is("backward"));
+        let lines: Vec<&[PythonToken<'_>]> = self.lines.iter().map(|at| self.line(*at)).collect();
+        // Lightning's step returns its loss.
+        let returns = |line: &[PythonToken<'_>]| line[0].is("return");
+        let is_step = self.tokens[self.begin].is("def");
+        let last = |line: &[PythonToken<'_>]| ends(line) || is_step && returns(line);
+        let names = |line: &[PythonToken<'_>]| -> BTreeSet<String> {
+            let names = line.iter().filter(|t| t.kind == TokenKind::Name);
+            names.map(|t| t.text.to_owned()).collect()
+        };
+        let mut wanted: BTreeSet<String> = lines
+            .iter()
+            .filter(|l| last(l))
+            .flat_map(|l| names(l))
+            .collect();
+        let mut taken: BTreeSet<usize> = BTreeSet::new();
+        loop {
+            let next = lines.iter().enumerate().find(|(at, line)| {
+                let sign = assignment(line);
+                let gives = sign.is_some_and(|sign| {
+                    line[..sign]
+                        .iter()
+                        .any(|t| wanted.contains(t.text) && t.kind == TokenKind::Name)
+                });
+                !taken.contains(at) && (last(line) || gives)
+            });
+            let Some((at, line)) = next else { break };
+            taken.insert(at);
+            wanted.extend(names(line));
+        }
+        taken
+            .into_iter()
+            .find_map(|at| self.program.line(self.file, self.lines[at], 0))
+    }
+}
+
+impl LoopProgram<'_, '_> {
+    /// The first call of a line that makes something else of a micro batch than each of its samples by itself.
+    fn line(&self, file: usize, begin: usize, depth: usize) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let line = rest_of_line(&tokens[begin..]);
+        let transposed = (begin..begin + line.len()).find(|at| {
+            tokens[*at].is(".") && tokens.get(at + 1).is_some_and(|t| t.is("T") || t.is("mT"))
+        });
+        if let Some(at) = transposed {
+            return Some((MIXED, file, at));
+        }
+        let mut all = calls_in(tokens, begin, line.len());
+        all.find_map(|at| self.call(file, at, depth))
+    }
+
+    fn call(&self, file: usize, at: usize, depth: usize) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let name = tokens[at].text;
+        let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
+        if is_over_samples(name) && mixes_samples(tokens, at) {
+            return Some((MIXED, file, at));
+        }
+        if PLAIN.contains(&name) || is_keyword(name) {
+            return None;
+        }
+        // A class makes one of itself; what it does then stands in its `forward`.
+        let bodies = self.bodies(name);
+        if !bodies.is_empty() && before(1) != "." || before(2) == "self" && !bodies.is_empty() {
+            return self.enter(name, &bodies, depth);
+        }
+        let made = self.made_by(name);
+        if made.is_empty() {
+            let hands_on = ["forward", "module"].contains(&name) && before(1) == ".";
+            return (!hands_on).then_some((CALL, file, at));
+        }
+        made.into_iter()
+            .find_map(|(file, from, value)| self.maker(file, from, value, depth))
+    }
+
+    /// What a function does, or a class that is a loss; models have layers, whose names tell.
+    fn enter(
+        &self,
+        name: &str,
+        bodies: &[(usize, Vec<usize>)],
+        depth: usize,
+    ) -> Option<DoubtPlace> {
+        if depth >= DEPTH {
+            return None;
+        }
+        let name = name.to_lowercase();
+        let is_loss = name.contains("loss") || name.contains("criterion");
+        bodies.iter().find_map(|(file, lines)| {
+            let tokens = self.files[*file];
+            let begin = lines.first()?.checked_sub(2)?;
+            let is_class = tokens[line_of(tokens, begin)].is("class");
+            let read = !is_class || is_loss;
+            let mut lines = lines
+                .iter()
+                .filter(|at| read && self.is_read(*file, **at, is_class));
+            lines.find_map(|at| self.line(*file, *at, depth + 1))
+        })
+    }
+
+    /// Whether a line of a body runs when it is called: of a class, what stands in its `forward`.
+    fn is_read(&self, file: usize, at: usize, is_class: bool) -> bool {
+        let tokens = self.files[file];
+        let forward = || {
+            let mut around = headers(tokens, at);
+            let function = around.find(|(_, header)| header[0].is("def"));
+            function.is_some_and(|(_, header)| header.get(1).is_some_and(|t| t.is("forward")))
+        };
+        !tokens[at].is("def") && (!is_class || forward())
+    }
+
+    /// A value that is called: a model, or a loss.
+    fn maker(
+        &self,
+        file: usize,
+        from: usize,
+        value: &[PythonToken<'_>],
+        depth: usize,
+    ) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let mut level = 0_usize;
+        let mut heads = Vec::new();
+        for (at, token) in value.iter().enumerate() {
+            let called = value.get(at + 1).is_some_and(|t| t.is("("));
+            if level == 0 && token.kind == TokenKind::Name && called {
+                heads.push(from + at);
+            }
+            level = token.depth_after(level);
+        }
+        if heads.is_empty() {
+            let plain = value
+                .iter()
+                .all(|t| t.kind == TokenKind::Name && !t.is("__dict__") || t.is("."));
+            let by_itself = value
+                .first()
+                .is_some_and(|t| t.is("None") || t.is("lambda"));
+            return (!plain && !by_itself).then_some((MODEL, file, from));
+        }
+        heads.into_iter().find_map(|at| {
+            let name = tokens[at].text;
+            if WRAPPERS.contains(&name) || PLAIN.contains(&name) || LOADS.contains(&name) {
+                let given = arguments(&tokens[at + 2..]);
+                let wrapped = given
+                    .first()
+                    .filter(|_| depth < DEPTH && WRAPPERS.contains(&name))?;
+                let inner = wrapped.first()?;
+                let place = tokens.iter().position(|t| t.from == inner.from)?;
+                let is_call = wrapped.iter().any(|t| t.is("("));
+                return is_call
+                    .then(|| self.maker(file, place, wrapped, depth + 1))
+                    .flatten();
+            }
+            let chain = tokens[..at].iter().rev();
+            let mut chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
+            let of_layers = chain.any(|t| LAYERS.contains(&t.text));
+            let bodies = self.bodies(name);
+            let is_known = of_layers || !bodies.is_empty() || self.is_layer(name);
+            let unknown = (!is_known).then_some((MODEL, file, at));
+            unknown.or_else(|| {
+                self.enter(name, &bodies, depth)
+                    .filter(|_| starts_upper(name))
+            })
+        })
+    }
+
+    /// Whether a name is imported from a module of layers.
+    fn is_layer(&self, name: &str) -> bool {
+        self.files.iter().any(|tokens| {
+            let imports = tokens.split(|t| t.kind == TokenKind::End);
+            let mut from = imports.filter(|line| {
+                line.first().is_some_and(|t| t.is("from")) && line.iter().any(|t| t.is(name))
+            });
+            from.any(|line| {
+                line.iter()
+                    .take_while(|t| !t.is("import"))
+                    .any(|t| LAYERS.contains(&t.text))
+            })
+        })
+    }
+}
+
+/// Whether a name is that of a class.
+fn starts_upper(name: &str) -> bool {
+    name.starts_with(char::is_uppercase)
+}
+
+fn is_keyword(word: &str) -> bool {
+    [
+        "if", "in", "and", "or", "not", "return", "while", "elif", "for", "assert", "with",
+        "lambda",
+    ]
+    .contains(&word)
+}

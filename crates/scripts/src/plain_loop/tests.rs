@@ -1,0 +1,219 @@
+use super::super::listed_options::declared_by;
+use super::super::python::tokens;
+use super::*;
+
+const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
+                    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12), 12).cuda()\n\
+                    loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)\n\
+                    opt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n";
+const LOSS: &str = "loss = F.cross_entropy(model(x), y)";
+
+fn why(text: &str) -> Option<&'static str> {
+    let all = tokens(text);
+    doubt(&[&all], &declared_by(&[&all])).map(|(why, ..)| why)
+}
+
+/// A loop with code before it, in each micro batch before the backward pass, and in each step.
+fn looped(before: &str, body: &str, step: &str) -> Option<&'static str> {
+    let (body, step) = (body.replace('\n', "\n    "), step.replace('\n', "\n      "));
+    why(&format!(
+        "{HEAD}{before}\nfor epoch in range(args.epochs):\n  for i, (x, y) in enumerate(loader):\n    x, y = x.cuda(), y.cuda()\n    {body}\n    \
+         (loss / args.accum).backward()\n    if (i + 1) % args.accum == 0:\n      opt.step()\n      opt.zero_grad()\n      {step}\n    \
+         print(f'step {{i}} loss {{loss.item():.3f}}', flush=True)\n"
+    ))
+}
+
+#[test]
+fn a_plain_loop_is_understood() {
+    for (before, body, step) in [
+        ("", LOSS, "pass"),
+        (
+            "crit = nn.MSELoss()",
+            "loss = crit(model(x), y)",
+            "sched.step()",
+        ),
+        (
+            "def f(a, b):\n  return F.mse_loss(a, b)",
+            "loss = f(model(x), y)",
+            "ema.update(model)",
+        ),
+        (
+            "total = len(loader) * args.epochs // args.accum",
+            LOSS,
+            "sched.step()",
+        ),
+        (
+            "print(len(loader) * args.epochs, args.batch_size * 4)",
+            LOSS,
+            "pass",
+        ),
+        (
+            "per_step = args.batch_size * args.accum * world",
+            LOSS,
+            "pass",
+        ),
+        (
+            "",
+            "with torch.autocast('cuda'):\n  loss = F.cross_entropy(model(x), y)",
+            "pass",
+        ),
+        (
+            "",
+            "t = torch.randint(0, 9, (args.batch_size,)).cuda()\nloss = F.mse_loss(model(x + t), y)",
+            "pass",
+        ),
+        (
+            "",
+            "loss = F.cross_entropy(model(x), y)\nmeter.update(loss.item())\nbar.update(1)",
+            "pass",
+        ),
+        (
+            "",
+            "loss = F.cross_entropy(model(x), y)\nacc = accuracy(x, y, topk=(1, 5))",
+            "pass",
+        ),
+    ] {
+        assert_eq!(looped(before, body, step), None, "{before} {body}");
+    }
+    let micro = "for step in range(args.steps):\n  for micro in range(args.accum):\n    x, y = get_batch()\n    loss = model(x, y).loss\n    \
+                 (loss / args.accum).backward()\n  if step < 1000:\n    set_lr(opt, step)\n  opt.step()\n";
+    let own = "def get_batch():\n  i = torch.randint(9, (n,))\n  return torch.stack([data[j] for j in i])\n";
+    assert_eq!(why(&format!("{HEAD}{own}{micro}")), None);
+}
+
+const DOUBTFUL: &[(&str, &str, &str)] = &[
+    (
+        "",
+        "D(x).mean().backward()\noptd.step()\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "",
+        "loss = F.cross_entropy(model(x), y)\nema.update_parameters(model)",
+        EACH,
+    ),
+    (
+        "",
+        "adjust(opt, i)\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "",
+        "opt.param_groups[0]['lr'] = rate(i)\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "",
+        "if i >= 5000:\n  break\nloss = F.cross_entropy(model(x), y)",
+        COUNT,
+    ),
+    (
+        "",
+        "n += 1\nif n < 1000:\n  w = n / 1000\nloss = F.cross_entropy(model(x), y)",
+        COUNT,
+    ),
+    (
+        "",
+        "loss = F.cross_entropy(model(x), y - c)\nc.mul_(0.9).add_(x.mean())",
+        KEPT,
+    ),
+    (
+        "",
+        "q, k = model(x), model(y)\nloss = F.cross_entropy(q, k)\nqueue[p:p + n] = k",
+        KEPT,
+    ),
+    ("", "d = torch.cdist(e, e)\nloss = F.relu(d).mean()", CALL),
+    (
+        "",
+        "each = F.cross_entropy(model(x), y)\nloss = each.topk(8).values.mean()",
+        CALL,
+    ),
+    ("", "loss = F.cross_entropy(model(x + x.flip(0)), y)", MIXED),
+    (
+        "",
+        "z = x @ y.T\nloss = F.cross_entropy(model(z), y)",
+        MIXED,
+    ),
+    (
+        "",
+        "p = torch.randperm(9)\nloss = F.cross_entropy(model(x[p]), y)",
+        CALL,
+    ),
+    (
+        "model = timm.create_model('efficientnet_b0').cuda()",
+        LOSS,
+        MODEL,
+    ),
+    (
+        "model = torch.hub.load('pytorch/vision', 'resnet50')",
+        LOSS,
+        MODEL,
+    ),
+    ("model = models.__dict__[args.arch]()", LOSS, MODEL),
+    (
+        "sched = OneCycleLR(opt, 1e-3, steps_per_epoch=len(loader))",
+        LOSS,
+        LENGTH,
+    ),
+    ("total = len(loader) * args.epochs", LOSS, LENGTH),
+    (
+        "lr = args.lr * math.sqrt(args.batch_size / 64)",
+        LOSS,
+        BATCH,
+    ),
+    ("half = 0.5 ** (args.batch_size / 50000)", LOSS, BATCH),
+    (
+        "opt = AdamW(p, lr=t['lr'] * t['batch_size'] / 256)",
+        LOSS,
+        BATCH,
+    ),
+    ("b = args.batch_size\nsteps = n // b", LOSS, BATCH),
+    (
+        "class HardLoss(nn.Module):\n  def forward(self, a, b):\n    return a.topk(8).mean()\ncrit = HardLoss()",
+        "loss = crit(model(x), y)",
+        CALL,
+    ),
+];
+
+#[test]
+fn what_else_a_micro_batch_does_is_a_doubt() {
+    for (before, body, expected) in DOUBTFUL {
+        assert_eq!(
+            looped(before, body, "pass"),
+            Some(*expected),
+            "{before} {body}"
+        );
+    }
+}
+
+#[test]
+fn what_was_not_found_is_a_doubt() {
+    assert_eq!(why("print(1)\n"), Some(NO_LOOP));
+    assert_eq!(
+        why(&format!(
+            "{HEAD}for x in loader:\n  loss = model(x).mean()\n  loss.backward()\n  opt.step()\n"
+        )),
+        Some(NO_WAIT)
+    );
+    let lightning = "import lightning\nt = Trainer(accumulate_grad_batches=4)\nclass M(LightningModule):\n  def training_step(self, batch, i):\n    \
+                     x, y = batch\n    return F.cross_entropy(self.net(x), y)\n  def __init__(self):\n    self.net = nn.Linear(1, 1)\n";
+    assert_eq!(why(lightning), None);
+    assert_eq!(
+        why(&lightning.replace("F.cross_entropy(", "strange(")),
+        Some(CALL)
+    );
+}
+
+#[test]
+fn a_text_that_ends_early_is_no_panic() {
+    for text in [
+        "",
+        "(",
+        "for x in y:\n loss.backward()",
+        "loss.backward(",
+        "m = (\n",
+        "def training_step",
+    ] {
+        let _ = why(text);
+    }
+}
