@@ -248,6 +248,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
         .shell("rm job.sbatch parallel.py; mkdir -p .venv/bin; touch .venv/bin/activate")
         .ends(0);
     place.write("train.py", options);
+    place.set("VIRTUAL_ENV", "");
     place.run("init").ends(0);
     let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:1\n\n\
         source .venv/bin/activate\npython train.py FILL_IN --out FILL_IN \"$@\"\n";

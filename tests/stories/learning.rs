@@ -22,7 +22,7 @@ fn the_second_run_starts_where_the_first_one_fitted() {
     assert_eq!(place.count("weaver-1", "submitted"), 3);
     let second = submit(&place, &[]).ends(0);
     second.says(&[
-        "start      as in run weaver-1, attempt 3, which fitted: thin, thin",
+        "start      as in run weaver-1, attempt 3, which fitted: thin twice",
         "threads 8 -> 2, bundles 1 -> 4 (same math); --fresh starts unchanged",
     ]);
     assert_eq!(slurm.accepted(), [1, 2, 3, 1]);
@@ -97,7 +97,7 @@ fn a_larger_job_starts_behind_what_is_known_to_fail_and_a_smaller_one_as_asked()
         .ends(0);
     larger.says(&[
         "run weaver-1, attempt 1, ran out of GPU memory",
-        "so it starts with: thin, thin",
+        "so it starts with: thin twice",
         "--threads 2",
     ]);
     let smaller = place
@@ -114,7 +114,7 @@ fn a_run_that_starts_too_high_after_all_climbs_on_and_is_believed_later() {
     place.set("WEAVER", "fits 1");
     submit(&place, &[]).ends(0).says(&["threads  2 -> 1"]);
     assert_eq!(place.count("weaver-2", "submitted"), 2);
-    submit(&place, &[]).ends(0).says(&["thin, thin, thin"]);
+    submit(&place, &[]).ends(0).says(&["thin 3 times"]);
     assert_eq!(place.count("weaver-3", "submitted"), 1);
 }
 
@@ -161,7 +161,7 @@ fn a_new_project_starts_where_another_one_of_the_site_fitted() {
     let told = format!("another project (by {})", file.display());
     let started = submit(&second, &[]).ends(0);
     started.says(&[&format!(
-        "start      as in {told}, which fitted: thin, thin"
+        "start      as in {told}, which fitted: thin twice"
     )]);
     assert_eq!(second.count("weaver-1", "submitted"), 1);
     let explained = second

@@ -933,14 +933,17 @@ fn a_failure_on_standard_output_is_sent_to_that_log() {
     done.says(&[
         "KeyError: 'txt'",
         "`oomctl logs job-1` prints the log",
-        ".out, the evidence",
+        "; the evidence is in .oomctl/runs/job-1/attempt-1/verdict.json",
     ]);
     place.write(
         "job.slurm",
         "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --error=%j.err\npython3 train.py\n",
     );
     let done = place.run(&submit).ends(1);
-    done.says(&["KeyError: 'txt'", ".err, the evidence"]);
+    done.says(&[
+        "KeyError: 'txt'",
+        "; the evidence is in .oomctl/runs/job-2/attempt-1/verdict.json",
+    ]);
     // What a filter may name is said where it names nothing.
     let wrong = place.run(&["history", "--cause", "oom"]).ends(0).out;
     assert!(

@@ -57,6 +57,7 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
         include_str!("../../presets/sets/slurm.yaml"),
         include_str!("../../presets/sets/model.yaml"),
         include_str!("../../presets/sets/pytorch.yaml"),
+        include_str!("../../presets/sets/own-program.yaml"),
     ];
     let sets: Vec<KnobSetFile> = sets
         .iter()

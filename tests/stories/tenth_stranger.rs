@@ -222,7 +222,7 @@ fn a_program_that_changes_between_attempts_is_named_and_teaches_nothing() {
     place
         .run("report --format text r")
         .ends(0)
-        .says(&["whether this is the same experiment is unknown"]);
+        .says(&["the same experiment is unknown"]);
     let again = place.run("submit --dry-run job.slurm").ends(0);
     assert!(!again.told().contains("fitted"), "{}", again.told());
 }

@@ -131,9 +131,7 @@ fn what_is_no_job_script_is_told_in_one_line() {
     );
     place.write("job.py", "#!/usr/bin/env python3\n#SBATCH --gres=gpu:1\nimport os\nfor x in (1, 2):\n    print(f\"{x}\")\n");
     let said = place.run("submit --dry-run job.py").ends(0);
-    said.says(&[
-        "note: job.py is no shell script, so oomctl reads no values from it and changes none",
-    ]);
+    said.says(&["note: job.py is no shell script, so oomctl reads only its #SBATCH lines"]);
     assert!(!said.told().contains("cannot read"), "{}", said.told());
     for (words, tip) in [
         ("submit -p gpu job.py", "--sbatch=-pVALUE"),

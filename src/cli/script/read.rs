@@ -180,7 +180,9 @@ fn is_of_a_job(path: &Path, text: &str) -> Result<(), CommandFailure> {
             &format!("`oomctl diagnose {shown}` says why its job died"),
         );
     }
-    if !text.starts_with("#!") && ends(&["yaml", "yml", "json", "toml"]) {
+    // A task of SkyPilot has its script in its file.
+    let is_task = text.lines().any(|line| line.starts_with("run:"));
+    if !text.starts_with("#!") && !is_task && ends(&["yaml", "yml", "json", "toml"]) {
         let what = format!("{shown} is a file of settings, not a job script");
         let hint = format!(
             "write a job script with the command that reads it, as `python train.py --config {shown}`, and submit that; `oomctl init` writes one"

@@ -70,7 +70,7 @@ pub fn submit(
     let text = script(Path::new(path))?;
     if !is_shell(&text) {
         print::talk(&format!(
-            "note: {path} is no shell script, so oomctl reads no values from it and changes none"
+            "note: {path} is no shell script, so oomctl reads only its #SBATCH lines"
         ));
     }
     let here = std::env::current_dir().map_err(|e| {

@@ -252,7 +252,7 @@ fn evidence(history: &History) -> String {
         (Some(_), Some(stream)) if is_program.is_some() => {
             format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}, ")
         }
-        (Some(_), _) => format!("`oomctl logs {run}` prints the log, "),
+        (Some(_), _) => format!("`oomctl logs {run}` prints the log; "),
     };
     format!("{log}the evidence is in .oomctl/runs/{run}/attempt-{number}/verdict.json")
 }

@@ -21,7 +21,7 @@ pub(super) fn shows(line: &[PythonToken<'_>]) -> bool {
         let ends = ["meter", "meters", "bar", "logger"]
             .iter()
             .any(|end| name.ends_with(end));
-        let is = parts.any(|part| SHOWS.contains(&part)) || ends && !name.ends_with("parameter");
+        let is = parts.any(|part| SHOWS.contains(&part)) || ends && !name.contains("parameter");
         t.kind == TokenKind::Name && is
     })
 }

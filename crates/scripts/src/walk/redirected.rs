@@ -8,7 +8,7 @@ use super::call::{Arg, OutputFile};
 use super::doc::Doc;
 use super::{MAX_CALLS_DEEP, Walker};
 use crate::shell::{self, Redirect, RedirectTarget, ScriptBlock, Word};
-use crate::traced::{PartOrigin, Quote, Traced};
+use crate::traced::{PartOrigin, Quote, Span, Traced};
 
 /// Files that the output of one program goes to.
 const MAX_OUTPUTS: usize = 8;
@@ -126,9 +126,16 @@ impl Walker<'_> {
             path: self.resolved(&of_job(path), doc),
             word,
             appends,
-            place: path.place(),
+            place: written_at(path),
         })
     }
+}
+
+/// Where the last part of a path is written, or the variable that holds it is used.
+fn written_at(path: &Traced) -> Option<Span> {
+    let part = path.parts().last()?;
+    let used = part.via.first().map(|used| used.span);
+    Some(used.unwrap_or_else(|| part.from.span()))
 }
 
 /// Whether a redirection keeps what a command prints from where its output went before.
