@@ -22,7 +22,11 @@ fn told(stdout: &str, group: &str) {
     let totals = format!(
         "6 runs: 1 failed, 5 succeeded\ncode_bug, now failed: 1 ({group}_5)\ncuda_oom, now succeeded: 2 ({group}_1, {group}_4)\n"
     );
-    assert!(stdout.ends_with(&totals), "{stdout}");
+    let (_, rest) = stdout.split_once(&totals).expect(stdout);
+    let differ = "attention: the tasks did not train the same: 4 of 6 as submitted; 2 of 6 with ";
+    // `watch` says it at the end, `status` does not.
+    let at_the_end = rest.starts_with(differ) && rest.lines().count() == 1;
+    assert!(rest.is_empty() || at_the_end, "{stdout}");
 }
 
 /// The jobs of the runs' attempts are those that sacct saw, each once, under the index of their run, and never more than
