@@ -1,9 +1,8 @@
 //! Signals that detach, and a word to whoever sent one while this process cannot listen.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::{io, thread};
 
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::{Handle, Signals};
@@ -47,43 +46,47 @@ fn cannot(why: &io::Error) -> CommandFailure {
 
 /// A question at the terminal. Ctrl-C answers it with no, and says what did not happen.
 pub struct OpenQuestion {
-    signals: Option<Handle>,
-    away: Arc<AtomicBool>,
+    not_done: &'static str,
+    /// Without a thread or signals Ctrl-C ends the program without a word.
+    listener: Option<(Handle, JoinHandle<()>)>,
 }
 
 impl OpenQuestion {
-    /// Listens until it is dropped. Without a thread or signals Ctrl-C ends the program without a word.
+    /// Listens until it is dropped.
     pub fn ask(not_done: &'static str) -> Self {
-        let away = Arc::new(AtomicBool::new(false));
-        let elsewhere = Arc::clone(&away);
-        let signals = Signals::new([SIGINT]).ok().and_then(|mut signals| {
+        let listener = Signals::new([SIGINT]).ok().and_then(|mut signals| {
             let handle = signals.handle();
             let listen = move || {
-                for signal in signals.forever() {
-                    if !elsewhere.load(Ordering::Relaxed) {
-                        print::talk(&format!("\n{not_done}"));
-                        std::process::exit(128 + signal);
-                    }
+                if let Some(signal) = signals.forever().next() {
+                    print::talk(&format!("\n{not_done}"));
+                    std::process::exit(128 + signal);
                 }
             };
-            thread::Builder::new().spawn(listen).ok().map(|_| handle)
+            let thread = thread::Builder::new().spawn(listen).ok()?;
+            Some((handle, thread))
         });
-        Self { signals, away }
+        Self { not_done, listener }
     }
 
-    /// Does something that has Ctrl-C for itself, such as a pager.
-    pub fn meanwhile<T>(&self, act: impl FnOnce() -> T) -> T {
-        self.away.store(true, Ordering::Relaxed);
+    /// Does something that has Ctrl-C for itself, such as a pager. Nobody listens meanwhile: a thread that hears of it too late
+    /// would take it for an answer to the question.
+    pub fn meanwhile<T>(&mut self, act: impl FnOnce() -> T) -> T {
+        self.close();
         let done = act();
-        self.away.store(false, Ordering::Relaxed);
+        *self = Self::ask(self.not_done);
         done
+    }
+
+    fn close(&mut self) {
+        if let Some((signals, thread)) = self.listener.take() {
+            signals.close();
+            drop(thread.join());
+        }
     }
 }
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        if let Some(signals) = &self.signals {
-            signals.close();
-        }
+        self.close();
     }
 }

@@ -4,7 +4,7 @@
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
 use super::declared::DeclaredOption;
-use super::python::{PythonToken, TokenKind, bracket, calls, line_of};
+use super::python::{PythonToken, TokenKind, bracket, calls, is_keyword, line_of};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -106,13 +106,6 @@ fn is_measured(tokens: &[PythonToken<'_>], at: usize) -> bool {
     };
     let callee = open.checked_sub(1).map_or("", |at| tokens[at].text);
     MEASURES.iter().any(|part| callee.contains(part)) || is_measured(tokens, open)
-}
-
-fn is_keyword(word: &str) -> bool {
-    [
-        "if", "in", "and", "or", "not", "return", "while", "elif", "for", "assert",
-    ]
-    .contains(&word)
 }
 
 /// The name that a line gives a value.

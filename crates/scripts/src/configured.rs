@@ -190,9 +190,8 @@ impl ProgramCode {
 
     /// The one option of this name that it declares.
     pub(super) fn declared(&self, flag: &str) -> Option<&CodeValue> {
-        let plain = |flag: &'_ str| flag.len() - usize::from(flag.ends_with('='));
-        let flag = &flag[..plain(flag)];
-        let is = |o: &&ProgramOption| same_flag(&o.flag[..plain(&o.flag)], flag);
+        let flag = flag.trim_end_matches('=');
+        let is = |o: &&ProgramOption| same_flag(o.flag.trim_end_matches('='), flag);
         let mut same = self.options.iter().filter(is);
         let first = &same.next()?.value;
         same.all(|other| other.value == *first).then_some(first)

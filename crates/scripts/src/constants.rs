@@ -50,9 +50,9 @@ pub(super) fn constants(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> 
 
 /// The constants of a program's modules of settings, which no file of settings replaces.
 pub(super) fn settings(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
-    match load(files) {
-        true => BTreeMap::new(),
-        false => given_once(files, |f| f.is_of_settings),
+    match files.iter().any(|f| f.is_of_settings) && !load(files) {
+        true => given_once(files, |f| f.is_of_settings),
+        false => BTreeMap::new(),
     }
 }
 

@@ -4,6 +4,15 @@
 //! nothing of its other samples, a loss that is a mean over samples goes backward, and all else waits for the
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
+mod batches;
+mod lines;
+mod losses;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, line_of, rest_of_line,
@@ -67,10 +76,8 @@ pub(super) fn doubt(
     options: &[Vec<DeclaredOption<'_, '_>>],
 ) -> Option<ProgramDoubt> {
     let names = options.iter().flatten().map(|o| o.name.as_str());
-    let program = LoopProgram {
-        files,
-        accumulations: names.filter(|name| name.contains("acc")).collect(),
-    };
+    let accumulations = names.filter(|name| name.contains("acc")).collect();
+    let program = LoopProgram::new(files, accumulations);
     let loops = program.loops();
     let Some(first) = loops.first() else {
         let begin = files.first()?.first()?;
@@ -94,9 +101,34 @@ type DoubtPlace = (&'static str, usize, usize);
 struct LoopProgram<'a, 't> {
     files: &'a [&'a [PythonToken<'t>]],
     accumulations: Vec<&'a str>,
+    /// Where each name stands: the file, and the token.
+    places: BTreeMap<&'t str, Vec<(usize, usize)>>,
+    /// What was found in functions, by their names and how deep they were entered: each is gone through once.
+    entered: RefCell<BTreeMap<(&'t str, usize), Option<DoubtPlace>>>,
 }
 
 impl<'a, 't> LoopProgram<'a, 't> {
+    fn new(files: &'a [&'a [PythonToken<'t>]], accumulations: Vec<&'a str>) -> Self {
+        let mut places: BTreeMap<&'t str, Vec<(usize, usize)>> = BTreeMap::new();
+        for (file, tokens) in files.iter().enumerate() {
+            let names = tokens.iter().enumerate();
+            for (at, name) in names.filter(|(_, t)| t.kind == TokenKind::Name) {
+                places.entry(name.text).or_default().push((file, at));
+            }
+        }
+        Self {
+            files,
+            accumulations,
+            places,
+            entered: RefCell::default(),
+        }
+    }
+
+    /// Where a name stands.
+    fn places(&self, name: &str) -> &[(usize, usize)] {
+        self.places.get(name).map_or(&[], Vec::as_slice)
+    }
+
     /// The loops over micro batches: those around a backward pass, and Lightning's step.
     fn loops(&'a self) -> Vec<LoopOfBatches<'a, 't>> {
         let mut found: Vec<LoopOfBatches<'a, 't>> = Vec::new();
@@ -133,47 +165,36 @@ impl<'a, 't> LoopProgram<'a, 't> {
 
     /// Whether the code uses one of these names.
     fn uses(&self, names: &[&str]) -> bool {
-        let mut all = self.files.iter().flat_map(|tokens| tokens.iter());
-        all.any(|t| t.kind == TokenKind::Name && names.contains(&t.text))
+        names.iter().any(|name| !self.places(name).is_empty())
     }
 
     /// The bodies of functions and classes of a name: their file, and the lines of each.
     fn bodies(&self, name: &str) -> Vec<(usize, Vec<usize>)> {
-        let mut found = Vec::new();
-        for (file, tokens) in self.files.iter().enumerate() {
-            for at in 1..tokens.len() {
-                let defines = tokens[at - 1].is("def") || tokens[at - 1].is("class");
-                if defines && tokens[at].is(name) {
-                    found.push((file, lines_in(tokens, line_of(tokens, at))));
-                }
-            }
-        }
-        found
+        let defined = self.places(name).iter().filter(|(file, at)| {
+            let before = at.checked_sub(1).map(|at| &self.files[*file][at]);
+            before.is_some_and(|t| t.is("def") || t.is("class"))
+        });
+        let body = |(file, at): &(usize, usize)| {
+            let tokens = self.files[*file];
+            (*file, lines_in(tokens, line_of(tokens, *at)))
+        };
+        defined.map(body).collect()
     }
 
     /// What a name is made by: the tokens behind `name =`, each with their file.
     fn made_by(&self, name: &str) -> Vec<(usize, usize, &'a [PythonToken<'t>])> {
-        let mut found = Vec::new();
-        for (file, tokens) in self.files.iter().enumerate() {
-            for at in (0..tokens.len()).filter(|at| tokens[*at].is(name)) {
-                let line = line_of(tokens, at);
-                let rest = rest_of_line(&tokens[line..]);
-                let Some(sign) = assignment(rest) else {
-                    continue;
-                };
-                // `model.flag = x` makes no model.
-                let is_part = tokens.get(at + 1).is_some_and(|t| t.is("."));
-                let is_target = at < line + sign && !is_part && bracket(tokens, at).is_none();
-                if is_target && rest[0].kind == TokenKind::Name {
-                    found.push((
-                        file,
-                        line + sign + 1,
-                        &tokens[line + sign + 1..line + rest.len()],
-                    ));
-                }
-            }
-        }
-        found
+        let made = self.places(name).iter().filter_map(|(file, at)| {
+            let tokens = self.files[*file];
+            let line = line_of(tokens, *at);
+            let rest = rest_of_line(&tokens[line..]);
+            let from = line + assignment(rest)? + 1;
+            // `model.flag = x` makes no model.
+            let is_part = tokens.get(at + 1).is_some_and(|t| t.is("."));
+            let is_target = at + 1 < from && !is_part && bracket(tokens, *at).is_none();
+            let is_made = is_target && rest[0].kind == TokenKind::Name;
+            is_made.then(|| (*file, from, &tokens[from..line + rest.len()]))
+        });
+        made.collect()
     }
 
     /// A model that is not made of layers whose text was read.
@@ -344,10 +365,3 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             })
     }
 }
-
-mod batches;
-mod lines;
-mod losses;
-
-#[cfg(test)]
-mod tests;

@@ -208,6 +208,15 @@ pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
     first.is_some_and(|word| !["def", "class", "async"].contains(&word))
 }
 
+/// Whether a word before a bracket is one of the language, and calls nothing.
+pub(super) fn is_keyword(word: &str) -> bool {
+    [
+        "if", "in", "and", "or", "not", "return", "while", "elif", "for", "assert", "with",
+        "lambda",
+    ]
+    .contains(&word)
+}
+
 /// The word that begins the block in which the token `at` stands, with its place; None at the left margin and below `if __name__`.
 pub(super) fn block<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(usize, &'t str)> {
     let (begin, header) = headers(tokens, at).next()?;

@@ -267,7 +267,7 @@ pub fn agreed(
         };
         return Err(CommandFailure::usage(what).hint(hint));
     }
-    let question = OpenQuestion::ask(not_done);
+    let mut question = OpenQuestion::ask(not_done);
     loop {
         print::prompt(match (job, view.has_rungs()) {
             (None, true) => {

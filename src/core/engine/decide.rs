@@ -82,7 +82,7 @@ fn prepared(run: &Run, attempt: u32, event: &AttemptEvent) -> Option<Fact> {
             })
         }
         AttemptEvent::NodesAreBad(nodes) => without(run, attempt, nodes),
-        AttemptEvent::FilesChanged(files) => run.history.news_of(attempt, files),
+        AttemptEvent::FilesChanged(files) => run.history.files_changed(attempt, files),
         AttemptEvent::PrepareRefused(reason) => Some(Fact::Finished {
             outcome: Outcome::Configuration {
                 reason: reason.clone(),

@@ -27,7 +27,7 @@ pub enum Policy {
 impl Policy {
     /// Whether it takes no rung with this effect.
     pub fn forbids(self, effect: Effect) -> bool {
-        self == Self::SameMath && effect >= Effect::Unknown
+        self == Self::SameMath && effect.is_other()
     }
 }
 

@@ -185,7 +185,8 @@ impl Ascent<'_> {
         };
         let mut steps = first;
         let mut best = (0.0, steps.len());
-        for policy in [Policy::SameMath, policy] {
+        let other = (policy != Policy::SameMath).then_some(policy);
+        for policy in std::iter::once(Policy::SameMath).chain(other) {
             while steps.len() <= MOST_RUNGS {
                 let fits = self.fits(&steps, posterior).unwrap_or(0.0);
                 if fits > best.0 {

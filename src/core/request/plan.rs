@@ -126,17 +126,21 @@ impl Request {
                 Decision::Climb { steps, .. } => steps.first(),
                 Decision::Exhausted { .. } => None,
             };
-            let on_host = first.map(|step| self.on_host(taken, attempt, step));
-            let skipped = first.and_then(|step| self.in_vain(taken, step));
-            let Some(skipped) = skipped.or_else(|| on_host.clone()?.err()) else {
-                if let (Decision::Climb { steps, .. }, Some(Ok(step))) = (&mut decision, on_host) {
-                    steps[0] = step;
+            let placed = first.map(|step| match self.in_vain(taken, step) {
+                Some(skipped) => Err(skipped),
+                None => self.on_host(taken, attempt, step),
+            });
+            match (placed, &mut decision) {
+                (Some(Err(skipped)), _) => {
+                    ladder.retain(|rung| rung.rung != skipped.rung);
+                    in_vain.push(skipped);
+                    continue;
                 }
-                decision.skipped_mut().extend(in_vain);
-                return Ok(decision);
-            };
-            ladder.retain(|rung| rung.rung != skipped.rung);
-            in_vain.push(skipped);
+                (Some(Ok(step)), Decision::Climb { steps, .. }) => steps[0] = step,
+                _ => {}
+            }
+            decision.skipped_mut().extend(in_vain);
+            return Ok(decision);
         }
     }
 

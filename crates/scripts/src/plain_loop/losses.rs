@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::python::is_keyword;
 use super::lines::{assignment, calls_in, is_over_samples, mixes_samples};
 use super::{
     CALL, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
@@ -47,7 +48,7 @@ impl LoopOfBatches<'_, '_> {
     }
 }
 
-impl LoopProgram<'_, '_> {
+impl<'t> LoopProgram<'_, 't> {
     /// The first call of a line that makes something else of a micro batch than each of its samples by itself.
     fn line(&self, file: usize, begin: usize, depth: usize) -> Option<DoubtPlace> {
         let tokens = self.files[file];
@@ -89,13 +90,28 @@ impl LoopProgram<'_, '_> {
     /// What a function does, or a class that is a loss; models have layers, whose names tell.
     fn enter(
         &self,
-        name: &str,
+        name: &'t str,
         bodies: &[(usize, Vec<usize>)],
         depth: usize,
     ) -> Option<DoubtPlace> {
         if depth >= DEPTH {
             return None;
         }
+        let known = self.entered.borrow().get(&(name, depth)).copied();
+        if let Some(known) = known {
+            return known;
+        }
+        let found = self.inside(name, bodies, depth);
+        self.entered.borrow_mut().insert((name, depth), found);
+        found
+    }
+
+    fn inside(
+        &self,
+        name: &str,
+        bodies: &[(usize, Vec<usize>)],
+        depth: usize,
+    ) -> Option<DoubtPlace> {
         let name = name.to_lowercase();
         let is_loss = name.contains("loss") || name.contains("criterion");
         bodies.iter().find_map(|(file, lines)| {
@@ -126,7 +142,7 @@ impl LoopProgram<'_, '_> {
         &self,
         file: usize,
         from: usize,
-        value: &[PythonToken<'_>],
+        value: &[PythonToken<'t>],
         depth: usize,
     ) -> Option<DoubtPlace> {
         let tokens = self.files[file];
@@ -194,12 +210,4 @@ impl LoopProgram<'_, '_> {
 /// Whether a name is that of a class.
 fn starts_upper(name: &str) -> bool {
     name.starts_with(char::is_uppercase)
-}
-
-fn is_keyword(word: &str) -> bool {
-    [
-        "if", "in", "and", "or", "not", "return", "while", "elif", "for", "assert", "with",
-        "lambda",
-    ]
-    .contains(&word)
 }

@@ -197,7 +197,7 @@ impl Walker<'_> {
     fn keep_output(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Rc<Doc>) {
         let name = args.first().map(|a| a.text.text()).unwrap_or_default();
         let Some(text) = self.written(command, &name, args, doc) else {
-            return self.remember_outputs(command, args, doc);
+            return self.remember_rewritten(command, args, doc);
         };
         let path = match name.as_str() {
             "tee" => args.iter().skip(1).find_map(|arg| {

@@ -106,7 +106,7 @@ impl History {
     }
 
     /// The fact that files are other ones, unless a crash followed it and it is on disk.
-    pub fn news_of(&self, attempt: u32, files: &[ChangedFile]) -> Option<Fact> {
+    pub fn files_changed(&self, attempt: u32, files: &[ChangedFile]) -> Option<Fact> {
         (self.changed(attempt) != files).then(|| Fact::FilesChanged {
             attempt,
             files: files.to_vec(),

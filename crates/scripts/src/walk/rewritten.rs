@@ -5,25 +5,30 @@ use super::call::Arg;
 use super::doc::Doc;
 use crate::settings::SettingsFormat;
 use crate::shell::{RedirectTarget, SimpleCommand};
+use crate::traced::Traced;
 
 /// Commands that write the last file that they name.
 const TO_THE_LAST: [&str; 5] = ["cp", "mv", "install", "ln", "rsync"];
+
+/// Commands that change files in their place, where an option says so.
+const IN_PLACE: [&str; 4] = ["sed", "yq", "perl", "gawk"];
 
 /// Beginnings of options behind which a program is told where to write, beside `-o`.
 const OUTPUT: [&str; 2] = ["--out", "--save"];
 
 impl Walker<'_> {
     /// Remembers the files of settings and the Python files that a command writes.
-    pub(super) fn remember_outputs(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Doc) {
-        let redirected = command.redirects.iter().filter_map(|r| match &r.target {
-            RedirectTarget::File(word) if r.operator.contains('>') => Some(&word.pieces),
-            _ => None,
-        });
-        let redirected: Vec<_> = redirected.collect();
-        let redirected = redirected.into_iter().map(|p| self.text_of(p, doc));
-        let redirected: Vec<_> = redirected.collect();
-        let written = written_by(args).into_iter().map(|arg| arg.text.clone());
-        for word in redirected.into_iter().chain(written) {
+    pub(super) fn remember_rewritten(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Doc) {
+        let mut written: Vec<Traced> = Vec::new();
+        for redirect in &command.redirects {
+            if let (true, RedirectTarget::File(word)) =
+                (redirect.operator.contains('>'), &redirect.target)
+            {
+                written.push(self.text_of(&word.pieces, doc));
+            }
+        }
+        written.extend(written_by(args).into_iter().map(|arg| arg.text.clone()));
+        for word in written {
             let Some(mut path) = self.resolved(&word, doc) else {
                 continue;
             };
@@ -52,24 +57,21 @@ fn written_by(args: &[Arg]) -> Vec<&Arg> {
     };
     let name = first.text.text();
     let name = name.rsplit('/').next().unwrap_or_default();
-    let is_option = |arg: &&Arg| arg.text.text().starts_with('-');
     let in_place = |arg: &Arg| {
         let text = arg.text.text();
         text.starts_with("-i") || text.starts_with("--in-place") || text.starts_with("--inplace")
     };
-    match name {
-        "tee" => rest.iter().filter(|arg| !is_option(arg)).collect(),
-        "sed" | "yq" | "perl" | "gawk" if rest.iter().any(in_place) => {
-            rest.iter().filter(|arg| !is_option(arg)).collect()
-        }
-        _ if TO_THE_LAST.contains(&name) => rest.last().into_iter().collect(),
-        _ => {
-            let is_output = |arg: &Arg| {
-                let text = arg.text.text();
-                text == "-o" || OUTPUT.iter().any(|option| text.starts_with(option))
-            };
-            let pairs = rest.windows(2).filter(|pair| is_output(&pair[0]));
-            pairs.map(|pair| &pair[1]).collect()
-        }
+    if name == "tee" || IN_PLACE.contains(&name) && rest.iter().any(in_place) {
+        let is_option = |arg: &&Arg| arg.text.text().starts_with('-');
+        return rest.iter().filter(|arg| !is_option(arg)).collect();
     }
+    if TO_THE_LAST.contains(&name) {
+        return rest.last().into_iter().collect();
+    }
+    let is_output = |arg: &Arg| {
+        let text = arg.text.text();
+        text == "-o" || OUTPUT.iter().any(|option| text.starts_with(option))
+    };
+    let pairs = rest.windows(2).filter(|pair| is_output(&pair[0]));
+    pairs.map(|pair| &pair[1]).collect()
 }
