@@ -14,14 +14,12 @@ use crate::io::hook;
 
 /// Seconds beyond their time limits for which notices are waited for at the end: the programs are killed by then.
 const GRACE_S: u64 = 2;
-/// Ways in which somebody can be told: command, Slack, ntfy, mail.
-const WAYS: u64 = 4;
 
 /// Gives notices, one at a time.
 pub(super) struct Notifier {
     pub(super) pause: Pause,
-    tell: Sender<Vec<String>>,
-    done: Receiver<Vec<String>>,
+    tell: Sender<Option<String>>,
+    done: Receiver<Option<String>>,
     /// Until when the notice that is being given takes at most, in seconds.
     under_way_s: Option<u64>,
     /// What did not work, each of which is said once.
@@ -47,18 +45,16 @@ impl Notifier {
         let Some(limit_s) = self.under_way_s else {
             return true;
         };
-        let failures = match wait {
+        let told = match wait {
             true => self.done.recv_timeout(Duration::from_secs(limit_s)).ok(),
             false => self.done.try_recv().ok(),
         };
-        let Some(failures) = failures else {
+        let Some(failure) = told else {
             return false;
         };
         self.under_way_s = None;
-        for what in failures {
-            if self.warned.insert(what.clone()) {
-                observer.trouble(None, &what);
-            }
+        if let Some(what) = failure.filter(|what| self.warned.insert(what.clone())) {
+            observer.trouble(None, &what);
         }
         true
     }
@@ -67,14 +63,14 @@ impl Notifier {
     pub(super) fn give(&mut self, notices: Notices, document: Value, project: PathBuf) {
         let tell = self.tell.clone();
         let limit_s = notices.time_limit_s;
-        self.under_way_s = Some(limit_s.saturating_mul(WAYS).saturating_add(GRACE_S));
+        self.under_way_s = Some(limit_s.saturating_add(GRACE_S));
         let thread = std::thread::Builder::new().name("notices".to_owned());
         let started = thread.spawn(move || {
             // Nobody listens any more where the process is about to end.
             drop(tell.send(hook::tell(&notices, &document, &project)));
         });
         if let Err(error) = started {
-            drop(self.tell.send(vec![format!("notice: {error}")]));
+            drop(self.tell.send(Some(format!("notice: {error}"))));
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     let folder = match Session::open(args.config.as_deref()) {
         Ok(session) => {
             findings.push(project_file(&session));
-            findings.extend(channels(&session));
+            findings.extend(notices(&session));
             rest = session.runs.rest().map(|rest| slurmrestd(rest, deadline));
             session.folder
         }
@@ -96,22 +96,16 @@ fn slurmrestd(rest: &RestPlace, deadline: Duration) -> CheckFinding {
     }
 }
 
-/// Those who are told of runs and do not watch. Nothing is sent to them.
-fn channels(session: &Session) -> Vec<CheckFinding> {
+/// The program that tells of runs. It is not run.
+fn notices(session: &Session) -> Option<CheckFinding> {
     let bad = |what| CheckFinding::with(CheckHealth::Bad, "notices", what, NOTICES_ADVICE);
     let notices = outer_files().and_then(|outer| sections::notices(&session.document, &outer));
     match notices {
-        Err(failure) => vec![bad(failure.sentence())],
-        Ok(None) => Vec::new(),
-        Ok(Some(notices)) => match hook::faults(&notices, &session.folder) {
-            none if none.is_empty() => {
-                vec![CheckFinding::good(
-                    "notices",
-                    "programs and addresses exist",
-                )]
-            }
-            faults => faults.into_iter().map(bad).collect(),
-        },
+        Err(failure) => Some(bad(failure.sentence())),
+        Ok(notices) => notices.map(|notices| match hook::fault(&notices, &session.folder) {
+            None => CheckFinding::good("notices", "the program exists"),
+            Some(fault) => bad(fault),
+        }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::request::{checkpoint, preview};
 use crate::cli::runs::Runs;
-use crate::core::request::{Notices, Request, split};
+use crate::core::request::{Request, split};
 use crate::drive::{Environment, Handle};
 use crate::io::environment::variables;
 use crate::view::CommandFailure;
@@ -46,12 +46,7 @@ fn environment(request: &Request) -> Result<Environment, CommandFailure> {
         let what = format!("the job needs {}, not set here", missing.join(", "));
         return Err(CommandFailure::configuration(what).hint("set it, or take it out of `secrets`"));
     }
-    // Addresses of notices are for whoever watches. No job needs them, and they are never written down.
-    let notices = request.inputs().notices.iter();
-    let addresses: Vec<&str> = notices.flat_map(Notices::variables).collect();
-    let mut all = variables();
-    all.retain(|name, _| !addresses.contains(&name.as_str()));
-    let split = split(&all, &declared);
+    let split = split(&variables(), &declared);
     Ok(Environment {
         variables: split.variables,
         secrets: split.secrets,

@@ -68,7 +68,7 @@ pub fn notices(
     project: &ConfigDocument,
     outer: &[(LayerKind, ConfigDocument)],
 ) -> Result<Option<Notices>, CommandFailure> {
-    const PLAIN: [&str; 6] = ["on", "command", "slack", "ntfy", "mail", "at_most"];
+    const PLAIN: [&str; 3] = ["on", "command", "at_most"];
     let outer = outer.iter().rev().map(|(_, doc)| doc);
     let mut files = std::iter::once(project).chain(outer);
     let Some((doc, node)) = files.find_map(|doc| Some((doc, doc.get("notices")?))) else {
@@ -78,22 +78,12 @@ pub fn notices(
     if notices.on.is_empty() {
         return Ok(None);
     }
-    let wrong = match &notices.mail {
-        _ if notices.reach_nobody() => Some("`notices` has no recipient"),
-        Some(mail) if !is_address(mail) => Some("`mail` is not a mail address"),
-        _ => None,
-    };
-    match wrong {
-        Some(what) => {
-            let hint = "one of `command: [./tell.sh]`, `slack: { url_env: SLACK_URL }`, `ntfy: { url_file: ~/.ntfy }`, `mail: me@example.org`; `on: []` switches notices off";
-            Err(doc.fault(node, what).hint(hint).into())
-        }
-        None => Ok(Some(notices)),
+    if notices.command.is_empty() {
+        let hint = "name a program, `command: [./tell.py, slack]` (docs/notices.md); `on: []` switches notices off";
+        return Err(doc
+            .fault(node, "`notices` has no `command`")
+            .hint(hint)
+            .into());
     }
-}
-
-/// An address that cannot be an option or a second line.
-fn is_address(mail: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@._%+-".contains(c);
-    mail.contains('@') && mail.chars().all(plain) && !mail.starts_with('-')
+    Ok(Some(notices))
 }

@@ -44,7 +44,7 @@ pub use handed::{Handed, LogLinks};
 pub use inputs::{Adopts, Inputs, MIN_FIT_PROBABILITY, NamedText, ProbeOf};
 pub use limits::{Limits, Supervision};
 pub use memory::Freed;
-pub use notices::{Address, NewsKind, Notices};
+pub use notices::{NewsKind, Notices};
 pub use plan::{FittingSteps, Plan, PlannedStep};
 pub use probe::ProbeSeries;
 pub use queue::Alternative;

@@ -185,7 +185,7 @@ impl Request {
     /// Whom to tell of it who does not watch; `None` where that is nobody.
     pub fn notices(&self) -> Option<&Notices> {
         let notices = self.inputs.notices.as_ref();
-        notices.filter(|n| !n.reach_nobody())
+        notices.filter(|n| !n.command.is_empty())
     }
 
     /// Working directory of its jobs, absolute.
