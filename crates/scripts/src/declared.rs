@@ -44,13 +44,6 @@ pub(super) struct DeclaredOption<'a, 't> {
     pub range: (usize, usize),
 }
 
-impl DeclaredOption<'_, '_> {
-    /// Its forms without dashes and with `_` for `-`.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        self.forms.iter().map(|form| plain(form))
-    }
-}
-
 fn plain(form: &str) -> String {
     form.trim_start_matches('-').replace('-', "_")
 }

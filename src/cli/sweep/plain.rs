@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use crate::cli::args::Configuration;
-use crate::cli::request::known::model_knob;
 use crate::cli::request::load;
 use crate::cli::script::{self, Read, Shelves, text_of};
 use crate::cli::session::Session;
@@ -14,11 +13,8 @@ use crate::core::render::shell_word;
 use crate::core::request::Request;
 use crate::core::sweep::Sweep;
 use crate::view::CommandFailure;
-use oomctl_base::{Origin, Role, Value, ValueKind};
-use oomctl_scripts::{
-    Adoption, Call, KnobState, ProgramDefault, Spelling, Stack, StackKnob, Submission,
-    program_defaults,
-};
+use oomctl_base::{Origin, Role, Value};
+use oomctl_scripts::{Adoption, Stack, Submission};
 
 /// What the command is called where a value of it is shown.
 const COMMAND: &str = "the sweep's command";
@@ -80,129 +76,32 @@ pub fn read(
     sweep: &Sweep,
 ) -> Result<(Request, Option<String>), CommandFailure> {
     let (read, shelves) = reading(session, sweep)?;
-    let program = ProgramText::of(&read.adoption(&shelves), &read);
     let request = script::over(
         session,
         flags,
         "sweep",
         (&read, &shelves),
-        |preset, adoption| Some(program.as_ref()?.layer(preset, adoption)),
+        |preset, adoption| Some(alone(preset, adoption)),
     )?;
-    let doubt = doubt(&request, &read.adoption(&shelves), program.as_ref(), sweep);
+    let doubt = doubt(&request, &read.adoption(&shelves), &read, sweep);
     Ok((request, doubt))
 }
 
-/// The text of a program, as the values that it gives names.
-struct ProgramText {
-    path: String,
-    defaults: BTreeMap<String, ProgramDefault>,
-}
-
-impl ProgramText {
-    fn of(adoption: &Adoption<'_>, read: &Read) -> Option<Self> {
-        let path = adoption.calls().next()?.program.clone()?;
-        let text = text_of(&read.workdir.join(&path))?;
-        Some(Self {
-            defaults: program_defaults(&text),
-            path,
-        })
+/// The GPU of a program of which no launcher starts several: it is one process, on one GPU.
+fn alone(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
+    let mut layer = Layer::new(LayerKind::Program);
+    let one_process = adoption.calls().any(|call| call.one_process);
+    let alone = adoption.program().is_ok_and(|p| !p.plays_a_rank) && !one_process;
+    let gpus = preset.with_role(Role::GpusPerNode).next();
+    if let Some(knob) = gpus.filter(|_| alone) {
+        let text = COMMAND.to_owned();
+        layer.set(&knob.name, Value::Int(1), Origin::Flag { text });
     }
-
-    fn default(&self, flag: &str) -> Option<&ProgramDefault> {
-        let name = flag.trim_start_matches('-').trim_end_matches('=');
-        self.defaults.get(&name.replace('-', "_"))
-    }
-
-    fn origin(&self, default: &ProgramDefault) -> Origin {
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Origin::file(&self.path, number(default.line), number(default.column))
-    }
-
-    /// What the text says of knobs; one of which it says more than one value is pinned, as what a script computes.
-    fn layer(&self, preset: &Preset, adoption: &Adoption<'_>) -> Layer {
-        let mut layer = Layer::new(LayerKind::Program);
-        let Some((stack, call)) = adoption.stack.zip(adoption.calls().next()) else {
-            return layer;
-        };
-        let given = adoption.knobs();
-        let knobs = stack
-            .knobs
-            .iter()
-            .filter(|k| preset.knob(&k.name).is_some());
-        let open = knobs.filter(|k| !given.iter().any(|(g, _)| g.name == k.name));
-        for knob in open {
-            let flags = knob.spellings.iter().filter_map(|s| match s {
-                Spelling::Flag(flag) | Spelling::Switch(flag) => Some(flag.as_str()),
-                _ => None,
-            });
-            self.put(&mut layer, knob, flags);
-        }
-        // No launcher starts several of it: it is one process, on one GPU.
-        let alone = adoption.program().is_ok_and(|p| !p.plays_a_rank) && !call.one_process;
-        let gpus = preset.with_role(Role::GpusPerNode).next();
-        if let Some(knob) = gpus.filter(|_| alone) {
-            let origin = Origin::Flag {
-                text: COMMAND.to_owned(),
-            };
-            layer.set(&knob.name, Value::Int(1), origin);
-        }
-        if let Some(name) = model_knob(preset) {
-            let knob = StackKnob::bare(name, ValueKind::Text, Spelling::Flag(String::new()));
-            let flags = stack.recognise.model.iter().map(String::as_str);
-            match flags.clone().find_map(|f| word(adoption, call, f)) {
-                Some(text) => {
-                    let origin = Origin::Flag {
-                        text: COMMAND.to_owned(),
-                    };
-                    layer.set(name, Value::Text(text), origin);
-                }
-                None => self.put(&mut layer, &knob, flags),
-            }
-        }
-        layer
-    }
-
-    fn put<'f>(
-        &self,
-        layer: &mut Layer,
-        knob: &StackKnob,
-        mut flags: impl Iterator<Item = &'f str>,
-    ) {
-        let Some(default) = flags.find_map(|flag| self.default(flag)) else {
-            return;
-        };
-        let text = default
-            .value
-            .as_ref()
-            .filter(|v| !v.is_null())
-            .map(Value::to_string);
-        match text.and_then(|text| knob.kind.parse(&text).ok()) {
-            Some(value) => {
-                layer.set(&knob.name, value, self.origin(default));
-            }
-            None => {
-                layer.pins.insert(knob.name.clone(), self.origin(default));
-            }
-        }
-    }
-}
-
-/// The text behind a flag of the command.
-fn word(adoption: &Adoption<'_>, call: &Call, flag: &str) -> Option<String> {
-    let knob = StackKnob::bare(flag, ValueKind::Text, Spelling::Flag(flag.to_owned()));
-    match adoption.given_by(call, &knob)?.state {
-        KnobState::Known(value) => Some(value.to_string()),
-        _ => None,
-    }
+    layer
 }
 
 /// Why the memory of the cells is not known: what would have to be read, or said.
-fn doubt(
-    request: &Request,
-    adoption: &Adoption<'_>,
-    program: Option<&ProgramText>,
-    sweep: &Sweep,
-) -> Option<String> {
+fn doubt(request: &Request, adoption: &Adoption<'_>, read: &Read, sweep: &Sweep) -> Option<String> {
     let command = sweep.command.iter().filter(|w| !w.starts_with("${"));
     let command = command.map(String::as_str).collect::<Vec<_>>().join(" ");
     let Some(stack) = adoption.stack else {
@@ -211,7 +110,8 @@ fn doubt(
     if !stack.is_of_any_program() {
         return None;
     }
-    let Some(program) = program else {
+    let program = adoption.calls().find_map(|call| call.program.as_ref());
+    let Some(program) = program.filter(|path| text_of(&read.workdir.join(path)).is_some()) else {
         return Some(format!("the program of `{command}` cannot be read"));
     };
     let preset = request.preset();
@@ -233,8 +133,7 @@ fn doubt(
     let names: Vec<&str> = open.map(|k| k.name.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{} does not say {}; `--set NAME=VALUE` does",
-            program.path,
+            "{program} does not say {}; `--set NAME=VALUE` does",
             names.join(", ")
         )
     })
