@@ -14,4 +14,4 @@ pub use origin::Origin;
 pub use problem::{Problem, ProblemPlace, Refusal, meant, nearest};
 pub use role::{Effect, Role};
 pub use value::{Value, ValueKey, ValueKind, key};
-pub use words::{table, word_list};
+pub use words::{has_word, table, word_list};

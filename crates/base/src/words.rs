@@ -45,6 +45,14 @@ pub const fn table<const COLUMNS: usize, const ROWS: usize>(
     rows
 }
 
+/// Whether a text has this word: nothing that `is_part` of a word touches it.
+pub fn has_word(text: &str, word: &str, is_part: impl Fn(char) -> bool) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let (before, rest) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(&is_part) && !rest.starts_with(&is_part)
+    })
+}
+
 /// A text before a sign and behind it; nothing is behind it where there is none.
 const fn cut(text: &str, sign: u8) -> (&str, &str) {
     let mut at = 0;
@@ -60,6 +68,13 @@ const fn cut(text: &str, sign: u8) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_not_part_of_a_longer_one() {
+        let has = |text, word| has_word(text, word, |c| c.is_alphanumeric());
+        assert!(has("slurm-471-gpu1.out", "471") && has("slurm-471-gpu1.out", "gpu1"));
+        assert!(!has("slurm-4711-gpu11.out", "471") && !has("slurm-471-gpu11.out", "gpu1"));
+    }
 
     #[test]
     fn words_are_told_apart_by_blanks_and_line_ends() {

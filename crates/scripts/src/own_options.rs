@@ -8,12 +8,12 @@ use super::configured::ProgramCode;
 use super::constants::Constant;
 use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
-use super::sectioned::OF_EVALUATION;
+use super::sectioned::{OF_EVALUATION, OF_NEITHER};
 use super::spelling::{same_flag, setting_names};
 use super::stack::{StackKnob, is_key};
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
-use oomctl_base::{Role, Value, ValueKind, word_list};
+use oomctl_base::{Role, Value, ValueKind};
 
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
@@ -30,9 +30,6 @@ impl ProgramCode {
         global.is_some_and(|flag| same_flag(spelling.name(), flag))
     }
 }
-
-/// Sections of settings that are neither those of training nor those of an evaluation.
-const OTHER_SECTIONS: [&str; 3] = word_list("inference generation sampling");
 
 impl Call {
     /// The knob with the options by which this program takes it.
@@ -103,8 +100,7 @@ impl Call {
         let mut all = code.lookups.iter().filter(|key| {
             let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
             let mut parts = sections.split('.');
-            let of_training =
-                !parts.any(|s| OF_EVALUATION.contains(&s) || OTHER_SECTIONS.contains(&s));
+            let of_training = !parts.any(|s| OF_EVALUATION.contains(&s) || OF_NEITHER.contains(&s));
             of_training
                 && names.iter().any(|n| n == name)
                 && files.iter().any(|file| file.find(key).is_some())

@@ -10,9 +10,10 @@ use oomctl_base::{Role, word_list};
 /// Parts of a name that are about an evaluation.
 pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
 
-/// Parts of a name that are not about training.
-const OTHER: [&str; 9] =
-    word_list("inference generation generate sampling rollout actor critic ref reward");
+/// Parts of a name that are about neither training nor an evaluation.
+pub(super) const OF_NEITHER: [&str; 4] = word_list("inference generation generate sampling");
+/// Models of a reinforcement learner: parts of a name that say nothing of the training of one model.
+const MODELS: [&str; 5] = word_list("rollout actor critic ref reward");
 
 /// Stands before the keys of a configuration that is composed, all of which are of its program.
 const ROOT: &str = "config";
@@ -148,5 +149,6 @@ fn is_named(knob: &StackKnob, name: &str) -> bool {
     let evaluates = knob.role == Some(Role::EvalBatch);
     knob.endings.iter().any(|ending| ending == last)
         && is_of(&OF_EVALUATION) == evaluates
-        && !is_of(&OTHER)
+        && !is_of(&OF_NEITHER)
+        && !is_of(&MODELS)
 }

@@ -39,11 +39,12 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
     let session = Session::open(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
     let names = names(runs, args)?;
-    let rows = rows(runs, &names, now)?;
+    let (rows, open) = rows(runs, &names, now)?;
     if let ([], Some(unread)) = (rows.as_slice(), names.first()) {
         runs.open(unread)?;
     }
-    let report = gathered(runs, &title(args, &rows, runs.project()), &rows, now)?;
+    let title = title(args, &rows, runs.project());
+    let report = gathered(runs, &title, (&rows, open), now)?;
     if args.json {
         print::json(&report)?;
         return Ok(Exit::Success);

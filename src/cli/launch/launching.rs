@@ -5,7 +5,7 @@ use crate::cli::runs::PROGRAM;
 use crate::cli::script::{self, Shelves};
 use crate::cli::session::{Session, working_directory};
 use crate::core::config::{from_environment, from_flags};
-use crate::core::launch::{RunProgram, hang_grace_s, template, unknown_batch, uses_set};
+use crate::core::launch::{RunProgram, hang_grace_s, unknown_batch, uses_set};
 use crate::core::learn::LearnedEntries;
 use crate::core::recipe::{ClusterFacts, Shape};
 use crate::core::request::{Inputs, Limits, NamedText, Request, Supervision};
@@ -140,7 +140,7 @@ impl Options {
         let inputs = Inputs {
             knob_sets: texts.into(),
             ladder: preset.ladder.clone().into(),
-            templates: template(&preset).into(),
+            templates: preset.stand_in_templates().into(),
             originals: originals.into(),
             program: Some(program),
             layers,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::LogGroup;
 use crate::view::CommandFailure;
+use oomctl_base::has_word;
 
 /// Entries of a folder of logs that are looked at.
 const MOST: usize = 20_000;
@@ -32,21 +33,13 @@ pub fn files(group: &LogGroup) -> Vec<(String, PathBuf)> {
         .filter(of_job)
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?;
-            let node = status.nodes.iter().find(|node| has_word(name, node))?;
-            has_word(name, &status.id.0).then(|| (node.clone(), path.clone()))
+            let has = |word: &str| has_word(name, word, |c| c.is_ascii_alphanumeric());
+            let node = status.nodes.iter().find(|node| has(node))?;
+            has(&status.id.0).then(|| (node.clone(), path.clone()))
         })
         .collect();
     found.sort();
     found
-}
-
-/// Does it have these characters, and none before or after that would make it another id or name?
-fn has_word(name: &str, word: &str) -> bool {
-    let edge = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
-    name.match_indices(word).any(|(at, _)| {
-        let after = name[at + word.len()..].chars().next();
-        edge(name[..at].chars().next_back()) && edge(after)
-    })
 }
 
 /// The logs of one node alone, by its name or by its place among the nodes of the job, from 0 on.
@@ -69,16 +62,4 @@ pub fn of_one(group: &LogGroup, wanted: &str) -> Result<Vec<PathBuf>, CommandFai
         return Err(CommandFailure::usage(what).hint(hint));
     }
     Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_word;
-
-    #[test]
-    fn an_id_is_not_part_of_a_longer_one() {
-        assert!(has_word("slurm-471-gpu1.out", "471") && has_word("slurm-471-gpu1.out", "gpu1"));
-        assert!(!has_word("slurm-4711-gpu11.out", "471"));
-        assert!(!has_word("slurm-471-gpu11.out", "gpu1"));
-    }
 }

@@ -21,8 +21,12 @@ use oomctl_diagnose::sanitize;
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: u64 = 8 << 10;
 
-/// A line for each run. Those that cannot be read are left out, and named.
-pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Result<Vec<RunRow>, CommandFailure> {
+/// A line for each run, and in full those that are not over. Those that cannot be read are left out, and named.
+pub fn rows(
+    runs: &Runs,
+    names: &[String],
+    now: Timestamp,
+) -> Result<(Vec<RunRow>, Vec<Stored>), CommandFailure> {
     let mut found = runs.overview(names, now);
     unwatched::read(runs, &mut found.open, now)?;
     for (name, _) in &found.damaged {
@@ -30,21 +34,21 @@ pub fn rows(runs: &Runs, names: &[String], now: Timestamp) -> Result<Vec<RunRow>
             "{name} cannot be read and is omitted; `oomctl status {name}` says why"
         ));
     }
-    Ok(found.rows(names, now))
+    Ok((found.rows(names, now), found.open))
 }
 
 /// All that a report shows of these runs.
 pub fn gathered(
     runs: &Runs,
     title: &str,
-    rows: &[RunRow],
+    (rows, mut open): (&[RunRow], Vec<Stored>),
     now: Timestamp,
 ) -> Result<Report, CommandFailure> {
-    let full = in_full(rows).into_iter();
-    let mut stored: Vec<Stored> = full
-        .map(|row| runs.open(&row.run))
-        .collect::<Result<_, _>>()?;
-    unwatched::read(runs, &mut stored, now)?;
+    let full = in_full(rows).into_iter().map(|row| {
+        let read = open.iter().position(|run| run.history.run == row.run);
+        read.map_or_else(|| runs.open(&row.run), |at| Ok(open.swap_remove(at)))
+    });
+    let mut stored: Vec<Stored> = full.collect::<Result<_, _>>()?;
     ask_host_use(runs, &mut stored);
     let readers = stored
         .iter()
@@ -65,7 +69,8 @@ pub fn gathered(
 /// The report of runs as Markdown.
 pub fn markdown(runs: &Runs, title: &str, names: &[String]) -> Result<String, CommandFailure> {
     let now = Timestamp::now();
-    let report = gathered(runs, title, &rows(runs, names, now)?, now)?;
+    let (rows, open) = rows(runs, names, now)?;
+    let report = gathered(runs, title, (&rows, open), now)?;
     render(&report, ReportFormat::Markdown)
 }
 

@@ -83,10 +83,10 @@ impl Overview {
     }
 
     /// All of them as rows, in the order of these names.
-    pub fn rows(self, names: &[String], now: Timestamp) -> Vec<RunRow> {
+    pub fn rows(&self, names: &[String], now: Timestamp) -> Vec<RunRow> {
         let open = self.open.iter();
         let open = open.map(|run| RunRow::of(&run_view(&run.history, now)));
-        let all = self.over.into_iter().chain(open);
+        let all = self.over.iter().cloned().chain(open);
         let mut all: HashMap<String, RunRow> = all.map(|row| (row.run.clone(), row)).collect();
         names.iter().filter_map(|name| all.remove(name)).collect()
     }

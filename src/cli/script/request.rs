@@ -75,7 +75,7 @@ pub fn over(
     let ladder = ladder(session, &adoption, &preset, &mut layers)?;
     let places = (&session.library, read.workdir.as_path());
     known::complete(places, &preset, &cluster_facts, backend, &mut layers);
-    let templates = adopt::template(&preset).into();
+    let templates = preset.stand_in_templates().into();
     let stack = PresetStack {
         preset,
         texts,

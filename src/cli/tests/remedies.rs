@@ -1,7 +1,7 @@
 //! What the table of remedies names, and what the ladders of the shipped presets do: one test for all pairs.
 
 use crate::cli::script::Shelves;
-use crate::core::adopt::{assemble, template};
+use crate::core::adopt::assemble;
 use crate::core::ladder::{ClimbContext, Decision, Skipped, climb, leads_to};
 use crate::core::recipe::{
     ClusterFacts, Layer, LayerKind, Move, Preset, PresetFile, RungSpec, Scalar,
@@ -57,7 +57,7 @@ fn decided(
         gpus_per_node: Some(8),
         ..ClusterFacts::default()
     };
-    let templates = template(preset);
+    let templates = preset.stand_in_templates();
     let context = ClimbContext::new(preset, &cluster, &templates, layers, &[]);
     let (first, skipped) = match climb(&context, Some(incident)).ok()? {
         Decision::Climb { steps, skipped, .. } => (steps.first().map(|s| s.rung.clone()), skipped),

@@ -41,9 +41,6 @@ pub use outputs::{ProgramLog, output_path, output_remarks, readable_outputs};
 pub use scripts::{Scripts, UNKNOWN, command};
 pub use unread::doubt;
 
-/// The file that stands for the scripts where the ladder compares two configurations.
-const RENDERED: &str = "scripts";
-
 /// The preset for scripts of the user's own: what a template has to be told may stand anywhere in them, and one file
 /// stands for them all.
 ///
@@ -63,20 +60,8 @@ pub fn assemble(
             (knob.default, knob.default_expr) = (None, None);
         }
     }
-    file.files = vec![FileSpec {
-        name: RENDERED.to_owned(),
-        template: Some(RENDERED.to_owned()),
-        copy: None,
-        entry: true,
-    }];
+    file.files = vec![FileSpec::stand_in("scripts")];
     Preset::assemble(file, Vec::new(), version)
-}
-
-/// The template of that file: every knob, so that a rung which changes none of them is seen to.
-pub fn template(preset: &Preset) -> BTreeMap<String, String> {
-    let names = preset.knobs.iter().map(|k| &k.name);
-    let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
-    BTreeMap::from([(RENDERED.to_owned(), text)])
 }
 
 /// The scripts with other values of these knobs. Where a knob is the scheduler's, its option is changed.

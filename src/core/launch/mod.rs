@@ -11,5 +11,5 @@ mod words;
 
 pub use copied::Copied;
 pub use gpu::{GpuWish, chosen, hang_grace_s, needed, only_moves_away};
-pub use program::{Command, SET, template, unknown_batch, uses_set};
+pub use program::{Command, SET, unknown_batch, uses_set};
 pub use stored::{Composed, RunProgram};

@@ -14,8 +14,6 @@ use crate::core::render::{hydra_value, variable};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
 use oomctl_scripts::Spelling;
 
-/// The file that stands for a command where the ladder compares two configurations.
-const RENDERED: &str = "command";
 /// The knob set that says how a GPU is waited for; it comes with every preset here.
 pub const SET: &str = "run";
 
@@ -36,12 +34,7 @@ impl RunProgram {
         // What a scheduler's job must be told may be missing here.
         file.knobs.iter_mut().for_each(|k| k.required = false);
         file.files.retain(|f| f.copy.is_some());
-        file.files.push(FileSpec {
-            name: RENDERED.to_owned(),
-            template: Some(RENDERED.to_owned()),
-            copy: None,
-            entry: true,
-        });
+        file.files.push(FileSpec::stand_in("command"));
         Preset::assemble(file, Vec::new(), None)
     }
 
@@ -72,13 +65,6 @@ pub fn uses_set(file: &mut PresetFile) {
     if !file.uses.iter().any(|name| name == SET) {
         file.uses.push(SET.to_owned());
     }
-}
-
-/// The template of that file: every knob, so that a rung which changes none of them is seen to.
-pub fn template(preset: &Preset) -> BTreeMap<String, String> {
-    let names = preset.knobs.iter().map(|k| &k.name);
-    let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
-    BTreeMap::from([(RENDERED.to_owned(), text)])
 }
 
 /// A remark where the batch is not known, for then an out-of-memory has no smaller one.

@@ -146,6 +146,18 @@ pub struct FileSpec {
     pub entry: bool,
 }
 
+impl FileSpec {
+    /// The file that stands for all that a job is made of, where the ladder compares two configurations.
+    pub fn stand_in(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            template: Some(name.to_owned()),
+            copy: None,
+            entry: true,
+        }
+    }
+}
+
 /// A named value computed from knobs.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

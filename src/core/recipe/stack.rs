@@ -94,6 +94,14 @@ impl PresetFile {
 }
 
 impl Preset {
+    /// The template of a file that stands for the job: every knob, so that a rung which changes none of them is seen to.
+    pub fn stand_in_templates(&self) -> BTreeMap<String, String> {
+        let names = self.knobs.iter().map(|k| &k.name);
+        let text: String = names.map(|n| format!("{{{{ {n}|tojson }}}}\n")).collect();
+        let files = self.files.iter().filter_map(|f| f.template.clone());
+        files.map(|name| (name, text.clone())).collect()
+    }
+
     /// Merges knob sets into a preset file and picks a version.
     ///
     /// # Errors

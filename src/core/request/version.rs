@@ -70,7 +70,7 @@ impl Request {
         if *inputs.ladder == self.preset().ladder {
             asked.ladder = again.preset().ladder.clone().into();
         }
-        asked.templates = adopt::template(again.preset()).into();
+        asked.templates = again.preset().stand_in_templates().into();
         Self::new(asked).ok()
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::number::WrittenVersion;
 use crate::ascii::ascii;
+use oomctl_base::has_word;
 
 /// Bytes at the beginning of a log in which versions are looked for.
 const HEAD: u64 = 256 << 10;
@@ -105,7 +106,11 @@ impl Versions {
     /// Without the packages that none of a job's own texts names. Every message of a GPU's allocator is of PyTorch.
     #[must_use]
     pub fn named_in(mut self, texts: &[&str]) -> Self {
-        let is_named = |name: &&str| texts.iter().any(|text| has_word(text, name));
+        let is_named = |name: &&str| {
+            texts
+                .iter()
+                .any(|text| has_word(text, name, |c| c.is_alphanumeric() || c == '_'))
+        };
         let names = |package: &str| PACKAGES.iter().find(|(known, _)| *known == package);
         self.told.retain(|package, _| {
             package == "torch" || names(package).is_some_and(|(_, all)| all.iter().any(&is_named))
@@ -190,14 +195,6 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
         let number = [part(&captures, "number"), part(&captures, "number2")].concat();
         found("vllm", &number);
     }
-}
-
-fn has_word(text: &str, word: &str) -> bool {
-    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    text.match_indices(word).any(|(at, _)| {
-        let (before, rest) = (&text[..at], &text[at + word.len()..]);
-        !is_part(before.chars().next_back()) && !is_part(rest.chars().next())
-    })
 }
 
 fn part<'l>(captures: &Captures<'l>, name: &str) -> &'l str {

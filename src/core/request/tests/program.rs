@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::start::request as toy;
 use crate::core::config::{from_flags, parse_knob_set, parse_preset};
 use crate::core::ladder::{Decision, OnMachine, Past, Step};
-use crate::core::launch::{GpuWish, RunProgram, needed, template, unknown_batch};
+use crate::core::launch::{GpuWish, RunProgram, needed, unknown_batch};
 use crate::core::recipe::Layer;
 use crate::core::request::{Inputs, NamedText, Request};
 use oomctl_base::Refusal;
@@ -46,7 +46,7 @@ fn asked(
     let request = Request::new(Inputs {
         knob_sets: SETS.map(|text| named("set.yaml", text)).to_vec().into(),
         ladder: preset.ladder.clone().into(),
-        templates: template(&preset).into(),
+        templates: preset.stand_in_templates().into(),
         program: Some(program),
         layers: vec![words, flags],
         one_rung: true,
