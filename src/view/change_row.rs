@@ -18,10 +18,10 @@ const MOST_VALUES: usize = 5;
 /// An attempt, or several by the same rung.
 pub(super) struct ChangeRow<'a> {
     pub attempts: (u32, u32),
-    pub rungs: Vec<&'a str>,
-    /// The knobs that change, each with its values in order.
-    pub changes: Vec<(&'a str, Vec<String>)>,
-    pub place: String,
+    /// The rungs, each lap of its own.
+    pub rungs: Vec<&'a RungForecast>,
+    /// The knobs that change.
+    pub changes: Vec<KnobChange<'a>>,
     pub effect: Effect,
     pub memory: Option<(&'a MemoryForecast, &'a MemoryForecast)>,
     pub slower: Option<f64>,
@@ -32,12 +32,25 @@ pub(super) struct ChangeRow<'a> {
     pub helps: bool,
 }
 
-/// The first place of several; where they lie in several files, how many those are.
-fn together(places: Vec<String>) -> String {
-    let files = places.iter().filter_map(|p| Some(p.rsplit_once(':')?.0));
-    match files.collect::<BTreeSet<_>>().len() {
-        0 | 1 => places.into_iter().next().unwrap_or_default(),
-        several => format!("{several}{FILES}"),
+/// A knob that changes.
+pub(super) struct KnobChange<'a> {
+    pub knob: &'a str,
+    /// Its values in order.
+    pub values: Vec<String>,
+    /// Where it is given.
+    pub place: String,
+    pub effect: Effect,
+}
+
+impl KnobChange<'_> {
+    /// `16 -> 8 -> 4`; of many values, or where `short`, the first and the last.
+    pub fn values(&self, short: bool) -> String {
+        match &self.values[..] {
+            [first, .., last] if short || self.values.len() > MOST_VALUES => {
+                format!("{first} -> {last}")
+            }
+            all => all.join(" -> "),
+        }
     }
 }
 
@@ -48,59 +61,75 @@ impl<'a> ChangeRow<'a> {
         before: Option<&'a MemoryForecast>,
         place: &impl Fn(&str, u32) -> String,
     ) -> Self {
-        let effect = rungs
-            .iter()
-            .map(|r| r.step.effect)
-            .max()
-            .unwrap_or_default();
+        let effect = rungs.iter().map(|r| r.step.effect).max();
+        let effect = effect.unwrap_or_default();
         let mut all: Vec<&Change> = rungs.iter().flat_map(|r| &r.step.changes).collect();
         all.sort_by_key(|c| c.effect != effect);
-        let mut changes: Vec<(&str, Vec<String>)> = Vec::new();
+        let mut changes: Vec<KnobChange<'_>> = Vec::new();
         for change in all {
             let [from, to] = [change.from.shown(), change.to.shown()];
-            match changes.iter_mut().find(|(knob, _)| *knob == change.knob) {
-                Some((_, values)) => values[1] = to,
-                None => changes.push((&change.knob, vec![from, to])),
+            match changes.iter_mut().find(|c| c.knob == change.knob) {
+                Some(known) => known.values[1] = to,
+                None => changes.push(KnobChange {
+                    knob: &change.knob,
+                    values: vec![from, to],
+                    place: place(&change.knob, attempt),
+                    effect: change.effect,
+                }),
             }
         }
-        let places = changes.iter().map(|(knob, _)| place(knob, attempt));
         let memory = before.zip(rungs.last().and_then(|r| r.memory.as_ref()));
         let seen = rungs.iter().any(|r| r.frees.is_some());
         let frees = !seen || memory.is_none_or(|(before, after)| before.shown() != after.shown());
         Self {
             attempts: (attempt, attempt),
-            rungs: rungs.iter().map(|r| r.step.rung.as_str()).collect(),
-            place: together(places.collect()),
             effect,
             memory,
             slower: rungs.iter().filter_map(|r| r.slower).fold(None, more_slow),
             seen,
             helps: effect == Effect::ChangesTraining
                 || frees && rungs.iter().any(RungForecast::helps),
+            rungs: rungs.iter().collect(),
             changes,
+        }
+    }
+
+    /// The names of its rungs.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.rungs.iter().map(|r| r.step.rung.as_str())
+    }
+
+    /// Where it changes something: the first place, or where they lie in several files, how many those are.
+    pub fn place(&self) -> String {
+        let places = self.changes.iter().map(|c| c.place.as_str());
+        let files = places.clone().filter_map(|p| Some(p.rsplit_once(':')?.0));
+        match files.collect::<BTreeSet<_>>().len() {
+            0 | 1 => places.map(str::to_owned).next().unwrap_or_default(),
+            several => format!("{several}{FILES}"),
         }
     }
 
     /// Whether the next row takes the same rung once more.
     pub fn goes_on_in(&self, next: &Self) -> bool {
-        let knobs = |row: &Self| {
-            row.changes
-                .iter()
-                .map(|c| c.0.to_owned())
-                .collect::<Vec<_>>()
+        let one = |row: &Self| {
+            let names: BTreeSet<&str> = row.names().collect();
+            names.first().copied().filter(|_| names.len() == 1)
         };
-        self.rungs.last() == next.rungs.last()
-            && self.rungs.len() == 1
-            && next.rungs.len() == 1
+        let knobs = |row: &Self| row.changes.iter().map(|c| c.knob).collect::<Vec<_>>();
+        one(self).is_some()
+            && one(self) == one(next)
             && self.helps == next.helps
             && knobs(self) == knobs(next)
     }
 
     pub fn join(&mut self, next: Self) {
         self.attempts.1 = next.attempts.1;
-        for ((_, chain), (_, values)) in self.changes.iter_mut().zip(next.changes) {
-            chain.extend(values.into_iter().skip(1));
+        for (known, change) in self.changes.iter_mut().zip(next.changes) {
+            known.values.extend(change.values.into_iter().skip(1));
+            known.effect = known.effect.max(change.effect);
         }
+        self.effect = self.effect.max(next.effect);
+        self.rungs.extend(next.rungs);
         self.memory = self.memory.zip(next.memory).map(|(a, b)| (a.0, b.1));
         let slower = self.slower;
         self.slower = next.slower.map_or(slower, |s| more_slow(slower, s));
@@ -108,17 +137,14 @@ impl<'a> ChangeRow<'a> {
 
     /// All changes, or as many as fit into so many columns, at least the first.
     pub fn change(&self, room: usize, whole: bool) -> String {
-        let shown = |(knob, values): &(&str, Vec<String>), long: bool| {
-            let values = match (long && values.len() <= MOST_VALUES, &values[..]) {
-                (false, [first, .., last]) => format!("{first} -> {last}"),
-                _ => values.join(" -> "),
-            };
+        let shown = |change: &KnobChange<'_>, long: bool| {
+            let knob = change.knob;
             // The end of a long name says what it is.
             let end = knob
                 .rsplit('.')
                 .next()
                 .filter(|_| display_width(knob) >= room);
-            format!("{} {values}", end.unwrap_or(knob))
+            format!("{} {}", end.unwrap_or(knob), change.values(!long))
         };
         let rest = |left: usize| match left {
             0 => String::new(),

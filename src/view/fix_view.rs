@@ -36,8 +36,8 @@ pub struct FixDecision {
 
 impl FixDecision {
     /// The decision for people.
-    pub fn text(&self) -> String {
-        let mut out = self.decision.text();
+    pub fn text(&self, columns: usize) -> String {
+        let mut out = self.decision.text(columns);
         if let Some(diff) = &self.diff {
             let _ = write!(out, "\nNot applied:\n\n{diff}");
         }

@@ -26,6 +26,7 @@ pub mod own_view;
 mod passed_over;
 pub mod pipeline;
 pub mod plan_after_view;
+pub mod plan_table;
 pub mod plan_view;
 pub mod print;
 
@@ -33,7 +34,7 @@ pub mod report;
 mod run;
 pub mod rung_view;
 pub mod script_parts;
-mod script_table;
+
 mod script_values;
 mod settings;
 pub mod shared_view;

@@ -9,13 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::reasons;
+use super::plan_table::{ADDED, PlanTable, by_rung};
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
     of_checkpoints, unchangeable, unchanged,
 };
-use super::script_table::ADDED;
-use super::script_table::ScriptTable;
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
 use super::{NAME, Paint};
@@ -209,20 +208,29 @@ impl ScriptView {
             .as_ref()
             .map(StartsView::line)
             .unwrap_or_default();
-        let _ = write!(out, "\n{}", self.table(columns));
+        let _ = write!(out, "\n{}", self.table(columns, false));
         out
     }
 
-    fn table(&self, columns: usize) -> String {
+    fn table(&self, columns: usize, all: bool) -> String {
         let attempts = self.attempts.iter().map(|a| (a.attempt, &a.rungs[..]));
-        let attempts = attempts.filter(|(attempt, _)| *attempt <= self.most_attempts);
-        let mut table = ScriptTable::new(attempts, self.now.as_ref(), |knob, attempt| {
-            self.place(knob, attempt)
-        });
+        let attempts = attempts.filter(|(attempt, _)| all || *attempt <= self.most_attempts);
+        let place = |knob: &str, attempt| self.place(knob, attempt);
+        let now = self.now.as_ref();
+        let mut table = match all {
+            true => PlanTable::new(attempts.flat_map(by_rung), now, place),
+            false => PlanTable::new(attempts, now, place),
+        };
         table.call(|knob| self.values.name_of(knob));
         table.first = self.job.is_none().then(|| self.first());
-        table.unasked = self.also();
-        let mut out = table.text(columns);
+        table.unasked = self.also(match all {
+            true => UnchangedRetry::text,
+            false => UnchangedRetry::name,
+        });
+        let mut out = match all {
+            true => table.whole(columns, true),
+            false => table.text(columns),
+        };
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         } else if table.is_empty() {
@@ -372,20 +380,14 @@ impl ScriptView {
         }
     }
 
-    /// What is done without a question, in short.
-    fn also(&self) -> String {
+    /// What is done without a question.
+    fn also(&self, cause: fn(&UnchangedRetry) -> String) -> String {
         let last = self.attempts.last().map_or(0, |a| a.attempt);
         let most = limits(self.most_attempts, last, &self.after_host_oom);
-        match self.retried(UnchangedRetry::name) {
-            Some(retried) => format!("{most}; {retried}"),
-            None => most,
-        }
-    }
-
-    /// After which causes the same is submitted again; none where that is after none.
-    fn retried(&self, cause: fn(&UnchangedRetry) -> String) -> Option<String> {
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
-        let some = !causes.is_empty();
-        some.then(|| format!("the same job again after {}", causes.join(", ")))
+        match causes.is_empty() {
+            true => most,
+            false => format!("{most}; the same job again after {}", causes.join(", ")),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The decision after a failure, in text and JSON.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -10,7 +10,8 @@ use super::explanation::explained;
 use super::lines::{bugs, course, evidence};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::passed_over::reasons_here;
-use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, laps_text, table};
+use super::plan_table::{PlanTable, by_rung};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
 use crate::core::request::{Explanation, PlannedStep};
@@ -45,14 +46,20 @@ pub struct PlanAfterView {
     shortfall: Option<Shortfall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
+    /// The number of the attempt that follows.
+    #[serde(skip)]
+    next: u32,
+    /// Where knobs are given.
+    #[serde(skip)]
+    places: BTreeMap<String, String>,
 }
 
 impl PlanAfterView {
     /// What is decided about a configuration that died so, of which the model alone expects `now`, and of the steps of the
     /// decision what `planned` says. `after` is what is expected of it and after each step, given how it died; `attempt`
-    /// names it where it is one of a run.
+    /// names it where it is one of a run, `next` is the number of the one that follows.
     pub fn new(
-        attempt: Option<String>,
+        (attempt, next): (Option<String>, u32),
         now: Option<&Estimate>,
         (incident, explanation): (Incident, Option<Explanation>),
         decision: Decision,
@@ -84,6 +91,8 @@ impl PlanAfterView {
             unchanged_first: None,
             shortfall,
             explanation,
+            next,
+            places: BTreeMap::new(),
         }
     }
 
@@ -93,6 +102,11 @@ impl PlanAfterView {
         self
     }
 
+    /// The same, with where knobs are given.
+    pub fn with_places(self, places: BTreeMap<String, String>) -> Self {
+        Self { places, ..self }
+    }
+
     /// The same where a supervisor submits the same configuration so often before it.
     pub fn after_again(mut self, times: u32) -> Self {
         self.unchanged_first = Some(times).filter(|times| *times > 0);
@@ -100,7 +114,7 @@ impl PlanAfterView {
     }
 
     /// The decision for people.
-    pub fn text(&self) -> String {
+    pub fn text(&self, columns: usize) -> String {
         let whose = self.attempt.as_ref();
         let whose = whose.map(|a| format!("{a}: ")).unwrap_or_default();
         let mut out = format!("After: {whose}{}\n", self.incident.headline());
@@ -127,15 +141,7 @@ impl PlanAfterView {
                 "\nNothing shows that host memory ran out: `oomctl watch` would end the run here. If it did run out:\n",
             );
         }
-        let mut said = BTreeSet::new();
-        let mut memory = self.now.as_ref();
-        for laps in self.laps() {
-            let (rung, effect) = (&laps[0], laps.iter().map(|lap| lap.step.effect).max());
-            let effect = effect.unwrap_or(rung.step.effect).describe();
-            let _ = writeln!(out, "\n  {}  {} ({effect})", rung.name(), rung.step.title);
-            out.push_str(&laps_text(laps, memory, &mut said));
-            memory = laps.last().and_then(|lap| lap.memory.as_ref());
-        }
+        out += &self.table(columns);
         match &self.shortfall {
             Some(shortfall) => {
                 let _ = writeln!(out, "\n{}", cannot_fit(shortfall));
@@ -185,15 +191,23 @@ impl PlanAfterView {
         }
     }
 
-    /// The steps, those of one rung together.
-    fn laps(&self) -> impl Iterator<Item = &[RungForecast]> {
-        self.steps.chunk_by(|a, b| a.step.rung == b.step.rung)
+    /// What changes, with the memory of GPUs where that ran out.
+    fn table(&self, columns: usize) -> String {
+        let steps = Some((self.next, &self.steps[..]));
+        let is_gpu = matches!(self.incident.class, Class::GpuOom | Class::EngineMemory);
+        let now = self.now.as_ref().filter(|_| is_gpu);
+        let place = |knob: &str, _| self.places.get(knob).cloned().unwrap_or_default();
+        match PlanTable::new(steps.into_iter().flat_map(by_rung), now, place) {
+            table if table.is_empty() => String::new(),
+            table => format!("\n{}", table.whole(columns, false)),
+        }
     }
 
     /// The memory of every phase before the steps and after each rung, given how it died.
     fn phases(&self) -> String {
         let now = PhaseRow::new("  as it was".to_owned(), self.now.as_ref());
-        let rungs = self.laps().filter_map(<[RungForecast]>::last);
+        let laps = self.steps.chunk_by(|a, b| a.step.rung == b.step.rung);
+        let rungs = laps.filter_map(<[RungForecast]>::last);
         let rungs = rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref()));
         match table(&Vec::from_iter(std::iter::once(now).chain(rungs))) {
             table if table.is_empty() => table,

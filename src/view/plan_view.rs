@@ -1,14 +1,14 @@
-//! What `oomctl plan` shows of a project: the attempts in a table, or the ladder rung by rung.
+//! What `oomctl plan` shows of a project.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::not_used;
-use super::rung_view::{self, MemoryForecast, PhaseRow, RungForecast, first_fit, limits, table};
-use super::script_table::ScriptTable;
+use super::plan_table::{PlanTable, by_rung};
+use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, first_fit, limits, table};
 use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
 use crate::core::ladder::{Change, Policy, Skipped};
@@ -78,12 +78,12 @@ impl PlanView {
         }
     }
 
-    /// The attempts in a table, or with `all` rung by rung, for people; with `phases` the memory of each phase, too.
+    /// The attempts in a table, for people; with `all` rung by rung and with those that are not used, with `phases` the
+    /// memory of each phase, too.
     pub fn text(&self, columns: usize, all: bool, phases: bool) -> String {
-        let mut out = self.head();
-        match all {
-            true => self.ladder(&mut out),
-            false => out += &format!("\n{}", self.table(columns)),
+        let mut out = format!("{}\n{}", self.head(), self.table(columns, all));
+        if all {
+            out += &not_used(&self.not_used);
         }
         if self.rungs.is_empty() {
             out.push_str("\nNo rungs: the run ends when it runs out of memory.\n");
@@ -99,35 +99,29 @@ impl PlanView {
         out
     }
 
-    /// The attempts, each with its rungs, on at most 15 lines.
-    fn table(&self, columns: usize) -> String {
+    fn table(&self, columns: usize, all: bool) -> String {
+        let most = self.settings.most_attempts;
+        let last = self.attempts.last().copied().unwrap_or(0);
         let mut from = 0;
         let attempts = self.attempts.chunk_by(|a, b| a == b).map(|same| {
             let rungs = &self.rungs[from..from + same.len()];
             from += same.len();
             (same[0], rungs)
         });
-        let most = self.settings.most_attempts;
-        let attempts = attempts.filter(|(attempt, _)| *attempt <= most);
-        let attempts: Vec<(u32, &[RungForecast])> = attempts.collect();
+        let attempts = attempts.filter(|(attempt, _)| all || *attempt <= most);
         let place = |knob: &str, _| self.settings.places.get(knob).cloned().unwrap_or_default();
-        let mut table = ScriptTable::new(attempts.into_iter(), self.now.as_ref(), place);
+        let now = self.now.as_ref();
+        let mut table = match all {
+            true => PlanTable::new(attempts.flat_map(by_rung), now, place),
+            false => PlanTable::new(attempts, now, place),
+        };
         table.first = Some("the configuration as it is");
-        let last = self.attempts.last().copied().unwrap_or(0);
         table.unasked = limits(most, last, &self.after_host_oom);
-        match table.is_empty() {
-            true => String::new(),
-            false => table.text(columns),
+        match (table.is_empty(), all) {
+            (true, _) => String::new(),
+            (false, true) => table.whole(columns, true),
+            (false, false) => table.text(columns),
         }
-    }
-
-    /// Rung by rung, with those that are not used.
-    fn ladder(&self, out: &mut String) {
-        let mut said = BTreeSet::new();
-        for i in 0..self.rungs.len() {
-            self.rung(i, &mut said, out);
-        }
-        *out += &not_used(&self.not_used);
     }
 
     fn head(&self) -> String {
@@ -171,14 +165,6 @@ impl PlanView {
             let _ = writeln!(out, "{}", Paint(DIM, &note));
         }
         out
-    }
-
-    fn rung<'a>(&'a self, i: usize, said: &mut BTreeSet<&'a String>, out: &mut String) {
-        let rung = &self.rungs[i];
-        let attempt = self.attempts[i];
-        let _ = writeln!(out, "\n{attempt:>3}  {}  {}", rung.name(), rung.step.title);
-        let before = rung_view::before(self.now.as_ref(), &self.rungs, i);
-        out.push_str(&rung.text(before, said));
     }
 
     /// The memory after each attempt, where it is known.

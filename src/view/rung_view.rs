@@ -1,14 +1,13 @@
 //! A rung as people see it: what it changes, what the memory model expects after it, what it costs.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{gib, is_far, odds, percent, rounded};
+use super::figures::{gib, is_far, odds, rounded};
 use super::table::{Side, Table};
-use super::{DIM, NAME, Paint};
+use super::{DIM, Paint};
 use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::request::{Freed, PlannedStep};
 use oomctl_memory::{Estimate, Phase, SAFE};
@@ -76,25 +75,18 @@ impl RungForecast {
         self.frees.as_ref().is_none_or(|frees| frees.fullest)
     }
 
-    /// Its name, for people.
-    pub fn name(&self) -> Paint<'_> {
-        Paint(NAME, &self.step.rung)
-    }
-
-    /// What it changes, what of memory, and what it costs, one a line. A remark that was `said` is not said again.
-    pub fn text<'a>(
-        &'a self,
-        before: Option<&MemoryForecast>,
-        said: &mut BTreeSet<&'a String>,
-    ) -> String {
-        let mut out = step_text(&self.step, said);
-        if let (Some(before), Some(after)) = (before, &self.memory) {
-            let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
-        }
-        if let Some(in_vain) = self.frees.as_ref().and_then(in_vain) {
-            let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
-        }
-        out + &speed(self.slower, self.slower_so_far)
+    /// For which failures it is passed over, for it frees no memory of the GPU there; none where that is for no phase.
+    pub fn in_vain(&self) -> Option<String> {
+        let frees = self.frees.as_ref().filter(|frees| !frees.fullest)?;
+        let names: Vec<&str> = frees.phases.iter().map(|p| p.name()).collect();
+        Some(match names.is_empty() {
+            true => "by the memory model it frees no GPU memory, so it is skipped after a failure"
+                .to_owned(),
+            false => format!(
+                "by the memory model it does not help the fullest phase; used only after a failure in {}",
+                names.join(", ")
+            ),
+        })
     }
 }
 
@@ -234,34 +226,6 @@ pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
     line
 }
 
-/// For which failures a rung is passed over, for it frees no memory of the GPU there; none where that is for no phase.
-fn in_vain(frees: &Freed) -> Option<String> {
-    let names: Vec<&str> = frees.phases.iter().map(|p| p.name()).collect();
-    match (frees.fullest, names.is_empty()) {
-        (true, _) => None,
-        (false, true) => Some(
-            "by the memory model it frees no GPU memory, so it is skipped after a failure"
-                .to_owned(),
-        ),
-        (false, false) => Some(format!(
-            "by the memory model it does not help the fullest phase; used only after a failure in {}",
-            names.join(", ")
-        )),
-    }
-}
-
-/// The memory before a rung, which is that after the one before it.
-pub fn before<'a>(
-    now: Option<&'a MemoryForecast>,
-    rungs: &'a [RungForecast],
-    i: usize,
-) -> Option<&'a MemoryForecast> {
-    match i.checked_sub(1) {
-        None => now,
-        Some(before) => rungs[before].memory.as_ref(),
-    }
-}
-
 /// A line of the table of phases.
 pub struct PhaseRow {
     name: String,
@@ -303,80 +267,6 @@ pub fn table(rows: &[PhaseRow]) -> String {
     table.text("")
 }
 
-/// Expected memory before and after a rung, of the fullest phase.
-fn memory_text(before: &MemoryForecast, after: &MemoryForecast) -> String {
-    let chance = after
-        .fits_probability
-        .map_or_else(String::new, |p| format!(", probability to fit {p:.2}"));
-    let was = match before.phase == after.phase {
-        true => String::new(),
-        false => format!(" ({})", before.phase.name()),
-    };
-    format!(
-        "memory {}{was} -> {} GiB ({}{chance})",
-        before.shown(),
-        after.shown(),
-        after.phase.name()
-    )
-}
-
-/// The changes and new remarks of a rung, one a line.
-fn step_text<'a>(step: &'a Step, said: &mut BTreeSet<&'a String>) -> String {
-    changes_text(&step.changes, &step.notes, said)
-}
-
-fn changes_text<'a>(
-    changes: &[Change],
-    notes: &'a [String],
-    said: &mut BTreeSet<&'a String>,
-) -> String {
-    let mut out = String::new();
-    for line in change_lines(changes) {
-        let _ = writeln!(out, "       {line}");
-    }
-    for note in notes.iter().filter(|note| said.insert(note)) {
-        let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-    }
-    out
-}
-
-fn speed(slower: Option<f64>, so_far: f64) -> String {
-    let Some(slower) = slower else {
-        return String::new();
-    };
-    let (slower, so_far) = (percent(slower), percent(so_far));
-    let mut speed = match slower == percent(0.0) {
-        true => "about as fast".to_owned(),
-        false => format!("about {slower} slower"),
-    };
-    if so_far != slower {
-        let _ = write!(speed, ", {so_far} slower by now");
-    }
-    format!("       {}\n", Paint(DIM, &speed))
-}
-
-/// Laps of one rung after a failure, for which they are taken, as one: what they free in other phases is not told. The remarks are
-/// those of the last, which knows what was left in the end.
-pub fn laps_text<'a>(
-    laps: &'a [RungForecast],
-    before: Option<&MemoryForecast>,
-    said: &mut BTreeSet<&'a String>,
-) -> String {
-    let Some(last) = laps.last() else {
-        return String::new();
-    };
-    let changes = Change::joined(laps.iter().flat_map(|lap| &lap.step.changes));
-    let mut out = changes_text(&changes, &last.step.notes, said);
-    if let (Some(before), Some(after)) = (before, &last.memory)
-        && (after.phase != before.phase || after.shown() != before.shown())
-    {
-        let _ = writeln!(out, "       {}", Paint(DIM, &memory_text(before, after)));
-    }
-    let kept = laps.iter().filter_map(|lap| Some(1.0 - lap.slower?));
-    let kept = kept.reduce(|all, one| all * one);
-    out + &speed(kept.map(|kept| 1.0 - kept), last.slower_so_far)
-}
-
 /// The changes of a rung, one a line, with what each does to the experiment.
 pub fn change_lines(changes: &[Change]) -> Vec<String> {
     let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
@@ -386,12 +276,4 @@ pub fn change_lines(changes: &[Change]) -> Vec<String> {
         table.row([c.knob.clone(), change]);
     }
     table.lines().collect()
-}
-
-/// Where the attempts of a plan are taken to die; a real failure is answered by its own log.
-pub fn where_fullest(now: Option<&MemoryForecast>) -> &'static str {
-    match now {
-        Some(_) => " where it is fullest",
-        None => "",
-    }
 }

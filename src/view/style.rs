@@ -21,3 +21,15 @@ impl std::fmt::Display for Paint<'_> {
         write!(f, "{}{}{}", self.0.render(), self.1, self.0.render_reset())
     }
 }
+
+/// A line in the colours of a diff.
+pub fn diff_line(line: &str) -> String {
+    let style = match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => NAME,
+        [b'+', ..] => GOOD,
+        [b'-', ..] => BAD,
+        [b'@', ..] => DIM,
+        _ => return line.to_owned(),
+    };
+    Paint(style, line).to_string()
+}

@@ -178,10 +178,7 @@ fn a_batch_of_all_gpus_is_not_halved_for_one() {
         ("global batch size, over all ranks", "split(a)"),
     ] {
         let said = fixed(script, &[("train.py", &program(help, local))]);
-        said.says(&[
-            "gradient_accumulation_steps  2 -> 4",
-            "(effect on training unknown)",
-        ]);
+        said.says(&["gradient_accumulation_steps  2 -> 4", " job.sh:4  unknown"]);
         assert!(!said.out.contains(" 256 -> "), "{}", said.out);
     }
     let said = fixed(script, &[("train.py", &program("samples", "a.batch_size"))]);

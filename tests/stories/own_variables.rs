@@ -20,7 +20,7 @@ fn variables_that_a_configurator_overrides_are_options() {
         fixed(&format!("python train.py {words}"), &all)
     };
     train("--batch_size=32 --compile=False", &[]).says(&[
-        "(same math)",
+        " job.sh:4  unknown",
         "--batch_size=16 --compile=False --gradient_accumulation_steps=80",
     ]);
     train(
@@ -32,7 +32,7 @@ fn variables_that_a_configurator_overrides_are_options() {
     assert!(!unread.out.contains("--batch_size="), "{}", unread.out);
     let summed = program("");
     fixed("python train.py --batch_size=32", &[("train.py", &summed)])
-        .says(&["batch_size  32 -> 16  (changes training)"]);
+        .says(&["batch_size  32 -> 16  job.sh:4  changes"]);
 }
 
 /// guided-diffusion's shape: a dictionary of defaults, whose entries a loop declares; `microbatch` cuts the batch.
@@ -56,10 +56,7 @@ fn entries_that_a_loop_declares_are_options_and_parts_keep_the_batch() {
         )
     };
     // What the parts are divided by was not read.
-    train("--batch_size 16").says(&[
-        "(effect on training unknown)",
-        "--batch_size 16 --microbatch 8",
-    ]);
+    train("--batch_size 16").says(&[" job.sh:4  unknown", "--batch_size 16 --microbatch 8"]);
     train("--batch_size 16 --microbatch -1").says(&["--batch_size 16 --microbatch 8"]);
     train("--batch_size 16 --microbatch 1").says(&["--microbatch 1 --use_checkpoint True"]);
 }
@@ -74,10 +71,7 @@ fn a_product_of_literals_is_a_number() {
         "torchrun --nproc_per_node=8 train.py",
         &[("train.py", program)],
     )
-    .says(&[
-        "(effect on training unknown)",
-        "train.py --device_batch_size 32",
-    ]);
+    .says(&[" job.sh:4  unknown", "train.py --device_batch_size 32"]);
 }
 
 /// The word of an option that the code gives a value again changes nothing.
@@ -98,7 +92,7 @@ fn loaders_of_lightning_are_changed_where_they_are_written() {
     fixed("python train.py", &[("train.py", program)]).says(&["-BATCH = 64\n+BATCH = 32"]);
     let accumulates = program.replace("devices=1", "devices=1, accumulate_grad_batches=2");
     fixed("python train.py", &[("train.py", &accumulates)])
-        .says(&["(effect on training unknown)", "accumulate_grad_batches=4"]);
+        .says(&[" job.sh:4  unknown", "accumulate_grad_batches=4"]);
 }
 
 /// PEFT's function turns checkpointing on where it is called, and unless its argument says otherwise.

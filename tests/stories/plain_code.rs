@@ -155,8 +155,8 @@ fn a_batch_is_found_under_the_names_that_programs_have_for_it() {
     ] {
         // A program that is not there may do anything.
         let effect = match command.starts_with("fairseq-train") {
-            true => "(same math)",
-            false => "(effect on training unknown)",
+            true => " job.sh:2  same",
+            false => " job.sh:2  unknown",
         };
         fixed(command, &fails, &[]).says(&[changes[0], changes[1], effect]);
     }
@@ -193,7 +193,7 @@ fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
     let told = fixed(images, &log("caching latents...\n", cached), &[]);
     told.says(&[
         "in preparation",
-        "preparation_batch_size  4 -> 2  (same math)",
+        "preparation_batch_size  4 -> 2  job.sh:2  same",
     ]);
     let none = fixed(
         &images.replace("--vae_batch_size=4 ", ""),
@@ -209,7 +209,7 @@ fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
         "  File \"/home/u/x/train.py\", line 50, in test\n    out = model(x)\n",
     );
     let own = "python train.py --batch-size 64 --test-batch-size 256";
-    fixed(own, &tested, &[]).says(&["eval_batch_size  256 -> 128  (same math)"]);
+    fixed(own, &tested, &[]).says(&["eval_batch_size  256 -> 128  job.sh:2  same"]);
     let least = "python train.py --batch-size 64 --test-batch-size 1";
     fixed(least, &tested, &[]).says(&["the evaluation has a batch of its own"]);
     // Without one it takes that of training.
@@ -229,9 +229,9 @@ fn processes_that_load_data_are_made_fewer_where_nothing_else_gives_them_room() 
     let full = "Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit";
     for signal in ["Killed", full] {
         let told = fixed(script, &worker(signal), &[]);
-        told.says(&["num_workers  16 -> 8  (same math)"]);
+        told.says(&["num_workers  16 -> 8  job.sh:2  same"]);
         assert!(!told.out.contains("batch_size  64"), "{}", told.told());
     }
     let asked = format!("#SBATCH --mem=64G\n{script}");
-    fixed(&asked, &worker("Killed"), &[]).says(&["mem  64G -> 128G"]);
+    fixed(&asked, &worker("Killed"), &[]).says(&["mem   64G -> 128G"]);
 }

@@ -125,7 +125,7 @@ for rows in load(micro_batch_size, MAX_SEQ_LEN):
 ";
     let said = fixed("python train.py --data x", &[("train.py", program)]);
     said.says(&[
-        "batch_size  4 -> 2  (effect on training unknown",
+        "batch_size  4 -> 2  train.py:3  unknown",
         "-micro_batch_size = 4\n+micro_batch_size = 2\n",
     ]);
     let settings = "\

@@ -213,7 +213,7 @@ fn host_memory_of_verl_grows_in_the_unit_of_the_script() {
         actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=2";
     let log = "slurmstepd: error: Detected 1 oom_kill event in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
     let said = fixed(script, log);
-    said.says(&["mem  250G -> 500G", "+#SBATCH --mem=500G"]);
+    said.says(&["mem   250G -> 500G", "+#SBATCH --mem=500G"]);
     assert!(!said.out.contains("changes training"), "{}", said.out);
 }
 

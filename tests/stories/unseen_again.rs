@@ -207,7 +207,7 @@ fn processes_that_load_data_give_way_where_the_host_has_no_more_memory() {
     let job = |mem: &str| format!("#!/bin/bash\n{mem}{script}\n");
     place.write("job.log", log);
     place.write("job.sh", &job("#SBATCH --mem=64G\n"));
-    place.says("fix job.log job.sh", 0, &["mem  64G -> 128G"]);
+    place.says("fix job.log job.sh", 0, &["mem   64G -> 128G"]);
     // The whole node's already.
     place.write("job.sh", &job("#SBATCH --mem=0\n"));
     let said = place.run(&["fix", "job.log", "job.sh"]).ends(0);

@@ -70,7 +70,7 @@ fn a_cache_that_lacks_more_than_a_share_can_give_leads_to_more_gpus_or_to_the_le
     let far = too_small(131_072, 24.0, 20_000, 3.66);
     let said = fixed(&script(1), &far, &[]);
     said.says(&[
-        "max_model_len  unset -> 19600  (changes training)",
+        "max_model_len  unset -> 19600  default  changes",
         "longer requests are refused",
         "larger-share: one sequence of 131072 tokens needs gpu_memory_utilization of more than 0.99 by the log's figures, and 0.95 is the most",
     ]);
@@ -211,7 +211,7 @@ fn a_kill_while_host_memory_fills_is_for_lack_of_it() {
     let script = "#SBATCH --mem=100G\ndeepspeed --num_gpus 1 train.py --per_device_train_batch_size 1 --model_name_or_path m";
     let filling = format!("{}{}{killed}", used("23.1"), used("78.3"));
     let said = fixed(script, &filling, &[]);
-    said.says(&["After: host memory ran out", "mem  100G -> 200G"]);
+    said.says(&["After: host memory ran out", "mem   100G -> 200G"]);
     diagnosed(&filling).says(&["host memory had filled from 23.1 % to 78.3 %"]);
     let idle = format!("{}{}{killed}", used("23.1"), used("24.0"));
     fixed(script, &idle, &[]).says(&[

@@ -2,14 +2,14 @@
 
 use crate::cli::args::Configuration;
 use crate::cli::logs::{self, LogGroup, plan_after};
-use crate::cli::script::{Shelves, no_script};
+use crate::cli::script::{NO_TERMINAL, Shelves, no_script};
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
-use crate::view::{CommandFailure, fix_view, print};
+use crate::view::{CommandFailure, columns, fix_view, print};
 use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
@@ -67,7 +67,9 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     let incident = match decided.filter(|decided| !decided.unrecognised) {
         Some(decided) => {
             let (decision, diff) = (decided.view, decided.diff);
-            session.show(&fix_view::FixDecision { decision, diff }, |v| v.text())?;
+            session.show(&fix_view::FixDecision { decision, diff }, |view| {
+                view.text(columns().unwrap_or(NO_TERMINAL))
+            })?;
             decided.incident
         }
         None => advised(args, &session, (&log, &groups))?,

@@ -12,9 +12,9 @@ use crate::cli::session::Session;
 use crate::cli::sweep::array;
 use crate::core::exit::Exit;
 use crate::core::request::Request;
+use crate::view::plan_table::places_of;
 use crate::view::plan_view::{PlanSettings, PlanView};
 use crate::view::{CommandFailure, columns};
-use oomctl_base::Origin;
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -87,15 +87,8 @@ fn settings(session: &Session, request: &Request) -> Result<PlanSettings, Comman
     let recipe = request.recipe(&[])?;
     let workdir = Path::new(&request.inputs().workdir);
     let known = LookupTables::new(&session.library, workdir);
-    let place = |origin: &Origin| match origin {
-        Origin::Default { .. } | Origin::Computed { .. } => "default".to_owned(),
-        origin => origin.to_string(),
-    };
-    let places = recipe.values.iter();
     Ok(PlanSettings {
-        places: places
-            .map(|(knob, r)| (knob.clone(), place(&r.origin)))
-            .collect(),
+        places: places_of(&recipe),
         gpu_unknown: gpu_unknown(request, &recipe, &known),
         most_attempts: request.inputs().limits.attempts,
         queue: queue::starts(session, request),

@@ -12,6 +12,7 @@ use crate::drive::explained;
 use crate::view::CommandFailure;
 use crate::view::outcome::reason;
 use crate::view::plan_after_view::PlanAfterView;
+use crate::view::plan_table::places_of;
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
@@ -130,14 +131,9 @@ impl Died {
         let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
         let unanswered = of_gpu && steps.is_empty() && incident.own_code.is_empty();
         let unrecognised = unanswered && scripts.is_some_and(|s| !s.recognised);
-        let view = PlanAfterView::new(
-            self.name.clone(),
-            now.as_ref(),
-            died,
-            decision,
-            steps,
-            &after,
-        );
+        let names = (self.name.clone(), self.number + 1);
+        let view = PlanAfterView::new(names, now.as_ref(), died, decision, steps, &after)
+            .with_places(places_of(&request.recipe(rungs)?));
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         let view = match self.earlier.is_empty() && of_others(&incident) {
             true => {

@@ -4,11 +4,11 @@ use crate::cli::args::Configuration;
 use crate::cli::logs::died::{Died, FailureDecision};
 use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
-use crate::cli::script;
+use crate::cli::script::{self, NO_TERMINAL};
 use crate::cli::session::Session;
 use crate::core::adopt::command;
 use crate::core::request::Request;
-use crate::view::{CommandFailure, print};
+use crate::view::{CommandFailure, columns, print};
 
 /// Prints what a supervisor would decide after this failure.
 pub fn run(
@@ -19,7 +19,7 @@ pub fn run(
 ) -> Result<(), CommandFailure> {
     let groups = logs::paired(logs::asked(&session.runs, failure)?);
     let view = decide(session, flags, words, failure, &groups)?.view;
-    session.show(&view, |view| view.text())
+    session.show(&view, |view| view.text(columns().unwrap_or(NO_TERMINAL)))
 }
 
 /// What a supervisor would decide after the failure of these logs: of a run with all that it has tried, else of the

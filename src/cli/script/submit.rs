@@ -286,7 +286,7 @@ pub fn agreed(
             Ok("d" | "D" | "diff") => {
                 question.meanwhile(|| {
                     let mut pager = Pager::open();
-                    pager.write(&view.diffs())?;
+                    pager.write(&view.diffs(width(std::io::stdout())))?;
                     pager.close();
                     Ok::<_, CommandFailure>(())
                 })?;
@@ -339,7 +339,7 @@ pub fn plan(
     let mut view = shown(session, request, None);
     view.queue = queue;
     session.show(&view, |view| match all {
-        true => view.details(),
+        true => view.details(width(std::io::stdout())),
         false => format!(
             "{}\n`oomctl plan --all {script}` shows the diffs and everything that was read\n",
             view.text(width(std::io::stdout()))

@@ -1,26 +1,23 @@
 //! All that is known of the attempts of a script: their diffs, what was read, and what could not be.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::ScriptView;
 use crate::view::passed_over::not_used;
-use crate::view::rung_view::{MemoryForecast, before, where_fullest};
-use crate::view::script_parts::{Computed, ScriptAttemptView, UnchangedRetry};
-use crate::view::script_table::diff_line;
-use crate::view::{DIM, Paint};
+use crate::view::script_parts::Computed;
+use crate::view::style::diff_line;
 
 impl ScriptView {
     /// All that is known: the diffs, the rungs that are not used, and the values that were read.
-    pub fn details(&self) -> String {
-        let mut out = self.diffs();
+    pub fn details(&self, columns: usize) -> String {
+        let mut out = self.diffs(columns);
         out += &not_used(&self.not_used);
         let _ = write!(out, "\nRead:\n{}", self.values.text());
         out
     }
 
-    /// Each attempt with its changes and its diff to the one before.
-    pub fn diffs(&self) -> String {
+    /// The attempts in a table with all of their changes, and the diff of each to the one before.
+    pub fn diffs(&self, columns: usize) -> String {
         let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
         self.gaps(&mut out);
@@ -29,13 +26,21 @@ impl ScriptView {
         if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
             let _ = writeln!(out, "later runs learn nothing from this one: {why}");
         }
-        let _ = writeln!(out, "{}\n{}", self.memory(), self.unasked());
-        let (mut said, mut last) = (BTreeSet::new(), self.now.as_ref());
+        let _ = write!(out, "{}\n\n{}", self.memory(), self.table(columns, true));
         for attempt in &self.attempts {
-            self.attempt(attempt, (&mut said, &mut last), &mut out);
-        }
-        if let Some(problem) = &self.problem {
-            let _ = writeln!(out, "\nno rung can be taken: {problem}");
+            let mut rungs: Vec<&str> = attempt.rungs.iter().map(|r| &*r.step.rung).collect();
+            rungs.dedup();
+            let what = match (attempt.attempt, &rungs[..]) {
+                (1, []) => self.first().to_owned(),
+                _ => rungs.join(", "),
+            };
+            let _ = writeln!(out, "\nattempt {}: {what}", attempt.attempt);
+            for knob in &attempt.appended {
+                let _ = writeln!(out, "note: {knob} is appended to the command line");
+            }
+            for line in attempt.since.lines() {
+                let _ = writeln!(out, "{}", diff_line(line));
+            }
         }
         out
     }
@@ -59,45 +64,6 @@ impl ScriptView {
                 ),
                 None => writeln!(out, "{knob} {why}, so no rung changes it"),
             };
-        }
-    }
-
-    /// The same, with how often.
-    fn unasked(&self) -> String {
-        let most = format!("at most {} attempts", self.most_attempts);
-        match self.retried(UnchangedRetry::text) {
-            Some(retried) => format!("{retried}; {most}"),
-            None => most,
-        }
-    }
-
-    fn attempt<'a>(
-        &'a self,
-        attempt: &'a ScriptAttemptView,
-        (said, last): (&mut BTreeSet<&'a String>, &mut Option<&'a MemoryForecast>),
-        out: &mut String,
-    ) {
-        let _ = match attempt.attempt {
-            1 => writeln!(out, "\nattempt 1: {}", self.first()),
-            n => writeln!(
-                out,
-                "\nattempt {n}, if attempt {} runs out of GPU memory{}",
-                n - 1,
-                where_fullest(self.now.as_ref())
-            ),
-        };
-        for (i, rung) in attempt.rungs.iter().enumerate() {
-            let _ = writeln!(out, "  {}  {}", rung.name(), rung.step.title);
-            out.push_str(&rung.text(before(*last, &attempt.rungs, i), said));
-        }
-        *last = attempt.rungs.last().map_or(*last, |r| r.memory.as_ref());
-        for knob in attempt.appended.iter().filter(|knob| said.insert(knob)) {
-            let note = format!("{knob} is appended to the command line");
-            let _ = writeln!(out, "       {} {note}", Paint(DIM, "note:"));
-        }
-        out.push('\n');
-        for line in attempt.since.lines() {
-            let _ = writeln!(out, "{}", diff_line(line));
         }
     }
 }

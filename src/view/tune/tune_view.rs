@@ -11,7 +11,7 @@ use super::table::{Side, Table};
 use super::{DIM, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
-use crate::view::script_table::diff_line;
+use crate::view::style::diff_line;
 use oomctl_base::Effect;
 
 /// The attempt that tuning starts from.

@@ -1,4 +1,4 @@
-//! The attempts that may come in a table of few lines: what changes, where, what it does to training, memory and speed.
+//! What changes, where, what it does to training, memory and speed: the one table of `plan`, `submit SCRIPT`, `plan --after` and `fix`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,9 @@ use super::change_row::{ChangeRow, FILES};
 use super::rung_view::{MemoryForecast, RungForecast};
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
-use super::{Paint, fold};
-use oomctl_base::Effect;
+use super::{NAME, Paint, fold};
+use crate::core::recipe::Recipe;
+use oomctl_base::{Effect, Origin};
 
 /// The place of a value that stands nowhere yet.
 pub(super) const ADDED: &str = "added";
@@ -30,7 +31,7 @@ const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is f
 const INDENT: usize = 7;
 
 /// Rows in the order of the attempts.
-pub struct ScriptTable<'a> {
+pub struct PlanTable<'a> {
     /// What the first attempt is, where it is one of ours.
     pub first: Option<&'a str>,
     rows: Vec<ChangeRow<'a>>,
@@ -38,7 +39,7 @@ pub struct ScriptTable<'a> {
     pub unasked: String,
 }
 
-impl<'a> ScriptTable<'a> {
+impl<'a> PlanTable<'a> {
     /// The table of some attempts with their rungs. `place` says where the scripts give a knob.
     pub fn new(
         attempts: impl Iterator<Item = (u32, &'a [RungForecast])>,
@@ -49,7 +50,7 @@ impl<'a> ScriptTable<'a> {
         let mut before = now;
         for (attempt, rungs) in attempts.filter(|(_, rungs)| !rungs.is_empty()) {
             let row = ChangeRow::new(attempt, rungs, before, &place);
-            before = rungs.last().and_then(|r| r.memory.as_ref());
+            before = now.and(rungs.last().and_then(|r| r.memory.as_ref()));
             match rows.last_mut().filter(|last| last.goes_on_in(&row)) {
                 Some(last) => last.join(row),
                 None => rows.push(row),
@@ -67,6 +68,12 @@ impl<'a> ScriptTable<'a> {
     pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
         let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
         changes.for_each(|(knob, _)| *knob = name(knob));
+    }
+
+    /// Gives the knobs the names that the script has for them.
+    pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
+        let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
+        changes.for_each(|change| change.knob = name(change.knob));
     }
 
     /// Whether there is no rung.
@@ -95,6 +102,71 @@ impl<'a> ScriptTable<'a> {
             }
             count -= 1;
         }
+    }
+
+    /// Every row with all of its changes, each with its place and effect; below it its rungs with their remarks, each once.
+    /// Of a plan they say, too, where a rung does not help: what follows a failure is chosen for that one.
+    pub fn whole(&self, columns: usize, is_plan: bool) -> String {
+        let widest = |lines: &[String]| lines.iter().map(|l| display_width(l)).max().unwrap_or(0);
+        let mut lines = self.each(true);
+        if widest(&lines) > columns {
+            // The diffs name the places too.
+            lines = self.each(false);
+        }
+        let mut lines = lines.into_iter().map(|line| line + "\n");
+        let mut out = lines.next().unwrap_or_default();
+        out += &wrapped("1", self.first.unwrap_or_default(), columns);
+        let mut said = BTreeSet::new();
+        for row in &self.rows {
+            out.extend(lines.by_ref().take(row.changes.len()));
+            let remarks = remarks(row, is_plan, &mut said).into_iter();
+            out.extend(remarks.map(|line| wrapped("", &line, columns)));
+        }
+        out + &wrapped("", &self.unasked, columns)
+    }
+
+    /// The head, and a line for each change.
+    fn each(&self, has_places: bool) -> Vec<String> {
+        let has_memory = self.rows.iter().any(|r| r.memory.is_some());
+        let has_speed = self.rows.iter().any(|r| r.slower.is_some());
+        let label = |at| if at == 0 { INDENT - 2 } else { 0 };
+        let mut table = Table::new((0..8).map(|at| (Side::Left, label(at))));
+        let mut heads = vec!["try", "knob", "change"];
+        heads.extend(has_places.then_some("where"));
+        heads.push("training");
+        heads.extend(has_memory.then_some(["GiB", "fits"]).into_iter().flatten());
+        heads.extend(has_speed.then_some("speed"));
+        table.row(
+            heads
+                .into_iter()
+                .map(|head| TableCell::from(head).painted(Some(DIM))),
+        );
+        for row in &self.rows {
+            for (at, change) in row.changes.iter().enumerate() {
+                let label = if at == 0 {
+                    numbers(row.attempts)
+                } else {
+                    String::new()
+                };
+                let mut cells = vec![
+                    label.into(),
+                    change.knob.into(),
+                    change.values(false).into(),
+                ];
+                cells.extend(has_places.then(|| change.place.as_str().into()));
+                cells.push(effect(change.effect));
+                if at == 0 {
+                    let memory = has_memory.then(|| [row.memory_cell(), row.odds()]);
+                    let rest = memory
+                        .into_iter()
+                        .flatten()
+                        .chain(has_speed.then(|| row.speed()));
+                    cells.extend(rest.map(TableCell::from));
+                }
+                table.row(cells);
+            }
+        }
+        table.lines().collect()
     }
 
     /// The rows, with all of their changes or with as many as fit on a line.
@@ -178,14 +250,13 @@ impl<'a> ScriptTable<'a> {
         let within = |r: &&ChangeRow<'_>| (span.0..=span.1).contains(&r.attempts.0);
         let together = self.rows.iter().filter(within).count() == vain.len();
         if together {
-            let rungs: Vec<&str> = vain.iter().flat_map(|r| r.rungs.iter().copied()).collect();
-            let line = format!("{IN_VAIN} (--all): {}", rungs.join(", "));
+            let line = format!("{IN_VAIN} (--all): {}", names(&vain));
             return wrapped(&numbers(span), &line, columns);
         }
         // The rows above leave out their numbers.
         let told = vain
             .iter()
-            .map(|row| format!("{} {}", numbers(row.attempts), row.rungs.join(", ")));
+            .map(|row| format!("{} {}", numbers(row.attempts), names(&[row])));
         let told = told.collect::<Vec<_>>().join(", ");
         wrapped("", &format!("{IN_VAIN}: {told}"), columns)
     }
@@ -195,8 +266,7 @@ impl<'a> ScriptTable<'a> {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
             return String::new();
         };
-        let names: Vec<&str> = rows.iter().flat_map(|r| r.rungs.iter().copied()).collect();
-        let line = format!("{} (--all)", names.join(", "));
+        let line = format!("{} (--all)", names(rows));
         let room = columns.saturating_sub(INDENT);
         let line = match display_width(&line) <= room {
             true => line,
@@ -210,13 +280,32 @@ impl<'a> ScriptTable<'a> {
     }
 }
 
+/// Where the knobs of a recipe are given.
+pub fn places_of(recipe: &Recipe) -> BTreeMap<String, String> {
+    let place = |origin: &Origin| match origin {
+        Origin::Default { .. } | Origin::Computed { .. } => "default".to_owned(),
+        origin => origin.to_string(),
+    };
+    let values = recipe.values.iter();
+    let places = values.map(|(knob, given)| (knob.clone(), place(&given.origin)));
+    places.collect()
+}
+
+/// The rungs of an attempt, each for a row of its own.
+pub fn by_rung(
+    (attempt, rungs): (u32, &[RungForecast]),
+) -> impl Iterator<Item = (u32, &[RungForecast])> {
+    let laps = rungs.chunk_by(|a, b| a.step.rung == b.step.rung);
+    laps.map(move |laps| (attempt, laps))
+}
+
 /// Gives a row to each rung behind which another with a row goes on: it begins with the value that the first one leaves.
 fn show_first_values(rows: &mut [ChangeRow<'_>]) {
     let mut later = BTreeSet::new();
     for row in rows.iter_mut().rev() {
-        row.helps |= row.changes.iter().any(|(knob, _)| later.contains(knob));
+        row.helps |= row.changes.iter().any(|c| later.contains(c.knob));
         if row.helps {
-            later.extend(row.changes.iter().map(|(knob, _)| *knob));
+            later.extend(row.changes.iter().map(|c| c.knob));
         }
     }
 }
@@ -254,23 +343,45 @@ fn places(rows: &[&ChangeRow<'_>], wide: bool) -> (Vec<String>, Option<String>) 
         let (file, line) = place.rsplit_once(':')?;
         Some((file.to_owned(), line.to_owned()))
     };
-    let files: BTreeMap<String, ()> = rows
-        .iter()
-        .filter_map(|r| Some((parts(&r.place)?.0, ())))
-        .collect();
-    let all = rows.iter().map(|r| r.place.as_str());
+    let all: Vec<String> = rows.iter().map(|r| r.place()).collect();
+    let all = all.iter().map(String::as_str);
+    let files: BTreeSet<String> = all.clone().filter_map(|p| Some(parts(p)?.0)).collect();
     let is_one = files.len() == 1 && all.clone().all(|place| !place.ends_with(FILES));
-    if let (true, Some((file, ()))) = (is_one, files.first_key_value()) {
+    if let (true, Some(file)) = (is_one, files.first()) {
         let lines = all.map(|p| parts(p).map_or_else(|| p.to_owned(), |(_, line)| line));
         let name = file.rsplit('/').next().unwrap_or(file);
         return (lines.collect(), Some(name.to_owned()));
     }
-    let is_long = rows.iter().any(|r| display_width(&r.place) > LONG);
+    let is_long = all.clone().any(|place| display_width(place) > LONG);
     let short = |p: &str| match wide && !is_long {
         true => p.to_owned(),
         false => p.rsplit('/').next().unwrap_or(p).to_owned(),
     };
     (all.map(short).collect(), None)
+}
+
+/// The rungs of some rows, each once.
+fn names(rows: &[&ChangeRow<'_>]) -> String {
+    let mut names: Vec<&str> = rows.iter().flat_map(|row| row.names()).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+/// The rungs of a row with their remarks. A remark that was `said` is not said again.
+fn remarks<'a>(row: &ChangeRow<'a>, is_plan: bool, said: &mut BTreeSet<&'a str>) -> Vec<String> {
+    let mut out = Vec::new();
+    for laps in row.rungs.chunk_by(|a, b| a.step.rung == b.step.rung) {
+        let (Some(first), Some(last)) = (laps.first(), laps.last()) else {
+            continue;
+        };
+        let name = Paint(NAME, &first.step.rung);
+        out.push(format!("{name}: {}", first.step.title));
+        // The last lap knows what was left in the end.
+        let notes = last.step.notes.iter().filter(|note| said.insert(note));
+        out.extend(notes.map(|note| format!("{} {note}", Paint(DIM, "note:"))));
+        out.extend(first.in_vain().filter(|_| is_plan));
+    }
+    out
 }
 
 fn numbers((first, last): (u32, u32)) -> String {
@@ -288,16 +399,4 @@ fn effect(effect: Effect) -> TableCell {
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };
     TableCell::from(word).painted(style)
-}
-
-/// A line in the colours of a diff.
-pub fn diff_line(line: &str) -> String {
-    let style = match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => super::NAME,
-        [b'+', ..] => super::style::GOOD,
-        [b'-', ..] => super::style::BAD,
-        [b'@', ..] => DIM,
-        _ => return line.to_owned(),
-    };
-    Paint(style, line).to_string()
 }
