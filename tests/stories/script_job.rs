@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oomctl::core::adopt::{assemble, layer, loosen, patched, template};
+use oomctl::core::adopt::{assemble, layer, loosen, patched};
 use oomctl::core::ladder::{ClimbContext, Decision, Step, climb};
 use oomctl::core::recipe::{ClusterFacts, KnobSetFile, Layer, Preset, PresetFile};
 use oomctl_base::{Refusal, Value};
@@ -23,7 +23,7 @@ impl ScriptJob {
         let layers = std::slice::from_ref(&layer);
         loosen(&mut preset, layers, &ClusterFacts::default());
         Self {
-            template: template(&preset),
+            template: preset.stand_in_templates(),
             layer,
             preset,
         }
