@@ -122,6 +122,8 @@ impl<'a> PlanTable<'a> {
             let remarks = remarks(row, is_plan, &mut said).into_iter();
             out.extend(remarks.map(|line| wrapped("", &line, columns)));
         }
+        let is_known = self.rows.iter().any(|r| r.memory.is_some());
+        out += &wrapped("", if is_plan && is_known { ASSUMED } else { "" }, columns);
         out + &wrapped("", &self.unasked, columns)
     }
 

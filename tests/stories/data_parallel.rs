@@ -115,7 +115,7 @@ fn the_plan_has_the_remedies_in_the_order_of_their_worth() {
         let names =
             word_list::<5>("distributed output-device halve-batch shorter-prompts half-precision");
         let taken = told.split("Not used:").next().unwrap().to_owned();
-        let at = |name: &'static str| Some((taken.find(&format!("  {name}  "))?, name));
+        let at = |name: &'static str| Some((taken.find(&format!("       {name}: "))?, name));
         let mut found: Vec<_> = names.into_iter().filter_map(at).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()

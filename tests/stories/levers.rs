@@ -264,7 +264,7 @@ fn nemo_rl_offloads_all_states_or_none_and_halves_what_its_budgets_are_computed_
     );
     let plan = place.run(&["plan", "--all", "run.sh"]).ends(0);
     plan.says(&[
-        "train_micro_batch_size  2 -> 1",
+        "train_micro_batch_size          2 -> 1",
         "-  train_micro_batch_size: 2\n+  train_micro_batch_size: 1\n",
         // NeMo-RL refuses a share of the states.
         "-      optimizer_cpu_offload: false\n-      optimizer_offload_fraction: 0.0\n+      optimizer_cpu_offload: true\n+      optimizer_offload_fraction: 1",
@@ -330,7 +330,7 @@ fn a_plan_says_which_rungs_free_nothing_where_memory_is_fullest() {
     let plan = place.run(&["plan", "--all"]).ends(0);
     plan.says(&[
         "Not used:",
-        "gpu_memory_utilization  0.3 -> 0.2",
+        "gpu_memory_utilization                     0.3 -> 0.2",
         "by the memory model it does not help the fullest phase; used only after a failure in rollout",
     ]);
     let view = place.json("plan --json");

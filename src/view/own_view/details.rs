@@ -1,5 +1,6 @@
 //! All that is known of the attempts of a script: their diffs, what was read, and what could not be.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::ScriptView;
@@ -27,6 +28,7 @@ impl ScriptView {
             let _ = writeln!(out, "later runs learn nothing from this one: {why}");
         }
         let _ = write!(out, "{}\n\n{}", self.memory(), self.table(columns, true));
+        let mut said = BTreeSet::new();
         for attempt in &self.attempts {
             let mut rungs: Vec<&str> = attempt.rungs.iter().map(|r| &*r.step.rung).collect();
             rungs.dedup();
@@ -35,7 +37,7 @@ impl ScriptView {
                 _ => rungs.join(", "),
             };
             let _ = writeln!(out, "\nattempt {}: {what}", attempt.attempt);
-            for knob in &attempt.appended {
+            for knob in attempt.appended.iter().filter(|knob| said.insert(*knob)) {
                 let _ = writeln!(out, "note: {knob} is appended to the command line");
             }
             for line in attempt.since.lines() {
