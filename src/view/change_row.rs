@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use textwrap::core::display_width;
 
 use super::figures::percent;
-use super::fold;
 use super::rung_view::{MemoryForecast, RungForecast};
+use super::style::DIM;
+use super::{NAME, Paint, fold};
 use crate::core::ladder::Change;
 use oomctl_base::Effect;
 
@@ -194,6 +195,37 @@ impl<'a> ChangeRow<'a> {
             Some(_) => "same".to_owned(),
             None => "?".to_owned(),
         }
+    }
+
+    /// Its memory and speed in a line, as far as they are known.
+    pub fn cost(&self) -> String {
+        let (memory, fits) = (self.memory_cell(), self.odds());
+        let memory = self
+            .memory
+            .map(|_| format!("memory {memory} GiB, fits {fits}"));
+        let speed = self.slower.map(|_| format!("speed {}", self.speed()));
+        memory
+            .into_iter()
+            .chain(speed)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Its rungs with their remarks. A remark that was `said` is not said again.
+    pub fn remarks(&self, is_plan: bool, said: &mut BTreeSet<&'a str>) -> Vec<String> {
+        let mut out = Vec::new();
+        for laps in self.rungs.chunk_by(|a, b| a.step.rung == b.step.rung) {
+            let (Some(first), Some(last)) = (laps.first(), laps.last()) else {
+                continue;
+            };
+            let name = Paint(NAME, &first.step.rung);
+            out.push(format!("{name}: {}", first.step.title));
+            // The last lap knows what was left in the end.
+            let notes = last.step.notes.iter().filter(|note| said.insert(note));
+            out.extend(notes.map(|note| format!("{} {note}", Paint(DIM, "note:"))));
+            out.extend(first.in_vain().filter(|_| is_plan));
+        }
+        out
     }
 }
 

@@ -6,10 +6,10 @@ use anstyle::Style;
 use textwrap::core::display_width;
 
 use super::change_row::{ChangeRow, FILES};
+use super::fold;
 use super::rung_view::{MemoryForecast, RungForecast};
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
-use super::{NAME, Paint, fold};
 use crate::core::recipe::Recipe;
 use oomctl_base::{Effect, Origin};
 
@@ -108,10 +108,14 @@ impl<'a> PlanTable<'a> {
     /// Of a plan they say, too, where a rung does not help: what follows a failure is chosen for that one.
     pub fn whole(&self, columns: usize, is_plan: bool) -> String {
         let widest = |lines: &[String]| lines.iter().map(|l| display_width(l)).max().unwrap_or(0);
-        let mut lines = self.each(true);
+        let mut lines = self.each(true, true);
         if widest(&lines) > columns {
             // The diffs name the places too.
-            lines = self.each(false);
+            lines = self.each(false, true);
+        }
+        let is_narrow = widest(&lines) > columns;
+        if is_narrow {
+            lines = self.each(false, false);
         }
         let mut lines = lines.into_iter().map(|line| line + "\n");
         let mut out = lines.next().unwrap_or_default();
@@ -119,7 +123,12 @@ impl<'a> PlanTable<'a> {
         let mut said = BTreeSet::new();
         for row in &self.rows {
             out.extend(lines.by_ref().take(row.changes.len()));
-            let remarks = remarks(row, is_plan, &mut said).into_iter();
+            out += &wrapped(
+                "",
+                &if is_narrow { row.cost() } else { String::new() },
+                columns,
+            );
+            let remarks = row.remarks(is_plan, &mut said).into_iter();
             out.extend(remarks.map(|line| wrapped("", &line, columns)));
         }
         let is_known = self.rows.iter().any(|r| r.memory.is_some());
@@ -127,13 +136,15 @@ impl<'a> PlanTable<'a> {
         out + &wrapped("", &self.unasked, columns)
     }
 
-    /// The head, and a line for each change.
-    fn each(&self, has_places: bool) -> Vec<String> {
-        let has_memory = self.rows.iter().any(|r| r.memory.is_some());
-        let has_speed = self.rows.iter().any(|r| r.slower.is_some());
+    /// The head, and a line for each change; on a narrow one only the change and its effect.
+    fn each(&self, has_places: bool, is_wide: bool) -> Vec<String> {
+        let has_memory = is_wide && self.rows.iter().any(|r| r.memory.is_some());
+        let has_speed = is_wide && self.rows.iter().any(|r| r.slower.is_some());
         let label = |at| if at == 0 { INDENT - 2 } else { 0 };
         let mut table = Table::new((0..8).map(|at| (Side::Left, label(at))));
-        let mut heads = vec!["try", "knob", "change"];
+        let mut heads = vec!["try"];
+        heads.extend(is_wide.then_some("knob"));
+        heads.push("change");
         heads.extend(has_places.then_some("where"));
         heads.push("training");
         heads.extend(has_memory.then_some(["GiB", "fits"]).into_iter().flatten());
@@ -150,11 +161,11 @@ impl<'a> PlanTable<'a> {
                 } else {
                     String::new()
                 };
-                let mut cells = vec![
-                    label.into(),
-                    change.knob.into(),
-                    change.values(false).into(),
-                ];
+                let (knob, values) = (change.knob, change.values(false));
+                let mut cells = match is_wide {
+                    true => vec![label.into(), knob.into(), values.into()],
+                    false => vec![label.into(), format!("{knob} {values}").into()],
+                };
                 cells.extend(has_places.then(|| change.place.as_str().into()));
                 cells.push(effect(change.effect));
                 if at == 0 {
@@ -367,23 +378,6 @@ fn names(rows: &[&ChangeRow<'_>]) -> String {
     let mut names: Vec<&str> = rows.iter().flat_map(|row| row.names()).collect();
     names.dedup();
     names.join(", ")
-}
-
-/// The rungs of a row with their remarks. A remark that was `said` is not said again.
-fn remarks<'a>(row: &ChangeRow<'a>, is_plan: bool, said: &mut BTreeSet<&'a str>) -> Vec<String> {
-    let mut out = Vec::new();
-    for laps in row.rungs.chunk_by(|a, b| a.step.rung == b.step.rung) {
-        let (Some(first), Some(last)) = (laps.first(), laps.last()) else {
-            continue;
-        };
-        let name = Paint(NAME, &first.step.rung);
-        out.push(format!("{name}: {}", first.step.title));
-        // The last lap knows what was left in the end.
-        let notes = last.step.notes.iter().filter(|note| said.insert(note));
-        out.extend(notes.map(|note| format!("{} {note}", Paint(DIM, "note:"))));
-        out.extend(first.in_vain().filter(|_| is_plan));
-    }
-    out
 }
 
 fn numbers((first, last): (u32, u32)) -> String {

@@ -20,7 +20,8 @@ fn variables_that_a_configurator_overrides_are_options() {
         fixed(&format!("python train.py {words}"), &all)
     };
     train("--batch_size=32 --compile=False", &[]).says(&[
-        " job.sh:4  unknown",
+        "32 -> 16  job.sh:4    same",
+        "40 -> 80  train.py:2  same",
         "--batch_size=16 --compile=False --gradient_accumulation_steps=80",
     ]);
     train(
@@ -56,7 +57,10 @@ fn entries_that_a_loop_declares_are_options_and_parts_keep_the_batch() {
         )
     };
     // What the parts are divided by was not read.
-    train("--batch_size 16").says(&[" job.sh:4  unknown", "--batch_size 16 --microbatch 8"]);
+    train("--batch_size 16").says(&[
+        "batch_size  16 -> 8  scripts/train.py:5  unknown",
+        "--batch_size 16 --microbatch 8",
+    ]);
     train("--batch_size 16 --microbatch -1").says(&["--batch_size 16 --microbatch 8"]);
     train("--batch_size 16 --microbatch 1").says(&["--microbatch 1 --use_checkpoint True"]);
 }
@@ -71,7 +75,10 @@ fn a_product_of_literals_is_a_number() {
         "torchrun --nproc_per_node=8 train.py",
         &[("train.py", program)],
     )
-    .says(&[" job.sh:4  unknown", "train.py --device_batch_size 32"]);
+    .says(&[
+        "64 -> 32  train.py:4  unknown",
+        "train.py --device_batch_size 32",
+    ]);
 }
 
 /// The word of an option that the code gives a value again changes nothing.
@@ -92,7 +99,7 @@ fn loaders_of_lightning_are_changed_where_they_are_written() {
     fixed("python train.py", &[("train.py", program)]).says(&["-BATCH = 64\n+BATCH = 32"]);
     let accumulates = program.replace("devices=1", "devices=1, accumulate_grad_batches=2");
     fixed("python train.py", &[("train.py", &accumulates)])
-        .says(&[" job.sh:4  unknown", "accumulate_grad_batches=4"]);
+        .says(&["2 -> 4    train.py:6  unknown", "accumulate_grad_batches=4"]);
 }
 
 /// PEFT's function turns checkpointing on where it is called, and unless its argument says otherwise.
