@@ -189,20 +189,32 @@ impl<'a> ChangeRow<'a> {
         super::figures::odds(odds, "?")
     }
 
+    /// The phase that is the fullest after it.
+    pub fn phase(&self) -> &'static str {
+        let seen = self.memory.filter(|_| self.seen);
+        seen.map_or("", |(_, after)| after.phase.name())
+    }
+
     pub fn speed(&self) -> String {
-        match self.slower {
-            Some(s) if s >= 0.005 => format!("-{}", percent(s)),
-            Some(_) => "same".to_owned(),
-            None => "?".to_owned(),
-        }
+        self.slower.map_or_else(|| "?".to_owned(), lost)
+    }
+
+    /// What it and those before it cost.
+    pub fn speed_so_far(&self) -> String {
+        let last = self.rungs.last().filter(|_| self.slower.is_some());
+        last.map_or_else(String::new, |rung| lost(rung.slower_so_far))
     }
 
     /// Its memory and speed in a line, as far as they are known.
     pub fn cost(&self) -> String {
         let (memory, fits) = (self.memory_cell(), self.odds());
+        let phase = match self.phase() {
+            "" => String::new(),
+            phase => format!(" ({phase})"),
+        };
         let memory = self
             .memory
-            .map(|_| format!("memory {memory} GiB, fits {fits}"));
+            .map(|_| format!("memory {memory} GiB{phase}, fits {fits}"));
         let speed = self.slower.map(|_| format!("speed {}", self.speed()));
         memory
             .into_iter()
@@ -211,21 +223,38 @@ impl<'a> ChangeRow<'a> {
             .join(", ")
     }
 
-    /// Its rungs with their remarks. A remark that was `said` is not said again.
-    pub fn remarks(&self, is_plan: bool, said: &mut BTreeSet<&'a str>) -> Vec<String> {
+    /// Its rungs with their remarks, below that of the row `above`. What the same rung there has, and a remark that was `said`,
+    /// is not said again.
+    pub fn remarks(
+        &self,
+        above: Option<&RungForecast>,
+        is_plan: bool,
+        said: &mut BTreeSet<&'a str>,
+    ) -> Vec<String> {
         let mut out = Vec::new();
         for laps in self.rungs.chunk_by(|a, b| a.step.rung == b.step.rung) {
             let (Some(first), Some(last)) = (laps.first(), laps.last()) else {
                 continue;
             };
-            let name = Paint(NAME, &first.step.rung);
-            out.push(format!("{name}: {}", first.step.title));
+            let above = above.filter(|above| above.step.rung == first.step.rung);
+            if above.is_none() {
+                let name = Paint(NAME, &first.step.rung);
+                out.push(format!("{name}: {}", first.step.title));
+            }
             // The last lap knows what was left in the end.
             let notes = last.step.notes.iter().filter(|note| said.insert(note));
             out.extend(notes.map(|note| format!("{} {note}", Paint(DIM, "note:"))));
-            out.extend(first.in_vain().filter(|_| is_plan));
+            let in_vain = first.in_vain().filter(|_| is_plan);
+            out.extend(in_vain.filter(|why| above.and_then(|a| a.in_vain()).as_ref() != Some(why)));
         }
         out
+    }
+}
+
+fn lost(share: f64) -> String {
+    match share >= 0.005 {
+        true => format!("-{}", percent(share)),
+        false => "same".to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::reasons;
-use super::plan_table::{ADDED, PlanTable, by_rung};
+use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
@@ -218,7 +218,7 @@ impl ScriptView {
         let place = |knob: &str, attempt| self.place(knob, attempt);
         let now = self.now.as_ref();
         let mut table = match all {
-            true => PlanTable::new(attempts.flat_map(by_rung), now, place),
+            true => PlanTable::by_rung(attempts, now, place),
             false => PlanTable::new(attempts, now, place),
         };
         table.call(|knob| self.values.name_of(knob));
@@ -367,17 +367,13 @@ impl ScriptView {
             .map_or_else(String::new, |now| first_fit(now, attempts))
     }
 
-    /// Where the scripts give a knob that an attempt changes.
+    /// Where an attempt changes a knob.
     fn place(&self, knob: &str, attempt: u32) -> String {
         let attempt = self.attempts.iter().find(|a| a.attempt == attempt);
-        let appended = attempt.is_some_and(|a| a.appended.iter().any(|name| name == knob));
-        if let Some(place) = self.values.place_of(knob).filter(|_| !appended) {
-            return place.to_owned();
-        }
-        match attempt.map(ScriptAttemptView::files).as_deref() {
-            Some([file]) => format!("{file}:{ADDED}"),
-            _ => ADDED.to_owned(),
-        }
+        let changed = attempt.and_then(|attempt| attempt.places.get(knob));
+        changed
+            .cloned()
+            .unwrap_or_else(|| self.values.where_changed(knob))
     }
 
     /// What is done without a question.

@@ -10,7 +10,7 @@ use super::explanation::explained;
 use super::lines::{bugs, course, evidence};
 use super::outcome::{cannot_fit, expectation, smallest_request};
 use super::passed_over::reasons_here;
-use super::plan_table::{PlanTable, by_rung};
+use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, table};
 use super::style::{DIM, Paint};
 use crate::core::ladder::{Decision, Expectation, Shortfall, Skipped};
@@ -197,7 +197,7 @@ impl PlanAfterView {
         let is_gpu = matches!(self.incident.class, Class::GpuOom | Class::EngineMemory);
         let now = self.now.as_ref().filter(|_| is_gpu);
         let place = |knob: &str, _| self.places.get(knob).cloned().unwrap_or_default();
-        match PlanTable::new(steps.into_iter().flat_map(by_rung), now, place) {
+        match PlanTable::by_rung(steps.into_iter(), now, place) {
             table if table.is_empty() => String::new(),
             table => format!("\n{}", table.whole(columns, false)),
         }

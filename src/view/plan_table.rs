@@ -1,5 +1,7 @@
 //! What changes, where, what it does to training, memory and speed: the one table of `plan`, `submit SCRIPT`, `plan --after` and `fix`.
 
+mod whole;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::Style;
@@ -8,13 +10,14 @@ use textwrap::core::display_width;
 use super::change_row::{ChangeRow, FILES};
 use super::fold;
 use super::rung_view::{MemoryForecast, RungForecast};
+use super::script_values::ScriptValues;
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
+use crate::core::ladder::Step;
 use crate::core::recipe::Recipe;
 use oomctl_base::{Effect, Origin};
+use oomctl_scripts::{Adoption, Patch};
 
-/// The place of a value that stands nowhere yet.
-pub(super) const ADDED: &str = "added";
 /// Lines of the table at most.
 const MOST_LINES: usize = 15;
 /// From how many columns on a row has the probability to fit, too.
@@ -47,16 +50,30 @@ impl<'a> PlanTable<'a> {
         place: impl Fn(&str, u32) -> String,
     ) -> Self {
         let mut rows: Vec<ChangeRow<'a>> = Vec::new();
-        let mut before = now;
-        for (attempt, rungs) in attempts.filter(|(_, rungs)| !rungs.is_empty()) {
-            let row = ChangeRow::new(attempt, rungs, before, &place);
-            before = now.and(rungs.last().and_then(|r| r.memory.as_ref()));
+        for row in in_order(attempts, now, place) {
             match rows.last_mut().filter(|last| last.goes_on_in(&row)) {
                 Some(last) => last.join(row),
                 None => rows.push(row),
             }
         }
         show_first_values(&mut rows);
+        Self::of(rows)
+    }
+
+    /// The same with a row for each rung of each attempt.
+    pub fn by_rung(
+        attempts: impl Iterator<Item = (u32, &'a [RungForecast])>,
+        now: Option<&'a MemoryForecast>,
+        place: impl Fn(&str, u32) -> String,
+    ) -> Self {
+        let laps = attempts.flat_map(|(attempt, rungs)| {
+            let laps = rungs.chunk_by(|a, b| a.step.rung == b.step.rung);
+            laps.map(move |laps| (attempt, laps))
+        });
+        Self::of(in_order(laps, now, place).collect())
+    }
+
+    fn of(rows: Vec<ChangeRow<'a>>) -> Self {
         Self {
             first: None,
             rows,
@@ -102,84 +119,6 @@ impl<'a> PlanTable<'a> {
             }
             count -= 1;
         }
-    }
-
-    /// Every row with all of its changes, each with its place and effect; below it its rungs with their remarks, each once.
-    /// Of a plan they say, too, where a rung does not help: what follows a failure is chosen for that one.
-    pub fn whole(&self, columns: usize, is_plan: bool) -> String {
-        let widest = |lines: &[String]| lines.iter().map(|l| display_width(l)).max().unwrap_or(0);
-        let mut lines = self.each(true, true);
-        if widest(&lines) > columns {
-            // The diffs name the places too.
-            lines = self.each(false, true);
-        }
-        let is_narrow = widest(&lines) > columns;
-        if is_narrow {
-            lines = self.each(false, false);
-        }
-        let mut lines = lines.into_iter().map(|line| line + "\n");
-        let mut out = lines.next().unwrap_or_default();
-        out += &wrapped("1", self.first.unwrap_or_default(), columns);
-        let mut said = BTreeSet::new();
-        for row in &self.rows {
-            out.extend(lines.by_ref().take(row.changes.len()));
-            out += &wrapped(
-                "",
-                &if is_narrow { row.cost() } else { String::new() },
-                columns,
-            );
-            let remarks = row.remarks(is_plan, &mut said).into_iter();
-            out.extend(remarks.map(|line| wrapped("", &line, columns)));
-        }
-        let is_known = self.rows.iter().any(|r| r.memory.is_some());
-        out += &wrapped("", if is_plan && is_known { ASSUMED } else { "" }, columns);
-        out + &wrapped("", &self.unasked, columns)
-    }
-
-    /// The head, and a line for each change; on a narrow one only the change and its effect.
-    fn each(&self, has_places: bool, is_wide: bool) -> Vec<String> {
-        let has_memory = is_wide && self.rows.iter().any(|r| r.memory.is_some());
-        let has_speed = is_wide && self.rows.iter().any(|r| r.slower.is_some());
-        let label = |at| if at == 0 { INDENT - 2 } else { 0 };
-        let mut table = Table::new((0..8).map(|at| (Side::Left, label(at))));
-        let mut heads = vec!["try"];
-        heads.extend(is_wide.then_some("knob"));
-        heads.push("change");
-        heads.extend(has_places.then_some("where"));
-        heads.push("training");
-        heads.extend(has_memory.then_some(["GiB", "fits"]).into_iter().flatten());
-        heads.extend(has_speed.then_some("speed"));
-        table.row(
-            heads
-                .into_iter()
-                .map(|head| TableCell::from(head).painted(Some(DIM))),
-        );
-        for row in &self.rows {
-            for (at, change) in row.changes.iter().enumerate() {
-                let label = if at == 0 {
-                    numbers(row.attempts)
-                } else {
-                    String::new()
-                };
-                let (knob, values) = (change.knob, change.values(false));
-                let mut cells = match is_wide {
-                    true => vec![label.into(), knob.into(), values.into()],
-                    false => vec![label.into(), format!("{knob} {values}").into()],
-                };
-                cells.extend(has_places.then(|| change.place.as_str().into()));
-                cells.push(effect(change.effect));
-                if at == 0 {
-                    let memory = has_memory.then(|| [row.memory_cell(), row.odds()]);
-                    let rest = memory
-                        .into_iter()
-                        .flatten()
-                        .chain(has_speed.then(|| row.speed()));
-                    cells.extend(rest.map(TableCell::from));
-                }
-                table.row(cells);
-            }
-        }
-        table.lines().collect()
     }
 
     /// The rows, with all of their changes or with as many as fit on a line.
@@ -304,12 +243,31 @@ pub fn places_of(recipe: &Recipe) -> BTreeMap<String, String> {
     places.collect()
 }
 
-/// The rungs of an attempt, each for a row of its own.
-pub fn by_rung(
-    (attempt, rungs): (u32, &[RungForecast]),
-) -> impl Iterator<Item = (u32, &[RungForecast])> {
-    let laps = rungs.chunk_by(|a, b| a.step.rung == b.step.rung);
-    laps.map(move |laps| (attempt, laps))
+/// Where a patch changes the scripts for each knob of some steps.
+pub fn places_in(
+    adoption: &Adoption<'_>,
+    patch: &Patch,
+    steps: &[Step],
+) -> BTreeMap<String, String> {
+    let values = ScriptValues::of(adoption);
+    let changes = steps.iter().flat_map(|step| &step.changes);
+    let given = changes.map(|c| (c.knob.clone(), values.where_changed(&c.knob)));
+    given.chain(patch.places()).collect()
+}
+
+/// The rows of some attempts, each with the memory that the one before leaves.
+fn in_order<'a>(
+    attempts: impl Iterator<Item = (u32, &'a [RungForecast])>,
+    now: Option<&'a MemoryForecast>,
+    place: impl Fn(&str, u32) -> String,
+) -> impl Iterator<Item = ChangeRow<'a>> {
+    let mut before = now;
+    let attempts = attempts.filter(|(_, rungs)| !rungs.is_empty());
+    attempts.map(move |(attempt, rungs)| {
+        let row = ChangeRow::new(attempt, rungs, before, &place);
+        before = now.and(rungs.last().and_then(|r| r.memory.as_ref()));
+        row
+    })
 }
 
 /// Gives a row to each rung behind which another with a row goes on: it begins with the value that the first one leaves.
@@ -365,12 +323,18 @@ fn places(rows: &[&ChangeRow<'_>], wide: bool) -> (Vec<String>, Option<String>) 
         let name = file.rsplit('/').next().unwrap_or(file);
         return (lines.collect(), Some(name.to_owned()));
     }
-    let is_long = all.clone().any(|place| display_width(place) > LONG);
-    let short = |p: &str| match wide && !is_long {
-        true => p.to_owned(),
-        false => p.rsplit('/').next().unwrap_or(p).to_owned(),
-    };
-    (all.map(short).collect(), None)
+    let is_long = !wide || is_long(all.clone());
+    (all.map(|place| shown(place, is_long)).collect(), None)
+}
+
+/// Whether some places are shown without their folders.
+fn is_long<'a>(mut places: impl Iterator<Item = &'a str>) -> bool {
+    places.any(|place| display_width(place) > LONG)
+}
+
+fn shown(place: &str, is_long: bool) -> String {
+    let name = place.rsplit('/').next().filter(|_| is_long);
+    name.unwrap_or(place).to_owned()
 }
 
 /// The rungs of some rows, each once.

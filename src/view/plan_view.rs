@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::passed_over::not_used;
-use super::plan_table::{PlanTable, by_rung};
+use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, first_fit, limits, table};
 use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
@@ -112,7 +112,7 @@ impl PlanView {
         let place = |knob: &str, _| self.settings.places.get(knob).cloned().unwrap_or_default();
         let now = self.now.as_ref();
         let mut table = match all {
-            true => PlanTable::new(attempts.flat_map(by_rung), now, place),
+            true => PlanTable::by_rung(attempts, now, place),
             false => PlanTable::new(attempts, now, place),
         };
         table.first = Some("the configuration as it is");

@@ -21,7 +21,7 @@ pub struct RungForecast {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower: Option<f64>,
     /// Share that it has lost by now, by all rungs of which the preset says it.
-    slower_so_far: f64,
+    pub slower_so_far: f64,
     /// After it and those before it; absent where the model cannot be asked.
     pub memory: Option<MemoryForecast>,
     /// What it frees of the GPU's memory; absent where the model does not see that.
@@ -41,7 +41,7 @@ pub struct MemoryForecast {
     low_gib: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     high_gib: Option<f64>,
-    phase: Phase,
+    pub phase: Phase,
     fits_probability: Option<f64>,
     /// Expected peak of each phase, in the order of time.
     phases: Vec<PhaseMemory>,

@@ -52,18 +52,13 @@ pub struct ScriptAttemptView {
     pub rungs: Vec<RungForecast>,
     /// Values that are appended to the command line, because they are not changed where they stand.
     pub appended: Vec<String>,
+    /// Where each knob is changed.
+    #[serde(skip)]
+    pub places: BTreeMap<String, String>,
     /// What differs from the user's files.
     pub diff: String,
     /// What differs from the attempt before.
     pub since: String,
-}
-
-impl ScriptAttemptView {
-    /// The files that it changes anew.
-    pub fn files(&self) -> Vec<&str> {
-        let lines = self.since.lines();
-        lines.filter_map(|l| l.strip_prefix("+++ b/")).collect()
-    }
 }
 
 /// Another attempt with the same configuration.
@@ -95,6 +90,7 @@ pub fn attempts(plan: Vec<ScriptAttempt>) -> Vec<ScriptAttemptView> {
         attempt: attempt.attempt,
         rungs: rungs.by_ref().take(count).collect(),
         appended: attempt.appended,
+        places: attempt.places,
         diff: attempt.diff,
         since: attempt.since,
     };

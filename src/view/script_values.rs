@@ -47,6 +47,8 @@ struct ScriptOption {
     place: String,
 }
 
+/// The place of a value that stands nowhere yet.
+const ADDED: &str = "added";
 /// How the model is called among the values.
 const MODEL: &str = "model";
 
@@ -137,6 +139,11 @@ impl ScriptValues {
         let mut knobs = self.knobs.iter();
         let given = knobs.find(|k| k.knob == knob);
         given.and_then(|k| k.option.as_deref()).unwrap_or(knob)
+    }
+
+    /// Where a knob is changed of which no patch says it: where it is given, or it is added.
+    pub fn where_changed(&self, knob: &str) -> String {
+        self.place_of(knob).unwrap_or(ADDED).to_owned()
     }
 
     /// The values and their places, a line each.

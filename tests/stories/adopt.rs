@@ -189,7 +189,7 @@ fn changed(adoption: &Adoption<'_>, change: &str) -> String {
     let mut all = format!("\n## {change}\n");
     match adoption.change(&knobs, &asks) {
         Ok(patch) => {
-            for knob in &patch.appended {
+            for knob in patch.appended() {
                 writeln!(all, "proposed: {knob} is not changed where it stands").unwrap();
             }
             all += &patch.diff();

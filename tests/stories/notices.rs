@@ -288,7 +288,14 @@ fn many_runs_are_told_of_in_few_notices() {
 fn a_section_that_tells_nobody_or_of_nothing_known_is_refused_and_a_users_file_counts() {
     for (section, says) in [
         ("{ on: [escalated] }", "has no `command`"),
-        ("{ slack: { url_env: X } }", "unknown"),
+        (
+            "{ slack: { url_env: X } }",
+            "write `command: [./tell.py, slack, FILE]` (a file with the URL)",
+        ),
+        (
+            "{ mail: me@example.org }",
+            "write `command: [./tell.py, mail, ADDRESS]`",
+        ),
         ("{ command: [x], on: [exploded] }", "gave_up"),
         ("{ comand: [x] }", "did you mean `command`?"),
     ] {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::{Ask, ask};
-use super::change::{Means, PatchError};
+use super::change::PatchError;
 use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
 use super::edit::edits;
@@ -138,7 +138,7 @@ impl<'a> Adoption<'a> {
     /// Every change that cannot be made, and why.
     pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
         let refused = |knob: &str, why: &str| PatchError::new(knob, why);
-        let (mut problems, mut made, mut appended) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut problems, mut edited, mut made) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
         for call in self.calls() {
             let (mut known, mut missing) = (Vec::new(), Vec::new());
             for (name, value) in wishes {
@@ -159,10 +159,8 @@ impl<'a> Adoption<'a> {
             match edits(&self.reading, call, stack, &known) {
                 Ok(done) => {
                     for (name, edit, means) in done {
-                        made.insert(edit);
-                        if means == Means::Appended {
-                            appended.insert(name);
-                        }
+                        made.entry(name).or_insert((means, edit.span));
+                        edited.insert(edit);
                     }
                 }
                 Err(refused) => problems.push(refused),
@@ -178,7 +176,7 @@ impl<'a> Adoption<'a> {
         for wish in asks {
             match ask(&self.reading, wish) {
                 Ok(edit) => {
-                    made.extend(edit);
+                    edited.extend(edit);
                 }
                 Err(refused) => problems.push(refused),
             }
@@ -187,7 +185,7 @@ impl<'a> Adoption<'a> {
             problems.dedup();
             return Err(problems);
         }
-        let after = applied(&self.reading.sources, &made).ok_or_else(|| {
+        let after = applied(&self.reading.sources, &edited).ok_or_else(|| {
             vec![refused(
                 "",
                 "two changes meet at one place; make them by hand",
@@ -196,8 +194,8 @@ impl<'a> Adoption<'a> {
         let patch = Patch {
             before: self.reading.sources.clone(),
             after,
-            edits: made,
-            appended,
+            edits: edited,
+            made,
         };
         self.verify(&patch, wishes, asks)?;
         Ok(patch)

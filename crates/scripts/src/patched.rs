@@ -1,9 +1,10 @@
 //! The texts of a submission with edits in them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::TextEdit;
-use super::walk::{ENVIRONMENT, SCRIPT, ScriptSource};
+use super::change::{Means, TextEdit};
+use super::traced::Span;
+use super::walk::{ENVIRONMENT, SCRIPT, ScriptSource, place};
 
 /// Lines around a change in a diff.
 const CONTEXT: usize = 3;
@@ -17,8 +18,8 @@ pub struct Patch {
     pub after: Vec<ScriptSource>,
     /// The changes, each at its place in the texts before.
     pub edits: BTreeSet<TextEdit>,
-    /// Knobs whose value was added where it wins, because it could not be changed where it stands.
-    pub appended: BTreeSet<String>,
+    /// How each knob comes to its value, and where first.
+    pub made: BTreeMap<String, (Means, Span)>,
 }
 
 /// The texts with all edits; None where two of them overlap.
@@ -47,6 +48,28 @@ pub(super) fn applied(
 }
 
 impl Patch {
+    /// Knobs whose value was added where it wins, because it could not be changed where it stands.
+    pub fn appended(&self) -> impl Iterator<Item = &str> {
+        let made = self.made.iter();
+        let appended = made.filter(|(_, (means, _))| *means == Means::Appended);
+        appended.map(|(knob, _)| knob.as_str())
+    }
+
+    /// Where each knob is changed: `job.sh:4`, or where it was not given there `job.sh:added`.
+    pub fn places(&self) -> BTreeMap<String, String> {
+        let made = self.made.iter();
+        let places = made.filter_map(|(knob, (means, span))| {
+            let place = match means {
+                Means::Added | Means::Appended if span.file >= SCRIPT => {
+                    format!("{}:added", self.before.get(span.file)?.path)
+                }
+                _ => place(&self.before, *span)?,
+            };
+            Some((knob.clone(), place))
+        });
+        places.collect()
+    }
+
     /// What changed, as a unified diff over all texts.
     pub fn diff(&self) -> String {
         self.diffs(0..self.before.len())

@@ -60,7 +60,7 @@ impl Adoption<'_> {
             before: self.reading.sources.clone(),
             after: self.reading.sources.clone(),
             edits: BTreeSet::new(),
-            appended: BTreeSet::new(),
+            made: BTreeMap::new(),
         }
     }
 

@@ -333,7 +333,7 @@ proptest! {
             // Where nothing can take the value's place, another is given behind it.
             let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
             let at = old.find(&value).unwrap();
-            let (before, behind) = match patch.appended.is_empty() {
+            let (before, behind) = match patch.appended().next().is_none() {
                 true => (&old[..at], &old[at + value.len()..]),
                 false => old.split_at(same),
             };

@@ -12,10 +12,11 @@ use crate::drive::explained;
 use crate::view::CommandFailure;
 use crate::view::outcome::reason;
 use crate::view::plan_after_view::PlanAfterView;
-use crate::view::plan_table::places_of;
+use crate::view::plan_table::{places_in, places_of};
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
+use oomctl_scripts::Patch;
 
 /// What died, and what had been tried before.
 pub struct Died {
@@ -119,12 +120,17 @@ impl Died {
         let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
         let explanation = explained(request, rungs, &incident, &self.measured);
         let died = (incident.clone(), explanation);
-        let diff = self.diff(&decision)?;
+        let patch = self.patch(&decision)?;
         let steps = match &decision {
             Decision::Climb { steps, .. } => steps.clone(),
             Decision::Exhausted { .. } => Vec::new(),
         };
         let after = request.expected_after(rungs, past, &incident, &steps)?;
+        let adoption = request.adoption().zip(patch.as_ref());
+        let places = match adoption {
+            Some((adoption, patch)) => places_in(&adoption, patch, &steps),
+            None => places_of(&request.recipe(rungs)?),
+        };
         let steps = request.planned(rungs, steps);
         let now = request.memory(rungs);
         let scripts = request.inputs().scripts.as_ref();
@@ -133,7 +139,7 @@ impl Died {
         let unrecognised = unanswered && scripts.is_some_and(|s| !s.recognised);
         let names = (self.name.clone(), self.number + 1);
         let view = PlanAfterView::new(names, now.as_ref(), died, decision, steps, &after)
-            .with_places(places_of(&request.recipe(rungs)?));
+            .with_places(places);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
         let view = match self.earlier.is_empty() && of_others(&incident) {
             true => {
@@ -145,20 +151,19 @@ impl Died {
         Ok(FailureDecision {
             view,
             incident,
-            diff,
+            diff: patch.map(|p| p.diff()).filter(|diff| !diff.is_empty()),
             unrecognised,
         })
     }
 
-    /// The lines of the user's own scripts that the decision changes, in those that died.
-    fn diff(&self, decision: &Decision) -> Result<Option<String>, CommandFailure> {
+    /// What the decision changes in the user's own scripts.
+    fn patch(&self, decision: &Decision) -> Result<Option<Patch>, CommandFailure> {
         let Decision::Climb { steps, .. } = decision else {
             return Ok(None);
         };
         let next = steps.iter().map(|step| step.layer.clone());
         let rungs: Vec<Layer> = self.rungs.iter().cloned().chain(next).collect();
-        let patch = self.request.patch(&rungs)?;
-        Ok(patch.map(|patch| patch.diff()).filter(|d| !d.is_empty()))
+        Ok(self.request.patch(&rungs)?)
     }
 }
 

@@ -69,11 +69,22 @@ pub fn notices(
     outer: &[(LayerKind, ConfigDocument)],
 ) -> Result<Option<Notices>, CommandFailure> {
     const PLAIN: [&str; 3] = ["on", "command", "at_most"];
+    // What the program of the examples does.
+    const WAYS: [&str; 3] = ["slack", "ntfy", "mail"];
     let outer = outer.iter().rev().map(|(_, doc)| doc);
     let mut files = std::iter::once(project).chain(outer);
     let Some((doc, node)) = files.find_map(|doc| Some((doc, doc.get("notices")?))) else {
         return Ok(None);
     };
+    if let Some((way, value)) = WAYS.iter().find_map(|way| Some((way, node.get(way)?))) {
+        let file = "FILE]` (a file with the URL)";
+        let to = if *way == "mail" { "ADDRESS]`" } else { file };
+        let hint = format!(
+            "copy examples/notices/tell.py here and write `command: [./tell.py, {way}, {to}, see docs/notices.md"
+        );
+        let what = format!("`{way}` is no key of `notices`: a program of yours sends them");
+        return Err(doc.fault(value, what).hint(hint).into());
+    }
     let notices: Notices = doc.section("notices", &PLAIN, &NOTICE_DURATIONS)?;
     if notices.on.is_empty() {
         return Ok(None);

@@ -83,7 +83,16 @@ impl ConfigNode {
 
     /// Whether the node is a map with this key.
     pub fn has(&self, key: &str) -> bool {
-        matches!(&self.content, ConfigContent::Map(entries) if entries.iter().any(|(k, _)| k.name == key))
+        self.get(key).is_some()
+    }
+
+    /// What is under this key, where the node is a map.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let ConfigContent::Map(entries) = &self.content else {
+            return None;
+        };
+        let mut entries = entries.iter();
+        entries.find(|(k, _)| k.name == key).map(|(_, value)| value)
     }
 
     /// The node as JSON: scalars become null, booleans and numbers where they look so.

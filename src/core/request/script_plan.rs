@@ -9,7 +9,7 @@ use crate::core::ladder::{Change, Decision, Skipped, Step};
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
 use oomctl_memory::{Estimate, GPU_MEMORY};
-use oomctl_scripts::Submission;
+use oomctl_scripts::{Patch, Submission};
 
 /// Attempts that are shown at most.
 const MOST_ATTEMPTS: u32 = 64;
@@ -40,6 +40,8 @@ pub struct ScriptAttempt {
     pub rungs: Vec<PlannedStep>,
     /// Values that are given behind all others, because they are not changed where they stand.
     pub appended: Vec<String>,
+    /// Where each knob is changed.
+    pub places: BTreeMap<String, String>,
     /// What differs from the user's files.
     pub diff: String,
     /// What differs from the attempt before, of the user's own lines.
@@ -131,10 +133,12 @@ impl Request {
         let adoption = self.adoption();
         let submitted = adoption.zip(patch.as_ref());
         let submitted = submitted.map(|(adoption, patch)| adoption.resubmitted(patch));
+        let patch = patch.as_ref();
         let attempt = ScriptAttempt {
             attempt: number,
             rungs: Vec::new(),
-            appended: patch.map_or_else(Vec::new, |p| p.appended.into_iter().collect()),
+            appended: patch.map_or_else(Vec::new, |p| p.appended().map(str::to_owned).collect()),
+            places: patch.map_or_else(BTreeMap::new, Patch::places),
             since: diff.clone(),
             diff,
         };

@@ -35,11 +35,11 @@ use scope::{ShellScope, VariableValue};
 pub use call::{Arg, ArgumentsEnd, Call, CallTarget, OutputFile, RefusedWord, UnreadFile};
 pub(crate) use paths::HERE;
 pub use paths::{folder_of_file, joined};
-pub(crate) use reading::SELF;
 pub use reading::{
     COMMAND_LINE, ENVIRONMENT, FileRole, NamedFile, Passed, Reading, SCRIPT, ScriptSource,
     Submission,
 };
+pub(crate) use reading::{SELF, place};
 pub use settings_file::{Folder, Reached, SettingsFile};
 
 /// Commands that are followed, of all scripts together.

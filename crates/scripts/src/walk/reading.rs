@@ -127,13 +127,7 @@ impl Reading {
 
     /// `file:line` of some bytes; of the command line and the environment the name alone.
     pub fn place(&self, span: Span) -> Option<String> {
-        let source = self.sources.get(span.file)?;
-        if span.file < SCRIPT {
-            return Some(source.path.clone());
-        }
-        let before = source.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        Some(format!("{}:{line}", source.path))
+        place(&self.sources, span)
     }
 
     /// The number of a file, which is remembered.
@@ -203,4 +197,15 @@ impl Passed {
     pub fn inherits(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(name))
     }
+}
+
+/// `file:line` of some bytes; of the command line and the environment the name alone.
+pub(crate) fn place(sources: &[ScriptSource], span: Span) -> Option<String> {
+    let source = sources.get(span.file)?;
+    if span.file < SCRIPT {
+        return Some(source.path.clone());
+    }
+    let before = source.text.get(..span.start).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    Some(format!("{}:{line}", source.path))
 }
