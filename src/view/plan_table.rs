@@ -84,12 +84,6 @@ impl<'a> PlanTable<'a> {
     /// Gives the knobs the names that the script has for them.
     pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
         let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
-        changes.for_each(|(knob, _)| *knob = name(knob));
-    }
-
-    /// Gives the knobs the names that the script has for them.
-    pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
-        let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
         changes.for_each(|change| change.knob = name(change.knob));
     }
 

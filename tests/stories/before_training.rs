@@ -162,7 +162,7 @@ fn a_word_that_turns_offload_on_is_no_gain() {
     let said = place
         .run("fix --policy predict --set gpu_memory=23.69GiB job.log job.sh")
         .ends(0);
-    said.says(&["offload_optimizer  unset -> cpu  default  same"]);
+    said.says(&["offload_optimizer  unset -> cpu  zero3.json:added  same"]);
     assert!(!said.out.contains("cutoff_len  1024"), "{}", said.told());
 }
 

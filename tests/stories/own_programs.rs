@@ -116,7 +116,7 @@ fn what_depends_on_the_micro_batch_is_no_same_mathematics() {
             .run(&["plan", "--all", "--same-math", "job.sh"])
             .ends(0);
         same.says(&Vec::from_iter(why));
-        let halves = same.out.contains("batch_size                   32 -> 1  ");
+        let halves = same.out.contains("batch_size                   32 -> 16  ");
         assert_eq!(halves, why.is_none(), "{}", same.told());
         place
             .run(&["plan", "job.sh"])

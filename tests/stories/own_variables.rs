@@ -20,8 +20,8 @@ fn variables_that_a_configurator_overrides_are_options() {
         fixed(&format!("python train.py {words}"), &all)
     };
     train("--batch_size=32 --compile=False", &[]).says(&[
-        "32 -> 16  job.sh:4    same",
-        "40 -> 80  train.py:2  same",
+        "32 -> 16  job.sh:4      same",
+        "40 -> 80  job.sh:added  unknown",
         "--batch_size=16 --compile=False --gradient_accumulation_steps=80",
     ]);
     train(
@@ -58,7 +58,7 @@ fn entries_that_a_loop_declares_are_options_and_parts_keep_the_batch() {
     };
     // What the parts are divided by was not read.
     train("--batch_size 16").says(&[
-        "batch_size  16 -> 8  scripts/train.py:5  unknown",
+        "batch_size  16 -> 8  job.sh:added  unknown",
         "--batch_size 16 --microbatch 8",
     ]);
     train("--batch_size 16 --microbatch -1").says(&["--batch_size 16 --microbatch 8"]);
@@ -76,7 +76,7 @@ fn a_product_of_literals_is_a_number() {
         &[("train.py", program)],
     )
     .says(&[
-        "64 -> 32  train.py:4  unknown",
+        "64 -> 32  job.sh:added  unknown",
         "train.py --device_batch_size 32",
     ]);
 }

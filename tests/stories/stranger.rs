@@ -197,7 +197,7 @@ fn defaults_that_a_program_declares_are_values_of_its_job() {
     );
     place.run("plan --all train.sbatch").ends(0).says(&[
         "recognised as a program with options of its own (preset torchrun)",
-        "batch_size  256 -> 1  ",
+        "batch_size  256 -> 128  ",
         "train.py --data d --batch-size 128",
     ]);
 }

@@ -70,7 +70,7 @@ fn a_cache_that_lacks_more_than_a_share_can_give_leads_to_more_gpus_or_to_the_le
     let far = too_small(131_072, 24.0, 20_000, 3.66);
     let said = fixed(&script(1), &far, &[]);
     said.says(&[
-        "max_model_len  unset -> 19600  default  changes",
+        "max_model_len  unset -> 19600  job.sh:added  changes",
         "longer requests are refused",
         "larger-share: one sequence of 131072 tokens needs gpu_memory_utilization of more than 0.99 by the log's figures, and 0.95 is the most",
     ]);

@@ -36,8 +36,9 @@ impl PlanTable<'_> {
         let mut above = None;
         for row in &self.rows {
             out.extend(lines.by_ref().take(row.changes.len()));
-            let cost = is_narrow.then(|| row.cost()).unwrap_or_default();
-            out += &wrapped("", &cost, columns);
+            if is_narrow {
+                out += &wrapped("", &row.cost(), columns);
+            }
             let remarks = row.remarks(above, is_plan, &mut said).into_iter();
             above = row.rungs.last().copied();
             out.extend(remarks.map(|line| wrapped("", &line, columns)));
@@ -75,7 +76,10 @@ impl PlanTable<'_> {
         for row in &self.rows {
             for (at, change) in row.changes.iter().enumerate() {
                 let is_new = last.replace(row.attempts) != Some(row.attempts);
-                let label = is_new.then(|| numbers(row.attempts)).unwrap_or_default();
+                let label = match is_new {
+                    true => numbers(row.attempts),
+                    false => String::new(),
+                };
                 let (knob, values) = (change.knob, change.values(false));
                 let mut cells = match is_wide {
                     true => vec![label.into(), knob.into(), values.into()],
