@@ -282,6 +282,9 @@ fn no_key_is_added_to_a_configuration_whose_class_would_refuse_it() {
     );
     place.write(FILE, &file);
     let plan = place.run(&["plan", "--all"]).ends(0).out;
-    assert!(!plan.contains("shorter-answers  halve"), "{plan}");
-    assert!(plan.contains("trainer_bf16  false -> true"), "{plan}");
+    assert!(!plan.contains("shorter-answers: halve"), "{plan}");
+    assert!(
+        plan.contains("trainer_bf16                 false -> true"),
+        "{plan}"
+    );
 }

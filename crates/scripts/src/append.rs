@@ -2,12 +2,13 @@
 
 use super::change::{Means, PatchError, TextEdit, WantedValue};
 use super::filled_class::FilledClass;
+use super::given_keys::GivenKeys;
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::{exported, is_shell};
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
-use super::stack::{Stack, StackKnob, is_key};
+use super::stack::{Stack, StackKnob};
 use super::traced::{Quote, Span};
 use super::uses::serves_others;
 use super::walk::{ArgumentsEnd, Call, Reading, SCRIPT, SettingsFile};
@@ -278,6 +279,7 @@ fn spelling<'k>(
     let variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
     let of_yacs = |s: &&Spelling| matches!(s, Spelling::Flag(key) if !key.starts_with('-'));
     let texts = call.own_texts();
+    let given = GivenKeys::of(&texts);
     // The one that the words have, or else a file, comes before the others.
     let in_files = |s: &&Spelling| {
         let names = setting_names(s);
@@ -285,7 +287,7 @@ fn spelling<'k>(
         call.settings.iter().any(says)
     };
     let of = |is: &dyn Fn(&&Spelling) -> bool| {
-        let there = |s: &&Spelling| texts.iter().any(|word| is_key(word, s.name()));
+        let there = |s: &&Spelling| given.has(s.name());
         let mut all = knob.spellings.iter().filter(is);
         let mut words = all.clone();
         let mut files = all.clone();

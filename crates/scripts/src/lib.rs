@@ -21,6 +21,7 @@ mod dictionary;
 mod edit;
 mod exit_code;
 mod filled_class;
+mod given_keys;
 mod host_memory;
 pub mod hydra;
 mod imports;

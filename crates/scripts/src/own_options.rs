@@ -7,10 +7,11 @@ use super::code_value::CodeValue;
 use super::configured::ProgramCode;
 use super::constants::Constant;
 use super::filled_class::FilledClass;
+use super::given_keys::GivenKeys;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
 use super::sectioned::{OF_EVALUATION, OF_NEITHER};
 use super::spelling::{same_flag, setting_names};
-use super::stack::{StackKnob, is_key};
+use super::stack::StackKnob;
 use super::walk::{Call, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, Value, ValueKind};
@@ -112,8 +113,12 @@ impl Call {
     /// Whether a word of the program is this option.
     fn is_given(&self, flag: &str) -> bool {
         let words = self.taken_words();
-        let mut own = words.iter().skip(self.args);
-        own.any(|word| is_key(&word.text.text(), flag))
+        let own: Vec<String> = words
+            .iter()
+            .skip(self.args)
+            .map(|w| w.text.text())
+            .collect();
+        GivenKeys::of(&own).has(flag)
     }
 
     /// What the program's code says of a knob.

@@ -1,6 +1,7 @@
 //! By what a stack is recognised, for people.
 
-use super::stack::{Stack, any, is_key};
+use super::given_keys::GivenKeys;
+use super::stack::{Stack, any};
 use super::walk::{Call, CallTarget};
 
 impl Stack {
@@ -10,12 +11,12 @@ impl Stack {
         if self.is_own(call) {
             return None;
         }
-        let words = call.texts();
+        let given = GivenKeys::of_call(call);
         let names = call.names.as_ref();
         let mut classes = recognise.uses.iter();
         let class = classes.find(|class| names.is_some_and(|n| n.contains_key(*class)));
         let mut keys = recognise.keys.iter();
-        let sign = class.or_else(|| keys.find(|key| words.iter().any(|word| is_key(word, key))));
+        let sign = class.or_else(|| keys.find(|key| given.has(key)));
         sign.map(String::as_str)
     }
 

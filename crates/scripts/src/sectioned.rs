@@ -1,8 +1,9 @@
 //! Options of a program that no table knows, by the last part of their names: `--train.micro_batch_size 4`,
 //! `model.train_ds.batch_size=32`, `SOLVER.IMS_PER_BATCH 16`.
 
+use super::given_keys::GivenKeys;
 use super::hydra;
-use super::stack::{Stack, StackKnob, is_key};
+use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, word_list};
@@ -75,8 +76,8 @@ impl Call {
             return None;
         }
         let words = self.own_texts();
-        let plain = |s: &Spelling| words.iter().any(|word| is_key(word, s.name()));
-        if knob.spellings.iter().any(plain) {
+        let given = GivenKeys::of(&words);
+        if knob.spellings.iter().any(|s| given.has(s.name())) {
             return None;
         }
         let options = words.iter().filter_map(|word| sectioned_option(word));

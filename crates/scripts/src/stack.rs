@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::code::CodeRule;
 use super::configs::stem;
+use super::given_keys::GivenKeys;
 use super::hydra;
 use super::recognise::package;
-use super::spelling::{same_flag, setting_names};
+use super::spelling::setting_names;
 use super::traced::Span;
 use super::walk::{Call, CallTarget, SettingsFile};
 use crate::{Recognise, SettingsReader, Spelling};
@@ -100,13 +101,9 @@ impl Stack {
 
     /// Whether a call gives a key as a flag, of a stack whose users start its own program and seldom one of theirs. A flag of
     /// one word may be anybody's; a dotted key is not.
-    fn is_by_flag(&self, call: &Call) -> bool {
-        if self.recognise.programs.is_empty() {
-            return false;
-        }
-        let words = call.texts();
+    fn is_by_flag(&self, given: &GivenKeys) -> bool {
         let mut flags = self.recognise.keys.iter().filter(|k| k.starts_with('-'));
-        flags.any(|flag| words.iter().any(|w| is_key(w, flag)))
+        !self.recognise.programs.is_empty() && flags.any(|flag| given.has(flag))
     }
 
     /// Whether its programs are told their batches by files of settings only.
@@ -137,7 +134,9 @@ impl Stack {
             (true, _) => return Likeness::default(),
             _ => named,
         };
-        let (Some(by_words), by_files) = (self.told(call, false), self.told(call, true)) else {
+        let given = GivenKeys::of_call(call);
+        let told = |composed| self.told(call, &given, composed);
+        let (Some(by_words), by_files) = (told(false), told(true)) else {
             return Likeness::default();
         };
         let configures = usize::from(uses(&r.configured_by, call)) * KEY;
@@ -145,7 +144,7 @@ impl Stack {
         let strange = || {
             lacks(r.packages(), call)
                 || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
-                || named == 0 && by_words == KEY && self.is_by_flag(call)
+                || named == 0 && by_words == KEY && self.is_by_flag(&given)
         };
         if named < NAME && classes == 0 && strange() {
             return Likeness::default();
@@ -155,7 +154,7 @@ impl Stack {
         let chosen = config.is_some_and(|name| r.configs.iter().any(|known| known == name));
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
         let shipped = named > 0 && (config.is_none() || chosen);
-        let (spelled, composed) = (self.spelled(call, false), self.spelled(call, true));
+        let [spelled, composed] = [false, true].map(|c| self.spelled(call, &given, c));
         let composes = r.composes && !call.config.is_empty() && spelled > 0;
         let said = named + by_words + usize::from(chosen) * VALUE + usize::from(composes) * KEY;
         // A launcher starts anything: without one knob of the stack nothing speaks for it.
@@ -193,15 +192,13 @@ impl Stack {
 
     /// What keys and values say, those of the command or those of a composed configuration; None where a value says
     /// that it is another stack.
-    fn told(&self, call: &Call, composed: bool) -> Option<usize> {
-        let words = call.texts();
+    fn told(&self, call: &Call, words: &GivenKeys, composed: bool) -> Option<usize> {
         // A file that a word names may be of any program, whatever its keys are.
         let own = !self.is_of_any_program() || self.is_told_by_files();
         let files = composed || own || !call.config.is_empty();
         let given = |key: &&String| {
             let named = setting_names(&Spelling::read(key));
-            !composed && words.iter().any(|w| is_key(w, key))
-                || files && in_settings(call, &named, composed)
+            !composed && words.has(key) || files && in_settings(call, &named, composed)
         };
         let own = |key: &&String| self.is_own_option(call, key);
         let keys = self.recognise.keys.iter().filter(given);
@@ -246,15 +243,14 @@ impl Stack {
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.
     pub fn style(&self, call: &Call) -> usize {
-        let words = call.texts();
-        let given = |s: &Spelling| words.iter().any(|w| is_key(w, s.name()));
+        let given = GivenKeys::of_call(call);
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         for (spelling, style) in self
             .knobs
             .iter()
             .flat_map(|k| k.spellings.iter().zip(&k.styles))
         {
-            if given(spelling) {
+            if given.has(spelling.name()) {
                 *counts.entry(*style).or_default() += 1;
             }
         }
@@ -266,8 +262,7 @@ impl Stack {
 
     /// How many of its knobs the words of a call spell, the files that they name, and the options of its program; or else
     /// what is composed.
-    fn spelled(&self, call: &Call, composed: bool) -> usize {
-        let words = call.texts();
+    fn spelled(&self, call: &Call, words: &GivenKeys, composed: bool) -> usize {
         let says = |knob: &&StackKnob| {
             let mut all = knob.spellings.iter();
             let by_code = || call.looked_up(knob).is_some() || call.constant(knob).is_some();
@@ -275,7 +270,7 @@ impl Stack {
             !composed && (call.declares(knob) || by_code() || anywhere())
                 || all.any(|s| {
                     let spelled = !matches!(s, Spelling::Key(_));
-                    spelled && !composed && words.iter().any(|w| is_key(w, s.name()))
+                    spelled && !composed && words.has(s.name())
                         || in_settings(call, &setting_names(s), composed)
                 })
         };
@@ -358,15 +353,6 @@ fn is_composed(file: &SettingsFile) -> bool {
 fn in_settings(call: &Call, names: &[String], composed: bool) -> bool {
     let mut all = call.settings.iter().filter(|f| is_composed(f) == composed);
     all.any(|named| names.iter().any(|name| named.find(name).is_some()))
-}
-
-/// Whether a word gives the value of a key or flag.
-pub(super) fn is_key(word: &str, key: &str) -> bool {
-    if key.starts_with('-') {
-        let flag = word.split('=').next().unwrap_or(word);
-        return same_flag(flag, key.trim_end_matches('='));
-    }
-    word == key || hydra::of(word, key).is_some()
 }
 
 /// Whether a name is one of these; one that ends in `*` stands for all that begin so.
