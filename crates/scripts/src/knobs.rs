@@ -192,7 +192,7 @@ pub(super) fn in_words(
     kind: ValueKind,
 ) -> Option<(usize, FoundKnob)> {
     words.iter().enumerate().rev().find_map(|(at, word)| {
-        let text = word.text.text();
+        let text = word.text.as_text();
         let found = match spelling {
             Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
                 let later = || words[at + 1..].iter().map(|w| w.text.text());

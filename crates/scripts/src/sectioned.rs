@@ -76,17 +76,16 @@ impl Call {
             return None;
         }
         let words = self.own_texts();
-        let given = GivenKeys::of(&words);
-        if knob.spellings.iter().any(|s| given.has(s.name())) {
-            return None;
-        }
         let options = words.iter().filter_map(|word| sectioned_option(word));
         let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
-        match &options[..] {
+        let found = match &options[..] {
             [] => self.sectioned_key(knob),
             [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
             _ => None,
-        }
+        }?;
+        let given = GivenKeys::of(&words);
+        let is_plain = knob.spellings.iter().any(|s| given.has(s.name()));
+        (!is_plain).then_some(found)
     }
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
@@ -138,17 +137,18 @@ fn sectioned_option(word: &str) -> Option<Spelling> {
 
 /// Whether a name has sections, and is one of this knob.
 fn is_named(knob: &StackKnob, name: &str) -> bool {
+    if !name.contains(['.', '#', '/']) {
+        return false;
+    }
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     let name = name.replace('-', "_");
-    let Some((_, last)) = name.rsplit_once(['.', '#', '/']) else {
-        return false;
-    };
+    let last = name.rsplit(['.', '#', '/']).next().unwrap_or(&name);
     let is_of = |parts: &[&str]| {
         name.split(['.', '#', '/', '_'])
             .any(|part| parts.contains(&part))
     };
     let evaluates = knob.role == Some(Role::EvalBatch);
-    knob.endings.iter().any(|ending| ending == last)
+    knob.endings.iter().any(|ending| *ending == *last)
         && is_of(&OF_EVALUATION) == evaluates
         && !is_of(&OF_NEITHER)
         && !is_of(&MODELS)

@@ -3,6 +3,7 @@
 //! A word of a launch may come from a script, over variables, from a here-document or from the command line. A
 //! value that a knob has is found in such a text, and is changed where its bytes stand.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -236,7 +237,15 @@ impl Traced {
 
     /// The text; code stands for what is computed.
     pub fn text(&self) -> String {
-        self.parts.iter().map(|p| p.text.as_str()).collect()
+        self.as_text().into_owned()
+    }
+
+    /// The same, borrowed where it is of one part.
+    pub(super) fn as_text(&self) -> Cow<'_, str> {
+        match &self.parts[..] {
+            [only] => Cow::Borrowed(&only.text),
+            parts => parts.iter().map(|p| p.text.as_str()).collect(),
+        }
     }
 
     /// Bytes of the text.
