@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::DriveError;
@@ -53,10 +54,14 @@ pub fn prepare(
     };
     let rungs = resuming(run, attempt, observer);
     match render(run, &rungs, &place) {
-        Ok(rendered) => Ok((
-            changed(run, &rendered.files),
-            write(folder, &place, &rendered, outputs_before(run))?,
-        )),
+        Ok(rendered) => {
+            let changed = changed(run, &rendered.files);
+            let event = match changed.iter().find(|file| was_read_changed(run, file)) {
+                Some(file) => AttemptEvent::PrepareRefused(other_values(&file.path)),
+                None => write(folder, &place, &rendered, outputs_before(run))?,
+            };
+            Ok((changed, event))
+        }
         Err(refusal) => Ok((
             Vec::new(),
             AttemptEvent::PrepareRefused(refusal.to_string()),
@@ -86,6 +91,34 @@ fn changed(run: &Run, rendered: &[RenderedFile]) -> Vec<ChangedFile> {
         copied: rendered.iter().any(|f| f.original.as_ref() == Some(path)),
     });
     changed.collect()
+}
+
+/// Seconds by which the clock of a file system may be behind or ahead.
+const SKEW_S: i64 = 60;
+
+/// Whether the first attempt may have read another text than the copy from when the run was submitted: it changed before that
+/// attempt ended, or nobody knows when. The script itself is the scheduler's from its submission on.
+fn was_read_changed(run: &Run, file: &ChangedFile) -> bool {
+    let scripts = run.request.inputs().scripts.as_ref();
+    if scripts.is_some_and(|scripts| scripts.script == file.path) {
+        return false;
+    }
+    let path = run.request.workdir().join(&file.path);
+    let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    let written = written.and_then(|at| Timestamp::try_from(at).ok());
+    let first = run.history.attempts.first();
+    let ended = first.and_then(|attempt| attempt.ended_at);
+    let later = |(written, ended): (Timestamp, Timestamp)| {
+        written.as_second() > ended.as_second().saturating_add(SKEW_S)
+    };
+    file.copied && first.is_some() && !written.zip(ended).is_some_and(later)
+}
+
+fn other_values(path: &str) -> String {
+    format!(
+        "{path} changed before attempt 1 ended, so attempt 1 may have trained with other values than the text from when the run was submitted, which the next attempt would get. \
+         Submit the script again, and leave {path} as it is while the run goes on. A file that the script writes is read where it writes it with `cat > FILE <<EOF`"
+    )
 }
 
 /// What is written for an attempt.

@@ -227,6 +227,45 @@ fn a_program_that_changes_between_attempts_is_named_and_teaches_nothing() {
     assert!(!again.told().contains("fitted"), "{}", again.told());
 }
 
+/// Nobody sees that `make.py` writes the settings: the copy for the next attempt would have the learning rate of yesterday.
+#[test]
+fn a_settings_file_that_the_first_attempt_wrote_anew_is_not_trained_from_a_copy() {
+    let (place, slurm) =
+        with("#SBATCH --gres=gpu:1\npython3 make.py\npython3 train.py --config conf.yaml\n");
+    place.write(
+        "make.py",
+        "open('conf.yaml', 'w').write('batch_size: 4\\nlr: 1\\n')\n",
+    );
+    place.write("conf.yaml", "batch_size: 4\nlr: 2\n");
+    place.write(
+        "train.py",
+        &format!(
+            "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config')\n\
+             cfg = yaml.safe_load(open(p.parse_args().config))\nbatch, lr = cfg['batch_size'], cfg['lr']\n\
+             if batch > 2:\n    class OutOfMemoryError(RuntimeError): pass\n    raise OutOfMemoryError('{OOM}')\n"
+        ),
+    );
+    let done = place
+        .run("submit --yes --watch --fresh --run r job.slurm")
+        .ends(5);
+    done.says(&["conf.yaml changed before attempt 1 ended"]);
+    assert_eq!(slurm.accepted().len(), 1);
+    // The text is the same now, and so is what a copy of it has.
+    let again = place.run("submit --yes --watch --fresh job.slurm").ends(0);
+    again.says(&["batch_size  4 -> 2"]);
+}
+
+/// The program's own failure, which the pipe hides from Slurm.
+#[test]
+fn a_traceback_at_the_end_of_a_completed_job_is_no_success() {
+    let (place, _slurm) = with("python3 train.py | cat\n");
+    place.write("train.py", "cfg = {}\nprint(cfg['lr'])\n");
+    let done = place.run("submit --yes --watch --run r job.slurm").ends(1);
+    done.says(&["KeyError: 'lr'", "`set -eo pipefail` at its head shows it"]);
+    let plan = place.run("plan job.slurm").ends(0);
+    assert!(!plan.told().contains("fitted"), "{}", plan.told());
+}
+
 /// A task that needs another training than the others is no seed of the same experiment.
 #[test]
 fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_end() {

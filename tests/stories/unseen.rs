@@ -102,6 +102,25 @@ fn the_gpus_that_deepspeeds_launcher_is_told_to_take_count() {
     assert!(!one.out.contains("zero_stage  2 -> 3"), "{}", one.out);
 }
 
+/// DeepSpeed divides the batch by the accumulation and the GPUs where its file has no micro batch.
+#[test]
+fn a_micro_batch_that_follows_is_halved_by_the_accumulation() {
+    let script = |batch: u32| {
+        format!(
+            "cat > ds.json <<'EOF'\n{{\"train_batch_size\": {batch}, \"gradient_accumulation_steps\": 1, \"zero_optimization\": {{\"stage\": 3}}}}\nEOF\n\
+             deepspeed --num_gpus 4 train.py --batch_size 8 --deepspeed_config ds.json"
+        )
+    };
+    let log = failure(&["train.py\", line 9, in main"]);
+    fixed(&script(8), &log).says(&["gradient_accumulation_steps  1 -> 2"]);
+    let one = fixed(&script(4), &log);
+    assert!(
+        !one.out.contains("gradient_accumulation_steps  1 -> 2"),
+        "{}",
+        one.out
+    );
+}
+
 /// `nested_concat` adds the outputs of a batch to those before; a forward that does not fit is one of its own.
 #[test]
 fn outputs_of_an_evaluation_that_pile_up_go_to_the_host() {

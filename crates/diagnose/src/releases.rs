@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use regex::Regex;
 use semver::Version;
 use serde::Deserialize;
 
+use super::ascii::ascii;
 use super::tables::{read, table};
 
 /// A file, a function in it, words or an argument, and the releases that have it.
@@ -20,9 +22,6 @@ struct Row {
     /// In place of a file: words of a line.
     #[serde(default)]
     says: Option<String>,
-    /// In place of a file: the last day of lines that begin with one (`[2024-07-23 08:20:15,402] …`).
-    #[serde(default)]
-    until: Option<String>,
     /// In place of a file: a class or function that a program calls,
     #[serde(default)]
     call: Option<String>,
@@ -34,6 +33,10 @@ struct Row {
     #[serde(default)]
     newest: Option<Version>,
 }
+
+/// For each package the first day of a release, as `2024-07-23`.
+static DAYS: LazyLock<BTreeMap<String, BTreeMap<String, Version>>> =
+    LazyLock::new(|| read(table!("release_days")));
 
 static ROWS: LazyLock<BTreeMap<String, Vec<Row>>> = LazyLock::new(|| read(table!("releases")));
 
@@ -58,16 +61,34 @@ impl Releases {
         !too_old && !too_new
     }
 
-    /// By the lines of a text, a log or a program. `None` where they name nothing that tells, or contradict each other.
+    /// By the lines of a text, a log or a program. `None` where they name nothing that tells, or contradict each other. The last
+    /// day that they bear leaves out what came later, but where they name what was not released by then.
     pub fn of(package: &str, text: &str) -> Option<Self> {
+        let all = match (Self::named(package, text), Self::dated(package, text)) {
+            (Some(named), Some(dated)) => {
+                let is_nearer = named.newest.is_some() && named.newest <= dated.newest;
+                match is_nearer || named.oldest > dated.newest {
+                    true => named,
+                    false => Self {
+                        oldest: named.oldest,
+                        ..dated
+                    },
+                }
+            }
+            (named, dated) => named.or(dated)?,
+        };
+        let ends = all.oldest.as_ref().zip(all.newest.as_ref());
+        ends.is_none_or(|(oldest, newest)| oldest <= newest)
+            .then_some(all)
+    }
+
+    /// By what only some releases have. The ends may contradict each other.
+    fn named(package: &str, text: &str) -> Option<Self> {
         let rows = ROWS.get(package)?;
         let mut found: Vec<(usize, &Row)> = Vec::new();
         for (number, line) in text.lines().enumerate() {
-            found.extend(
-                rows.iter()
-                    .filter(|r| r.is_in(line))
-                    .map(|r| (number + 1, r)),
-            );
+            let here = rows.iter().filter(|row| row.is_in(line));
+            found.extend(here.map(|row| (number + 1, row)));
         }
         found.extend(rows.iter().filter_map(|r| Some((r.called_at(text)?, r))));
         let newest = found.iter().filter(|(_, row)| row.newest.is_some());
@@ -75,27 +96,35 @@ impl Releases {
         let oldest = found.iter().filter(|(_, row)| row.oldest.is_some());
         let oldest = oldest.max_by_key(|(_, row)| &row.oldest);
         let (line, row) = newest.or(oldest)?;
-        let all = Self {
+        Some(Self {
             oldest: oldest.and_then(|(_, row)| row.oldest.clone()),
             newest: newest.and_then(|(_, row)| row.newest.clone()),
             line: *line,
-            names: row
-                .until
-                .as_ref()
-                .and_then(|_| day(text.lines().nth(*line - 1)?))
-                .unwrap_or(row.name())
-                .to_owned(),
-        };
-        let ends = all.oldest.as_ref().zip(all.newest.as_ref());
-        ends.is_none_or(|(oldest, newest)| oldest <= newest)
-            .then_some(all)
+            names: row.name().to_owned(),
+        })
+    }
+
+    /// By the last day with which a line begins. A day behind all that are known bounds nothing.
+    fn dated(package: &str, text: &str) -> Option<Self> {
+        let days = DAYS.get(package)?;
+        let lines = text.lines().enumerate();
+        let dated = lines.filter_map(|(at, line)| Some((day(line)?, at + 1)));
+        let (day, line) = dated.max_by(|(a, x), (b, y)| a.cmp(b).then(y.cmp(x)))?;
+        let by_then = days.iter().take_while(|(first, _)| **first <= day);
+        let newest = by_then.last().or(days.first_key_value())?;
+        (Some(newest) != days.last_key_value()).then(|| Self {
+            oldest: None,
+            newest: Some(newest.1.clone()),
+            line,
+            names: day,
+        })
     }
 }
 
 impl Row {
     /// What it is known by.
     fn name(&self) -> &str {
-        let names = [&self.says, &self.until, &self.argument, &self.function];
+        let names = [&self.says, &self.argument, &self.function];
         let named = names.into_iter().flatten().next();
         named.unwrap_or(&self.file)
     }
@@ -118,9 +147,6 @@ impl Row {
         if let Some(words) = &self.says {
             return line.contains(words.as_str());
         }
-        if let Some(last) = &self.until {
-            return day(line).is_some_and(|day| day <= last.as_str());
-        }
         if self.file.is_empty() {
             return false;
         }
@@ -140,20 +166,19 @@ impl Row {
     }
 }
 
-/// The day with which a line of a log begins, where a time follows it.
-fn day(line: &str) -> Option<&str> {
-    let line = line.strip_prefix('[').unwrap_or(line);
-    let is_like = |text: &str, form: &str| {
-        let digit = |(c, f): (char, char)| match f {
-            '0' => c.is_ascii_digit(),
-            ' ' => matches!(c, ' ' | 'T'),
-            other => c == other,
-        };
-        text.chars().zip(form.chars()).all(digit)
-    };
-    let stamp = line.get(..16)?;
-    let recent = stamp.starts_with("20") && is_like(stamp, "0000-00-00 00:00");
-    recent.then_some(&stamp[..10])
+/// The day with which a line of a log begins, where a time follows it: Python's `2024-07-23 08:20:15,402`, also in a bracket or
+/// behind one (`[INFO|trainer.py:12] 2024-07-23 08:20:15,402`), and that of the Trainer's scripts, `07/23/2024 08:20:15 - INFO`.
+fn day(line: &str) -> Option<String> {
+    static DAY: LazyLock<Regex> = LazyLock::new(|| {
+        let form = r"^(?:\[[A-Z]+\|[^\]\s]+\] |\[)?(?:(20\d\d-[01]\d-[0-3]\d)[ T]\d\d:\d\d|([01]\d)/([0-3]\d)/(20\d\d) \d\d:\d\d:\d\d - )";
+        Regex::new(&ascii(form)).expect("made of constants of this file, compiled by its tests")
+    });
+    let found = DAY.captures(line)?;
+    let part = |at| found.get(at).map_or("", |m| m.as_str());
+    Some(match part(1) {
+        "" => format!("{}-{}-{}", part(4), part(2), part(3)),
+        day => day.to_owned(),
+    })
 }
 
 /// Characters of a call that are looked at.
@@ -225,15 +250,34 @@ mod tests {
         let dated = "a\n[2024-07-23 08:20:15,402] [INFO] [launch.py:319:main] x\n";
         assert_eq!(
             shown("openrlhf", dated).as_deref(),
-            Some("..0.8.9 2:2024-07-23")
+            Some("..0.3.8 2:2024-07-23")
         );
-        for other in [
-            "[2025-09-01 08:20:15,402] x",
-            "data of 2024-07-23 08:20",
-            "2024-07-23",
+        for (line, expected) in [
+            ("[2025-09-01 08:20:15,402] x", Some("..0.8.11 1:2025-09-01")),
+            (
+                "04/23/2024 10:14:02 - INFO - x",
+                Some("..0.3.8 1:2024-04-23"),
+            ),
+            (
+                "[INFO|a.py:1] 2024-08-01 10:14:40,110 >> x",
+                Some("..0.4.2 1:2024-08-01"),
+            ),
+            (
+                "2019-01-01 00:00 a row of data\n2025-09-01 08:20:15 x",
+                Some("..0.8.11 2:2025-09-01"),
+            ),
+            ("[2099-09-01 08:20:15,402] x", None),
+            ("data of 2024-07-23 08:20", None),
+            ("2024-07-23", None),
         ] {
-            assert_eq!(shown("openrlhf", other), None, "{other}");
+            assert_eq!(shown("openrlhf", line).as_deref(), expected, "{line}");
         }
+        // A checkout may have what no release had on that day.
+        let newer = "[2025-01-01 08:20:15,402] x\n  File \"/env/verl/workers/engine_workers.py\", line 3, in f";
+        assert_eq!(
+            shown("verl", newer).as_deref(),
+            Some("0.7.0.. 2:verl/workers/engine_workers.py")
+        );
         let switch = "python3 -m openrlhf.cli.train_dpo --flash_attn";
         assert_eq!(
             shown("openrlhf", switch).as_deref(),

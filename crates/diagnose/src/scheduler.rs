@@ -201,7 +201,7 @@ pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED, and its log ends with
 
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
 /// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,
-/// or any where a step of the job failed.
+/// or any where a step of the job failed. An exception that no signature knows counts where the log shows no step, or ends with it.
 fn join_success(
     incident: &mut Incident,
     root: Option<&LogEvent>,
@@ -209,11 +209,13 @@ fn join_success(
     job: &JobStatus,
 ) {
     const LAST_LINES: u64 = 40;
+    const LAST_WORDS: u64 = 3;
     let step_failed = job.derived_exit.is_some_and(ExitStatus::failed);
     let swallowed = root.filter(|e| {
-        let at_end = findings.lines[e.source].saturating_sub(e.line) <= LAST_LINES;
-        let serious = e.is_cause() && e.signature.weight >= weight::NAMED && !e.rerun;
-        serious && (e.dead || at_end && (e.in_traceback || step_failed))
+        let behind = findings.lines[e.source].saturating_sub(e.line);
+        let is_last = e.in_traceback && (behind <= LAST_WORDS || incident.step.is_none());
+        let serious = e.is_cause() && !e.rerun && (e.signature.weight >= weight::NAMED || is_last);
+        serious && (e.dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
     });
     if swallowed.is_some() {
         incident

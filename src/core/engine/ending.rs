@@ -6,28 +6,32 @@ use oomctl_base::job::{ExitStatus, JobState, JobStatus};
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Evidence, EvidenceRole, Incident};
 
-/// COMPLETED is success, unless memory ran out and nothing shows that the program survived it: no step was done at all, a step
-/// of the job failed, or the script may hide the exit code of its program.
+/// COMPLETED is success, unless the script may hide the exit code of its program and the log ends with a failure. Where memory
+/// ran out, it is none either where no step was done at all.
 pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
     let Some(completed) = status.filter(|s| s.state == JobState::Completed) else {
         return false;
-    };
-    let Some(incident) = memory_incident(status, incident) else {
-        return true;
     };
     let hidden = || {
         completed.step_out_of_memory
             || completed.derived_exit.is_some_and(ExitStatus::failed)
             || run.request.may_hide_exit()
     };
-    incident.first_step == Some(false) && !hidden()
+    match memory_incident(status, incident) {
+        Some(memory) => memory.first_step == Some(false) && !hidden(),
+        None => !incident.is_some_and(|i| i.fatal) || !hidden(),
+    }
 }
 
-/// Did it end well, and nothing in its log says that memory ran out for good? Then its configuration fits.
+/// Did it end well, and nothing in its log says that memory ran out, or that it caught a failure? Then its configuration fits.
 pub(super) fn fitted(run: &Run, attempt: &Attempt) -> bool {
-    let incident = memory_incident(attempt.status.as_ref(), attempt.incident.as_ref());
-    incident.is_none() && succeeded(run, attempt) && !attempt.printed_nothing()
+    let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
+    let caught = |i: &Incident| i.evidence.iter().any(|e| e.role == EvidenceRole::Survived);
+    memory_incident(status, incident).is_none()
+        && !incident.is_some_and(caught)
+        && succeeded(run, attempt)
+        && !attempt.printed_nothing()
 }
 
 /// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or

@@ -149,7 +149,14 @@ impl KnownVersion {
                     (None, None) => "of any version".to_owned(),
                 };
                 let taken = self.version(file).unwrap_or_else(|| newest.to_string());
-                format!("{name} {range}, as {by} shows; assuming {taken}")
+                let is_old = |(newest, oldest): (&Version, Version)| *newest < oldest;
+                let is_old = releases
+                    .newest
+                    .as_ref()
+                    .zip(oldest(file))
+                    .is_some_and(is_old);
+                let why = if is_old { ", the oldest supported" } else { "" };
+                format!("{name} {range}, as {by} shows; assuming {taken}{why}")
             }
             Self::Nothing => format!(
                 "{name} version not found; assuming {newest} (--set {}=…)",

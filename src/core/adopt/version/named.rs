@@ -78,6 +78,7 @@ pub fn in_log(framework: &Framework, log: &LogExcerpt) -> Vec<VersionStatement> 
         "==",
         " version: ",
         " version ",
+        " info: version=",
         "_version: ",
         ".__version__: ",
         "_version\": \"",
