@@ -9,6 +9,7 @@ use super::walk::Call;
 pub(super) struct GivenKeys(HashSet<String>);
 
 impl GivenKeys {
+    /// Of these words.
     pub fn of<'w>(words: impl IntoIterator<Item = &'w String>) -> Self {
         let mut keys = HashSet::new();
         for word in words {

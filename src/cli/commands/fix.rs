@@ -67,18 +67,16 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     let incident = match decided.filter(|decided| !decided.unrecognised) {
         Some(decided) => {
             let (decision, diff) = (decided.view, decided.diff);
-            session.show(&fix_view::FixDecision { decision, diff }, |view| {
-                view.text(columns().unwrap_or(NO_TERMINAL))
-            })?;
+            let view = fix_view::FixDecision { decision, diff };
+            session.show(&view, |view| view.text(columns().unwrap_or(NO_TERMINAL)))?;
             decided.incident
         }
         None => advised(args, &session, (&log, &groups))?,
     };
-    let code = match args.exit_code {
+    Ok(match args.exit_code {
         true => logs::exit(&incident),
         false => Exit::Success,
-    };
-    Ok(code)
+    })
 }
 
 /// Says that a run has got over what is looked at.

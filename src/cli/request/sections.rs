@@ -82,7 +82,7 @@ pub fn notices(
         let hint = format!(
             "copy examples/notices/tell.py here and write `command: [./tell.py, {way}, {to}, see docs/notices.md"
         );
-        let what = format!("`{way}` is no key of `notices`: a program of yours sends them");
+        let what = format!("`{way}` is no key of `notices`: your own program sends them");
         return Err(doc.fault(value, what).hint(hint).into());
     }
     let notices: Notices = doc.section("notices", &PLAIN, &NOTICE_DURATIONS)?;

@@ -9,7 +9,7 @@ use super::{effect, is_long, numbers, shown, wrapped};
 
 /// What a line has room for.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Room {
+enum TableDetail {
     Everything,
     /// All but the fullest phase and the speed so far.
     NoPhases,
@@ -24,11 +24,15 @@ impl PlanTable<'_> {
     /// Of a plan they say, too, where a rung does not help: what follows a failure is chosen for that one.
     pub fn whole(&self, columns: usize, is_plan: bool) -> String {
         let fits = |lines: &[String]| lines.iter().all(|line| display_width(line) <= columns);
-        let rooms = [Room::Everything, Room::NoPhases, Room::NoPlaces];
+        let rooms = [
+            TableDetail::Everything,
+            TableDetail::NoPhases,
+            TableDetail::NoPlaces,
+        ];
         let mut tables = rooms.iter().map(|room| self.each(*room));
         let wide = tables.find(|lines| fits(lines));
         let is_narrow = wide.is_none();
-        let lines = wide.unwrap_or_else(|| self.each(Room::Narrow));
+        let lines = wide.unwrap_or_else(|| self.each(TableDetail::Narrow));
         let mut lines = lines.into_iter().map(|line| line + "\n");
         let mut out = lines.next().unwrap_or_default();
         out += &wrapped("1", self.first.unwrap_or_default(), columns);
@@ -49,9 +53,9 @@ impl PlanTable<'_> {
     }
 
     /// The head, and a line for each change.
-    fn each(&self, room: Room) -> Vec<String> {
-        let (has_phases, has_places) = (room < Room::NoPhases, room < Room::NoPlaces);
-        let is_wide = room < Room::Narrow;
+    fn each(&self, room: TableDetail) -> Vec<String> {
+        let (has_phases, has_places) = (room < TableDetail::NoPhases, room < TableDetail::NoPlaces);
+        let is_wide = room < TableDetail::Narrow;
         let has_memory = is_wide && self.rows.iter().any(|r| r.memory.is_some());
         let has_speed = is_wide && self.rows.iter().any(|r| r.slower.is_some());
         let changes = self.rows.iter().flat_map(|row| &row.changes);
