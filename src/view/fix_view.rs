@@ -12,6 +12,7 @@ use super::style::{DIM, NAME, Paint};
 use crate::core::adopt::Likely;
 use crate::core::ladder::{self, Advices, Direction, KnobMove};
 use oomctl_diagnose::Incident;
+use oomctl_scripts::InProgram;
 
 /// The knob for the type of the GPUs, of which sbatch has no option by that name.
 const GPU_TYPE: &str = "gpu_type";
@@ -72,8 +73,16 @@ fn named(log: &str, script: &str) -> String {
 }
 
 impl LogAdvice {
-    /// Of a diagnosed log.
-    pub fn new(log: IncidentView, likely: Option<&Likely<'_>>, advice: Option<Advices>) -> Self {
+    /// Of a diagnosed log. What the program has in its own text is named as it stands there.
+    pub fn new(
+        log: IncidentView,
+        likely: Option<&Likely<'_>>,
+        mut advice: Option<Advices>,
+        program: Option<&InProgram>,
+    ) -> Self {
+        if let (Some(advice), Some(program)) = (&mut advice, program) {
+            keep_possible(advice, program);
+        }
         let framework = likely.and_then(|likely| {
             let first = likely.presets.first()?;
             let named = first.framework.as_ref().map(|f| f.name.clone());
@@ -164,6 +173,24 @@ impl LogAdvice {
         };
         let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {command}`");
         out
+    }
+}
+
+/// Names knobs as the text of a program gives them, and leaves out the options of one that reads none.
+fn keep_possible(advices: &mut Advices, program: &InProgram) {
+    let plain = |spelled: &String| spelled.trim_matches(['-', '=']).replace('-', "_");
+    let possible = |turn: &mut KnobMove| {
+        let mut numbers = program.numbers.iter();
+        let own = numbers.find(|n| turn.spellings.iter().any(|s| plain(s) == n.name));
+        if let Some(own) = own {
+            turn.spellings = vec![format!("`{}` in {}", own.text, own.place)];
+        }
+        let is_option = turn.spellings.iter().any(|s| s.starts_with('-'));
+        !program.no_options || !is_option
+    };
+    for all in [&mut advices.helps, &mut advices.worse] {
+        all.iter_mut().for_each(|a| a.turns.retain_mut(possible));
+        all.retain(|a| !a.turns.is_empty());
     }
 }
 

@@ -235,3 +235,69 @@ fn processes_that_load_data_are_made_fewer_where_nothing_else_gives_them_room() 
     let asked = format!("#SBATCH --mem=64G\n{script}");
     fixed(&asked, &worker("Killed"), &[]).says(&["mem   64G -> 128G"]);
 }
+
+const JAX: &str = "Traceback (most recent call last):\n  File \"/home/u/x/train.py\", line 9, in <module>\n    state = step(state, batch)\n\
+    jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.\n";
+
+/// A share that the program is already given is none to give it.
+#[test]
+fn a_variable_before_the_command_of_any_program_is_read() {
+    let program = [("train.py", "import jax\n")];
+    let told = fixed("python train.py", JAX, &program);
+    told.says(&["xla_mem_fraction", "unset -> 0.9"]);
+    let told = fixed(
+        "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 python train.py",
+        JAX,
+        &program,
+    );
+    assert!(!told.told().contains("-> 0.9"), "{}", told.told());
+    let told = fixed(
+        "XLA_PYTHON_CLIENT_MEM_FRACTION=0.5 python train.py",
+        JAX,
+        &program,
+    );
+    told.says(&[
+        "0.5 -> 0.9",
+        "+XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 python train.py",
+    ]);
+}
+
+/// What the program's text says itself is named where it stands.
+#[test]
+fn numbers_in_the_text_of_a_program_without_options_are_named() {
+    let text = "from lib.train import main\n\nif __name__ == '__main__':\n    batch_size = 16\n    main('out', batch_size=batch_size)\n";
+    let first = log("", BACKWARD);
+    let told = fixed("python run.py", &first, &[("run.py", text)]);
+    told.says(&[
+        "framework not recognised",
+        "a lower `batch_size = 16` in run.py:4",
+    ]);
+    let engine = "from dataclasses import dataclass\nfrom lib.ppo import Experiment\n\n@dataclass\nclass Config:\n    \
+        gpu_memory_utilization: float = 0.75\n    train_batch_size: int = 64\n\nExperiment(Config()).run()\n";
+    let frames = "  File \"/env/lib/python3.11/site-packages/vllm/worker/worker.py\", line 280, in _init_cache_engine\n    CacheEngine(\n  \
+        File \"/env/lib/python3.11/site-packages/vllm/worker/cache_engine.py\", line 71, in _allocate_kv_cache\n    torch.zeros(kv_cache_shape,\n";
+    let told = fixed("python run.py", &log("", frames), &[("run.py", engine)]);
+    told.says(&["lower `gpu_memory_utilization: float = 0.75` in run.py:6"]);
+    assert!(!told.told().contains("--gpu"), "{}", told.told());
+    assert!(!told.told().contains("train_batch_size"), "{}", told.told());
+}
+
+/// A program's own option is the framework's knob where its code hands it on.
+#[test]
+fn a_field_that_a_parser_fills_is_an_option() {
+    let text = "from dataclasses import dataclass, field\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n\n@dataclass\n\
+        class ScriptArguments:\n    batch_size: int = field(default=64, metadata={'help': 'samples'})\n    accumulation: int = 2\n\n\
+        script_args = HfArgumentParser(ScriptArguments).parse_args_into_dataclasses()[0]\nargs = TrainingArguments(\n    output_dir='out',\n    \
+        per_device_train_batch_size=script_args.batch_size,\n    gradient_accumulation_steps=script_args.accumulation,\n    \
+        gradient_checkpointing=True,\n)\nTrainer(model=model, args=args).train()\n";
+    let told = fixed(
+        "python train.py --batch_size 8",
+        &log("", BACKWARD),
+        &[("train.py", text)],
+    );
+    told.says(&[
+        "8 -> 4",
+        "2 -> 4",
+        "+python train.py --batch_size 4 --accumulation 4",
+    ]);
+}

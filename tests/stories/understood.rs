@@ -9,6 +9,9 @@ const PROGRAM: &str = "import argparse\nimport torch\nimport torch.nn as nn\nimp
     loader = DataLoader(torch.load('d.pt'), batch_size=args.batch_size, shuffle=True)\nopt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n\
     for i, (x, y) in enumerate(loader):\n    x, y = x.cuda(), y.cuda()\n    loss = F.cross_entropy(model(x), y)\n    \
     (loss / args.accum).backward()\n    if (i + 1) % args.accum == 0:\n        opt.step()\n        opt.zero_grad()\n";
+const OOM: &str = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 17, in <module>\n    loss = F.cross_entropy(model(x), y)\n\
+    torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 0; 10.76 GiB total capacity; 9.31 GiB already allocated; \
+    39.44 MiB free; 9.40 GiB reserved in total by PyTorch)\n";
 const JOB: &str =
     "#!/bin/bash\n#SBATCH --gres=gpu:1\n\npython train.py --batch-size 64 --accum 1\n";
 
@@ -62,8 +65,14 @@ fn only_a_loop_that_was_understood_is_called_the_same() {
         first.says(&["batch_size 64 -> ", "unknown"]);
         let all = place.run("plan --all job.sh").ends(0);
         all.says(&[&format!(
-            "whether training stays the same is unknown: {why}"
+            "whether training stays the same is unknown: {why}: `"
         )]);
+        place.write("job.log", OOM);
+        let fixed = place.run("fix --policy same-math job.log job.sh").ends(0);
+        fixed.says(&[
+            &format!("may change training, which the policy same-math forbids: {why}: `"),
+            "`. If you know that training stays the same, take it with --policy ladder",
+        ]);
         let same = place.run("plan --same-math job.sh").ends(0);
         assert!(
             !same.told().contains("batch_size 64 -> "),

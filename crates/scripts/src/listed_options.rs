@@ -2,6 +2,7 @@
 //! parser.add_argument(f"--{k}", default=v)`.
 
 use super::configurator::variables;
+use super::dataclass_options::fields;
 use super::declared::{DeclaredOption, Takes, declared, is_divided};
 use super::python::{PythonToken, TokenKind, arguments, calls, ends_block, keyword, rest_of_line};
 
@@ -18,9 +19,10 @@ pub(super) fn declared_by<'a, 't>(files: &[Tokens<'a, 't>]) -> Vec<Vec<DeclaredO
         own
     });
     let mut all: Vec<_> = by_file.collect();
-    for (number, entry) in listed(files) {
+    let entries = listed(files).into_iter();
+    let entries = entries.map(|(number, entry)| (number, option(files[number], entry)));
+    for (number, option) in entries.chain(fields(files)) {
         let options = &mut all[number];
-        let option = option(files[number], entry);
         let is_new = |o: &DeclaredOption<'_, '_>| o.range != option.range && o.flag != option.flag;
         if options.iter().all(is_new) {
             options.push(option);

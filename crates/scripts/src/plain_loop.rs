@@ -5,6 +5,7 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod harmless;
 mod lines;
 mod losses;
 #[cfg(test)]
@@ -38,8 +39,12 @@ const LENGTH: &str = "this is computed from the number of micro batches";
 pub(super) type ProgramDoubt = (&'static str, usize, (usize, usize));
 
 /// Calls that compute each sample by itself, means over samples, noise, and what moves data.
-const PLAIN: [&str; 134] = word_list(
-    "cuda to cpu float half bfloat16 double long int bool type detach item backward scale unscale_ enumerate range len zip next iter \
+const PLAIN: [&str; 189] = word_list(
+    "no_grad inference_mode set_grad_enabled enable_grad no_sync nullcontext record_function synchronize perf_counter time scale_loss \
+     replace join round ceil floor random choice uniform memmap from_numpy astype deepcopy repeat_interleave multinomial bernoulli \
+     Generator manual_seed dropout interpolate full_tensor add_noise get_velocity compute_snr encode_prompt to_device unwrap_model parameters named_parameters concat concatenate \
+     add sub mul div new_zeros new_ones new_tensor nonzero slice finfo map mode compute_density_for_timestep_sampling compute_loss_weighting_for_sd3 \
+     cuda to cpu float half bfloat16 double long int bool type detach item backward scale unscale_ enumerate range len zip next iter \
      size shape view reshape flatten unsqueeze squeeze transpose permute contiguous clone expand expand_as repeat chunk split \
      unbind cat stack pad ones zeros ones_like zeros_like empty full full_like arange tensor as_tensor rand randn randint randn_like \
      rand_like randint_like get items keys values pop dict list tuple str isinstance getattr hasattr min max clamp clip \
@@ -306,14 +311,15 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let mut body = body.iter().map(|at| self.tokens[*at]);
             body.any(|t| t.is("break") || t.is("return")) || has("break")
         };
-        if condition && (compares || ends()) {
+        if condition && (compares || ends()) && !self.is_beside(begin, ends()) {
             return Some((COUNT, begin));
         }
-        if has("param_groups") {
+        if has("param_groups") && !self.sets_by_steps(begin) {
             return Some((EACH, begin));
         }
         let sign = assignment(line);
         let is_element = line.len() > 1 && line[0].kind == TokenKind::Name && line[1].is("[");
+        let is_element = is_element && !self.is_of_groups(begin);
         if sign.is_some() && is_element && !self.is_given(line[0].text) && !shows(line) {
             return Some((KEPT, begin));
         }
@@ -323,7 +329,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
             let profiles = object.contains("prof");
             let steps = name == "step" && !profiles && !self.is_framework();
-            let updates = name.starts_with("update") && !shows(line) && !object.contains("loss");
+            let keeps = !object.contains("loss") && !self.is_fresh(object);
+            let updates = name.starts_with("update") && !shows(line) && keeps;
             let given = arguments(&self.tokens[at + 2..]);
             let mut given = given.iter().filter_map(|all| all.first());
             let is_plain = PLAIN.contains(&name) || name == "step" || name.starts_with("clip_grad");

@@ -1,15 +1,15 @@
 //! `oomctl fix`: what to change after a failure, from a log alone.
 
 use crate::cli::args::Configuration;
+use crate::cli::logs::died::{self, FailureDecision};
 use crate::cli::logs::{self, LogGroup, plan_after};
 use crate::cli::script::{NO_TERMINAL, Shelves, no_script};
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::core::adopt::{Likely, Logged, assemble};
-use crate::core::engine::Outcome;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
-use crate::view::{CommandFailure, columns, fix_view, print};
+use crate::view::{CommandFailure, columns, fix_view};
 use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
@@ -58,40 +58,25 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         &format!("the log comes first: `oomctl fix {other} {log}`"),
     )?;
     let mut groups = logs::paired(logs::asked(&session.runs, &log)?);
-    succeeded(&session, &log);
+    died::succeeded(&session, &log);
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
     let decide = || plan_after::decide(&session, flags, &args.script, &log, &groups);
     let decided = decides(args, &session, &groups).then(decide).transpose()?;
-    let incident = match decided.filter(|decided| !decided.unrecognised) {
-        Some(decided) => {
+    let incident = match decided {
+        Some(decided) if decided.in_program.is_none() => {
             let (decision, diff) = (decided.view, decided.diff);
             let view = fix_view::FixDecision { decision, diff };
             session.show(&view, |view| view.text(columns().unwrap_or(NO_TERMINAL)))?;
             decided.incident
         }
-        None => advised(args, &session, (&log, &groups))?,
+        decided => advised(args, &session, (&log, &groups), decided)?,
     };
     Ok(match args.exit_code {
         true => logs::exit(&incident),
         false => Exit::Success,
     })
-}
-
-/// Says that a run has got over what is looked at.
-fn succeeded(session: &Session, log: &str) {
-    let Ok(stored) = session.runs.find(log) else {
-        return;
-    };
-    let history = stored.history;
-    if history.outcome == Some(Outcome::Succeeded) && history.attempts.len() > 1 {
-        let last = history.attempts.len();
-        let run = history.run;
-        print::talk(&format!(
-            "{run} succeeded with attempt {last}; this is about the attempt that failed before"
-        ));
-    }
 }
 
 /// Whether it is known what died: a run, a script, or a configuration.
@@ -113,6 +98,7 @@ fn advised(
     args: &FixArgs,
     session: &Session,
     (log, groups): (&str, &[LogGroup]),
+    decided: Option<FailureDecision>,
 ) -> Result<Incident, CommandFailure> {
     let Some(group) = groups.first() else {
         return Err(CommandFailure::usage(format!("{log} has no log")));
@@ -121,7 +107,11 @@ fn advised(
     let shelves = Shelves::of(&session.library, given)?;
     let mut logged = Logged::new(&shelves.presets);
     let own = session.own_failures()?;
-    let incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
+    let mut incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
+    let in_program = decided.and_then(|decided| {
+        incident.helps = decided.incident.helps;
+        decided.in_program
+    });
     let likely = match given {
         Some(name) => Some(Likely {
             presets: shelves.presets.iter().collect(),
@@ -137,7 +127,7 @@ fn advised(
         advices.iter_mut().for_each(|a| a.keep_shared(&other));
     }
     let of_log = logs::view(group, &incident);
-    let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices);
+    let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices, in_program.as_ref());
     let script = Some(args.script.join(" ")).filter(|words| !words.is_empty());
     session.show(&view, |view| view.text(&incident, log, script.as_deref()))?;
     Ok(incident)

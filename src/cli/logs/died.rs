@@ -2,21 +2,21 @@
 
 use super::{LogGroup, unwatched};
 use crate::cli::session::Session;
-use crate::core::engine::{elsewhere, of_others, unmoved};
+use crate::core::engine::{Outcome, elsewhere, of_others, unmoved};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::explained;
-use crate::view::CommandFailure;
 use crate::view::outcome::reason;
 use crate::view::plan_after_view::PlanAfterView;
 use crate::view::plan_table::{places_in, places_of};
+use crate::view::{CommandFailure, print};
 use oomctl_base::job::RunMachine;
 use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
-use oomctl_scripts::Patch;
+use oomctl_scripts::{InProgram, Patch};
 
 /// What died, and what had been tried before.
 pub struct Died {
@@ -152,7 +152,9 @@ impl Died {
             view,
             incident,
             diff: patch.map(|p| p.diff()).filter(|diff| !diff.is_empty()),
-            unrecognised,
+            in_program: unrecognised
+                .then(|| scripts.map(|s| s.in_program.clone()))
+                .flatten(),
         })
     }
 
@@ -175,6 +177,21 @@ pub struct FailureDecision {
     pub incident: Incident,
     /// The changed lines of the user's own scripts.
     pub diff: Option<String>,
-    /// Nothing is changed, because the script does not show its framework.
-    pub unrecognised: bool,
+    /// What the program has in its own text, where nothing is changed because the script does not show its framework.
+    pub in_program: Option<InProgram>,
+}
+
+/// Says that a run has got over what is looked at.
+pub fn succeeded(session: &Session, log: &str) {
+    let Ok(stored) = session.runs.find(log) else {
+        return;
+    };
+    let history = stored.history;
+    if history.outcome == Some(Outcome::Succeeded) && history.attempts.len() > 1 {
+        let last = history.attempts.len();
+        let run = history.run;
+        print::talk(&format!(
+            "{run} succeeded with attempt {last}; this is about the attempt that failed before"
+        ));
+    }
 }

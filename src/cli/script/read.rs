@@ -246,11 +246,16 @@ impl Read {
 
     /// What is understood of it.
     pub fn adoption<'a>(&'a self, shelves: &'a Shelves) -> Adoption<'a> {
+        self.adoption_by(shelves, &shelves.stacks)
+    }
+
+    /// The same by other stacks.
+    pub fn adoption_by<'a>(&'a self, shelves: &'a Shelves, stacks: &'a [Stack]) -> Adoption<'a> {
         Adoption::read(SubmissionContext {
             submission: &self.submission,
             files: &self.files,
             launchers: &shelves.launchers,
-            stacks: &shelves.stacks,
+            stacks,
         })
     }
 }

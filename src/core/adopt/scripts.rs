@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::array::is_array;
 use crate::core::recipe::MARK;
 use oomctl_scripts::{
-    Adoption, ENVIRONMENT, KeptMemory, Launchers, SCRIPT, Stack, Submission, SubmissionContext,
+    Adoption, ENVIRONMENT, InProgram, KeptMemory, Launchers, SCRIPT, Stack, Submission,
+    SubmissionContext,
 };
 
 /// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler, and the allocators of PyTorch and JAX.
@@ -51,6 +52,9 @@ pub struct Scripts {
     /// Places of the program that keep memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptMemory>,
+    /// Numbers that its text gives to batches and shares itself.
+    #[serde(default, skip_serializing_if = "InProgram::is_empty")]
+    pub in_program: InProgram,
     /// The list of the array's tasks, where this is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
@@ -101,6 +105,7 @@ impl Scripts {
             version: None,
             version_of_earlier: false,
             kept: adoption.kept(),
+            in_program: adoption.in_program(),
             array: None,
         }
     }

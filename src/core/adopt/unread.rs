@@ -1,8 +1,12 @@
 //! What a rung does to the training of a program that nobody could read, or whose loop was not understood.
 
+use crate::core::ladder::DOUBTED;
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, DOUBT};
+use oomctl_scripts::{Adoption, DOUBT, Span};
+
+/// Most characters of a program's line that are shown.
+const LONGEST: usize = 60;
 
 /// Says of the rungs that cut a batch into smaller parts that their effect is unknown, where the program is the user's own and its
 /// text does not show that training stays the same. The rung says why.
@@ -24,9 +28,7 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
         let cuts = cut.iter().any(|knob| rung.moves(knob, None));
         if cuts && rung.effect == Some(Effect::SameMath) {
             rung.effect = Some(Effect::Unknown);
-            rung.notes.push(format!(
-                "{{% raw %}}whether training stays the same is unknown: {why}{{% endraw %}}"
-            ));
+            rung.notes.push(literally(&format!("{DOUBTED}{why}")));
         }
     }
 }
@@ -41,10 +43,32 @@ fn reason(adoption: &Adoption<'_>) -> Option<String> {
         let (why, span) = names
             .iter()
             .find_map(|(name, span)| Some((name.strip_prefix(DOUBT)?, span)))?;
-        let place = adoption.reading.place(*span);
-        Some(match place {
-            Some(place) => format!("{why} ({place})"),
+        Some(match adoption.reading.place(*span) {
+            Some(place) => format!("{why} ({place}){}", line(adoption, *span)),
             None => why.to_owned(),
         })
     })
+}
+
+/// The line of a program on which a place stands.
+fn line(adoption: &Adoption<'_>, span: Span) -> String {
+    let source = adoption.reading.sources.get(span.file);
+    let text = source.map_or("", |source| source.text.as_str());
+    let (before, behind) = text.split_at_checked(span.start).unwrap_or_default();
+    let begin = before.rsplit('\n').next().unwrap_or_default();
+    let end = behind.lines().next().unwrap_or_default();
+    let line = format!("{begin}{end}");
+    let (line, cut) = match line.trim().char_indices().nth(LONGEST) {
+        Some((at, _)) => (&line.trim()[..at], "…"),
+        None => (line.trim(), ""),
+    };
+    match line {
+        "" => String::new(),
+        line => format!(": `{line}{cut}`"),
+    }
+}
+
+/// A text as a note, which is a template.
+fn literally(text: &str) -> String {
+    format!("{{{{ {} }}}}", serde_json::Value::from(text))
 }

@@ -13,6 +13,12 @@ use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
 
+/// What the note begins with of a rung whose effect on training is unknown.
+pub const DOUBTED: &str = "whether training stays the same is unknown: ";
+
+/// Why rungs are not taken that change training, or may.
+const FORBIDDEN: &str = ", which the policy same-math forbids";
+
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked
 /// what it would do after a GPU OOM of which nothing is known.
@@ -171,11 +177,10 @@ impl RungView<'_, '_> {
         }
         let effect = self.effect(&layer, declared);
         if self.context.policy.forbids(effect) {
-            let what = match effect {
-                Effect::Unknown => "may change training, for the program's loop was not understood",
-                _ => "changes training",
-            };
-            return Err(format!("{what}, which the policy same-math forbids"));
+            return Err(match effect {
+                Effect::Unknown => self.doubted(next),
+                _ => format!("changes training{FORBIDDEN}"),
+            });
         }
         let in_vain = self.failure.in_vain.filter(|_| !self.context.whole_rungs);
         if let Some(why) = in_vain.filter(|_| effect == Effect::ChangesTraining) {
@@ -210,6 +215,20 @@ impl RungView<'_, '_> {
             reshards: self.rung.reshards,
             layer,
         })
+    }
+
+    /// Why a rung whose effect is unknown is not taken where training must stay the same, and what to do.
+    fn doubted(&self, next: &Shape) -> String {
+        let env = self.context.preset.env();
+        let notes = self.rung.notes.iter();
+        let mut notes = notes.filter_map(|n| env.render_str(n, next.scope().context()).ok());
+        let why = notes.find_map(|note| note.strip_prefix(DOUBTED).map(str::to_owned));
+        let why = why.iter().map(|why| {
+            format!(
+                ": {why}. If you know that training stays the same, take it with --policy ladder"
+            )
+        });
+        format!("may change training{FORBIDDEN}{}", why.collect::<String>())
     }
 
     /// What an older version of the framework lacks of what is added, where nobody named the version.

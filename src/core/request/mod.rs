@@ -11,6 +11,7 @@ mod command;
 mod data_parallel;
 mod environment;
 mod handed;
+mod in_program;
 mod inputs;
 mod largest;
 mod limits;

@@ -101,7 +101,15 @@ fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let rooted = bracket(tokens, at)
         .and_then(|open| open.checked_sub(1))
         .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
-    is(first.checked_sub(1)) || is(Some(last)) || rooted
+    // `[""] * args.batch_size` makes data.
+    let before = &tokens[..first];
+    let repeats = match before {
+        [.., name, open, _, close, times] if times.is("*") && close.is("]") => {
+            open.is("[") && name.kind != TokenKind::Name
+        }
+        _ => false,
+    };
+    !repeats && (is(first.checked_sub(1)) || is(Some(last))) || rooted
 }
 
 fn is_number_of_processes(name: &str) -> bool {

@@ -18,7 +18,7 @@ pub(super) fn shows(line: &[PythonToken<'_>]) -> bool {
     line.iter().any(|t| {
         let name = t.text.to_lowercase();
         let mut parts = name.split('_');
-        let ends = ["meter", "meters", "bar", "logger"]
+        let ends = ["meter", "meters", "metrics", "accuracy", "bar", "logger"]
             .iter()
             .any(|end| name.ends_with(end));
         let is = parts.any(|part| SHOWS.contains(&part)) || ends && !name.contains("parameter");

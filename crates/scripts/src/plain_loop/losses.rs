@@ -9,6 +9,11 @@ use super::{
     PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
 };
 
+/// What lines begin with that compute nothing of the loss.
+const TELLS: [&str; 5] = ["raise", "assert", "print", "logger", "logging"];
+/// Methods by which objects hand out the next data.
+const NEXT: [&str; 3] = ["next_batch", "get_batch", "next_train_batch"];
+
 impl LoopOfBatches<'_, '_> {
     /// A part of the loss that was not understood, or that looks at several samples.
     pub(super) fn loss(&self) -> Option<DoubtPlace> {
@@ -30,12 +35,16 @@ impl LoopOfBatches<'_, '_> {
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         loop {
             let next = lines.iter().enumerate().find(|(at, line)| {
+                let is_wanted =
+                    |t: &PythonToken<'_>| wanted.contains(t.text) && t.kind == TokenKind::Name;
                 let sign = assignment(line);
-                let gives = sign.is_some_and(|sign| {
-                    line[..sign]
-                        .iter()
-                        .any(|t| wanted.contains(t.text) && t.kind == TokenKind::Name)
-                });
+                let gives = sign.is_some_and(|sign| line[..sign].iter().any(is_wanted));
+                // `with amp.scale_loss(loss, optimizer) as scaled_loss:`
+                let named = line[0].is("with")
+                    && line
+                        .windows(2)
+                        .any(|pair| pair[0].is("as") && is_wanted(&pair[1]));
+                let gives = gives || named;
                 !taken.contains(at) && (last(line) || gives)
             });
             let Some((at, line)) = next else { break };
@@ -53,6 +62,9 @@ impl<'t> LoopProgram<'_, 't> {
     fn line(&self, file: usize, begin: usize, depth: usize) -> Option<DoubtPlace> {
         let tokens = self.files[file];
         let line = rest_of_line(&tokens[begin..]);
+        if TELLS.contains(&line[0].text) {
+            return None;
+        }
         let transposed = (begin..begin + line.len()).find(|at| {
             tokens[*at].is(".") && tokens.get(at + 1).is_some_and(|t| t.is("T") || t.is("mT"))
         });
@@ -70,15 +82,21 @@ impl<'t> LoopProgram<'_, 't> {
         if is_over_samples(name) && mixes_samples(tokens, at) {
             return Some((MIXED, file, at));
         }
-        if PLAIN.contains(&name) || is_keyword(name) {
-            return None;
-        }
         // A class makes one of itself; what it does then stands in its `forward`.
         let bodies = self.bodies(name);
+        let is_own = !bodies.is_empty() && before(1) != ".";
+        let is_plain = PLAIN.contains(&name) || LOADS.contains(&name);
+        if is_keyword(name) || is_plain && !is_own {
+            return None;
+        }
         if !bodies.is_empty() && before(1) != "." || before(2) == "self" && !bodies.is_empty() {
             return self.enter(name, &bodies, depth);
         }
         let made = self.made_by(name);
+        let loads = made.is_empty() && before(1) == "." && NEXT.contains(&name);
+        if loads || name.contains("tokenizer") {
+            return None;
+        }
         if made.is_empty() {
             let hands_on = ["forward", "module"].contains(&name) && before(1) == ".";
             return (!hands_on).then_some((CALL, file, at));
@@ -166,6 +184,20 @@ impl<'t> LoopProgram<'_, 't> {
         }
         heads.into_iter().find_map(|at| {
             let name = tokens[at].text;
+            if name == "partial" {
+                let given = arguments(&tokens[at + 2..]);
+                let bodies = match given.first() {
+                    Some([one]) => (one.text, self.bodies(one.text)),
+                    _ => ("", Vec::new()),
+                };
+                return match bodies {
+                    (_, none) if none.is_empty() => Some((MODEL, file, at)),
+                    (name, bodies) => self.enter(name, &bodies, depth),
+                };
+            }
+            if name == "cls" {
+                return None;
+            }
             if WRAPPERS.contains(&name) || PLAIN.contains(&name) || LOADS.contains(&name) {
                 let given = arguments(&tokens[at + 2..]);
                 let wrapped = given

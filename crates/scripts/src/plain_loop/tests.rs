@@ -72,6 +72,36 @@ fn a_plain_loop_is_understood() {
             "loss = F.cross_entropy(model(x), y)\nacc = accuracy(x, y, topk=(1, 5))",
             "pass",
         ),
+        (
+            "acc = torchmetrics.Accuracy(task='multiclass')",
+            "loss = F.cross_entropy(model(x), y)\nacc.update(p, y)\nif i == 0:\n  plot_images(x, y)",
+            "pass",
+        ),
+        (
+            "",
+            "more = {'a': x}\nmore.update({'b': y})\nloss = F.cross_entropy(model(x, more), y)",
+            "pass",
+        ),
+        (
+            "",
+            "loss = F.cross_entropy(model(x), y)\nwith amp.scale_loss(loss, opt) as scaled_loss:\n  scaled_loss.backward()",
+            "pass",
+        ),
+        (
+            "",
+            "if n <= 100:\n  lr = args.lr * n / 100\n  for g in opt.param_groups:\n    g['lr'] = lr\nloss = F.cross_entropy(model(x), y)",
+            "n += 1",
+        ),
+        (
+            "",
+            "if args.resume and i < resume_step:\n  continue\nloss = F.cross_entropy(model(x), y)",
+            "pass",
+        ),
+        (
+            "f = functools.partial(embed, d=1)\ndef embed(a, d):\n  if a is None:\n    raise ValueError(told(a))\n  return a * d",
+            "with torch.no_grad():\n  e = f(x)\nloss = F.cross_entropy(model(e), y)",
+            "pass",
+        ),
     ] {
         assert_eq!(looped(before, body, step), None, "{before} {body}");
     }
@@ -82,6 +112,41 @@ fn a_plain_loop_is_understood() {
 }
 
 const DOUBTFUL: &[(&str, &str, &str)] = &[
+    (
+        "",
+        "loss = strange(model(x), y)\nwith amp.scale_loss(loss, opt) as scaled:\n  scaled.backward()",
+        CALL,
+    ),
+    (
+        "",
+        "lr = args.lr * i / 100\nfor g in opt.param_groups:\n  g['lr'] = lr\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "",
+        "for g in opt.param_groups:\n  g['lr'] *= 0.99\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "",
+        "n = n + 1\nfor g in opt.param_groups:\n  g['lr'] = args.lr / n\nloss = F.cross_entropy(model(x), y)",
+        EACH,
+    ),
+    (
+        "bank = Bank(99)",
+        "z = model(x)\nbank.update(z)\nloss = F.cross_entropy(z, y)",
+        EACH,
+    ),
+    (
+        "",
+        "if args.resume and i >= 5000:\n  break\nloss = F.cross_entropy(model(x), y)",
+        COUNT,
+    ),
+    (
+        "def mode(a):\n  return strange(a)",
+        "loss = F.cross_entropy(mode(model(x)), y)",
+        CALL,
+    ),
     (
         "",
         "D(x).mean().backward()\noptd.step()\nloss = F.cross_entropy(model(x), y)",

@@ -1,0 +1,124 @@
+//! Numbers that the text of a program gives to names by itself, for which it may have no option: `batch_size = 16`.
+
+use serde::{Deserialize, Serialize};
+
+use super::adopt::Adoption;
+use super::constants::runs_aside;
+use super::imports::modules;
+use super::python::{PythonToken, TokenKind, line_of, place};
+use super::walk::folder_of_file;
+use oomctl_base::word_list;
+
+/// Names of what decides how much memory is taken: batches, and the share of an inference engine.
+const NAMES: [&str; 13] = word_list(
+    "batch_size train_batch_size micro_batch_size per_device_train_batch_size per_gpu_train_batch_size device_batch_size \
+     batchsize bs bsz samples_per_gpu ims_per_batch gpu_memory_utilization mem_fraction_static",
+);
+/// What a program uses that reads options.
+const OPTIONS: [&str; 19] = word_list(
+    "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
+     parse_known_args OmegaConf simple_parsing configargparse jsonargparse",
+);
+/// Most of them that are named.
+const MOST: usize = 3;
+
+/// A number that the text of a program gives a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberInProgram {
+    /// The name, in small letters.
+    pub name: String,
+    /// `batch_size = 16`.
+    pub text: String,
+    /// File and line.
+    pub place: String,
+}
+
+/// What a program has in its own text, where nobody can give it from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InProgram {
+    /// Numbers of batches and shares, those of the started file first.
+    pub numbers: Vec<NumberInProgram>,
+    /// It was read and reads no options.
+    pub no_options: bool,
+}
+
+impl InProgram {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Adoption<'_> {
+    /// What the program has in its own text.
+    pub fn in_program(&self) -> InProgram {
+        let files = self.reading.with_created(self.given.files);
+        let call = self.calls().next().or(self.reading.calls.last());
+        let program = call.and_then(|call| call.program.as_ref());
+        let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
+            return InProgram::default();
+        };
+        let root = folder_of_file(program.0);
+        let here = call.and_then(|call| call.folder.as_deref());
+        let (own, _) = modules(program, (root, here.unwrap_or(root)), &files);
+        let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
+        let mut numbers: Vec<NumberInProgram> = Vec::new();
+        for file in &own {
+            let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
+            for (name, (from, to)) in found {
+                let text = file.text.get(from..to).unwrap_or_default();
+                let line = place(file.text, from).0;
+                numbers.push(NumberInProgram {
+                    name,
+                    text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                    place: format!("{}:{line}", file.path),
+                });
+            }
+        }
+        numbers.truncate(MOST);
+        InProgram {
+            numbers,
+            no_options: !own.iter().flat_map(|file| &file.tokens).any(reads),
+        }
+    }
+}
+
+/// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes.
+fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
+    let name = tokens[at].text.to_lowercase();
+    if tokens[at].kind != TokenKind::Name || !NAMES.contains(&name.as_str()) {
+        return None;
+    }
+    let (value, end) = match &tokens[at + 1..] {
+        [equals, value, end, ..] if equals.is("=") => (value, end),
+        [colon, _, equals, value, end, ..] if colon.is(":") && equals.is("=") => (value, end),
+        _ => return None,
+    };
+    let line = &tokens[line_of(tokens, at)..at];
+    let declares = line.iter().any(|t| t.is("def") || t.is("add_argument"));
+    let ends = end.kind == TokenKind::End || [",", ")", ";"].iter().any(|mark| end.is(mark));
+    let is_number = value.kind == TokenKind::Number && ends && !declares && !runs_aside(line);
+    is_number.then_some((name, (tokens[at].from, value.to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::python::tokens;
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_below_the_main_guard_in_classes_and_in_calls() {
+        let text = "class Config:\n  gpu_memory_utilization: float = 0.75\n  name: str = 'a'\nif __name__ == '__main__':\n  \
+            BATCH_SIZE = 16\n  main(batch_size=BATCH_SIZE)\nx = DataLoader(d, batch_size=4, shuffle=True)\n\
+            val_loader = DataLoader(d, batch_size=2)\ndef f(batch_size=8): pass\nbatch_size = 4 * 2\nbatch_size = ";
+        let all = tokens(text);
+        let found = (0..all.len()).filter_map(|at| number(&all, at));
+        let found: Vec<&str> = found.map(|(_, (from, to))| &text[from..to]).collect();
+        let expected = [
+            "gpu_memory_utilization: float = 0.75",
+            "BATCH_SIZE = 16",
+            "batch_size=4",
+        ];
+        assert_eq!(found, expected);
+    }
+}

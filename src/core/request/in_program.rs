@@ -1,0 +1,23 @@
+//! What stands in a program's own text for what would help.
+
+use oomctl_diagnose::{Class, Incident};
+use oomctl_scripts::InProgram;
+
+/// Phases in which an inference engine takes its share of the memory.
+const OF_ENGINE: [&str; 3] = ["kv_cache", "cuda_graph", "wake_up"];
+
+/// Names the numbers of a program that a failure of a GPU's memory asks to be lower.
+pub(super) fn name(incident: &mut Incident, program: &InProgram) {
+    let of_engine =
+        incident.class == Class::EngineMemory || OF_ENGINE.contains(&incident.phase.as_str());
+    if !incident.fatal || !of_engine && incident.class != Class::GpuOom {
+        return;
+    }
+    for number in &program.numbers {
+        let is_share = !number.name.contains("batch") && !number.name.starts_with("bs");
+        let help = format!("a lower `{}` in {}", number.text, number.place);
+        if is_share == of_engine && !incident.helps.contains(&help) {
+            incident.helps.push(help);
+        }
+    }
+}
