@@ -213,7 +213,8 @@ impl MicroBatchText<'_, '_> {
         let divided = lines.any(|line| {
             let counts =
                 |t: &PythonToken<'_>| COUNTED.contains(&t.text) || self.batches.contains(&t.text);
-            line.iter().any(of_loss) && line.iter().any(|t| t.is("/")) && line.iter().any(counts)
+            let mut divisor = line.iter().skip_while(|t| !t.is("/"));
+            line.iter().any(of_loss) && divisor.any(counts)
         });
         if divided || !self.trains() {
             return None;

@@ -28,6 +28,7 @@ const NO_LOOP: &str = "its training loop was not found";
 const NO_WAIT: &str = "where its optimizer waits for the accumulation was not found";
 const EACH: &str = "this runs after each micro batch";
 const COUNT: &str = "this counts micro batches";
+const SPLIT: &str = "this splits a batch of the loader by the accumulation";
 const KEPT: &str = "this is kept from one micro batch to the next";
 const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
@@ -70,6 +71,10 @@ const BY_NAME: [&str; 4] = word_list("create_model create_model_and_transforms g
 /// Calls, in a module of one's own, that look at the samples of a batch together.
 const MIXES: [&str; 6] =
     word_list("cdist pdist randperm all_gather gather_all all_gather_into_tensor");
+/// What ends a loop.
+const LEAVES: [&str; 5] = word_list("break return raise exit quit");
+/// Calls that cut a batch.
+const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 /// Changes in place.
 const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
 /// Most functions that are entered in each other.
@@ -293,10 +298,21 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     }
 
     fn doubt(&self) -> Option<DoubtPlace> {
-        let state = self.lines.iter().find_map(|at| self.state(*at));
-        state
+        let states = || self.lines.iter().find_map(|at| self.state(*at));
+        let found = self.over().or_else(states);
+        found
             .map(|(why, at)| (why, self.file, at))
             .or_else(|| self.loss())
+    }
+
+    /// What its header goes over: parts of a batch, or so many micro batches.
+    fn over(&self) -> Option<(&'static str, usize)> {
+        let header = self.line(self.begin);
+        let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
+        match header.iter().any(|t| self.program.is_accumulation(t)) {
+            true => has(&CUTS).then_some((SPLIT, self.begin)),
+            false => has(&["islice"]).then_some((COUNT, self.begin)),
+        }
     }
 
     /// What a line that runs for each micro batch does beside the backward pass.
@@ -309,7 +325,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         let ends = || {
             let body = lines_in(self.tokens, begin);
             let mut body = body.iter().map(|at| self.tokens[*at]);
-            body.any(|t| t.is("break") || t.is("return")) || has("break")
+            let leaves = |t: &PythonToken<'_>| LEAVES.contains(&t.text);
+            body.any(|t| leaves(&t)) || line.iter().any(leaves)
         };
         if condition && (compares || ends()) && !self.is_beside(begin, ends()) {
             return Some((COUNT, begin));
@@ -328,7 +345,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let name = self.tokens[at].text;
             let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
             let profiles = object.contains("prof");
-            let steps = name == "step" && !profiles && !self.is_framework();
+            let steps = ["step", "zero_grad"].contains(&name);
+            let steps = steps && !profiles && !self.is_framework();
             let keeps = !object.contains("loss") && !self.is_fresh(object);
             let updates = name.starts_with("update") && !shows(line) && keeps;
             let given = arguments(&self.tokens[at + 2..]);

@@ -68,6 +68,7 @@ fn a_loss_over_the_samples_of_a_batch_is_a_sign() {
         ),
         ("loss = ((net(x) - y) ** 2).sum()", &[SUM]),
         ("loss = F.mse_loss(net(x), y, reduction='sum')", &[SUM]),
+        ("loss = F.mse_loss(net(x), y, reduction='sum') / 4", &[SUM]),
         (
             "loss = ((net(x) - y) ** 2).sum()\nloss = loss / x.size(0)",
             &[],

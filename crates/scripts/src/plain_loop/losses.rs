@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::is_keyword;
+use super::super::python::{bracket, is_keyword};
 use super::lines::{assignment, calls_in, is_over_samples, mixes_samples};
 use super::{
-    CALL, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
+    CALL, COUNT, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
     PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
 };
 
@@ -51,9 +51,27 @@ impl LoopOfBatches<'_, '_> {
             taken.insert(at);
             wanted.extend(names(line));
         }
-        taken
-            .into_iter()
-            .find_map(|at| self.program.line(self.file, self.lines[at], 0))
+        taken.into_iter().find_map(|at| {
+            let begin = self.lines[at];
+            let counts = self.is_scaled_by_a_count(begin);
+            let counts = counts.then_some((COUNT, self.file, begin));
+            counts.or_else(|| self.program.line(self.file, begin, 0))
+        })
+    }
+
+    /// `beta = min(1, step / 10000)`: whether the number of micro batches is a factor, outside any index.
+    fn is_scaled_by_a_count(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let scales = |at: usize| {
+            let sign = |at: Option<usize>| {
+                at.and_then(|at| line.get(at))
+                    .is_some_and(|t| t.is("*") || t.is("/"))
+            };
+            let index = bracket(self.tokens, begin + at).map(|open| &self.tokens[open]);
+            (sign(at.checked_sub(1)) || sign(Some(at + 1))) && !index.is_some_and(|t| t.is("["))
+        };
+        let mut names = (0..line.len()).filter(|at| line[*at].kind == TokenKind::Name);
+        names.any(|at| scales(at) && self.is_counter(line[at].text))
     }
 }
 

@@ -282,3 +282,26 @@ fn a_text_that_ends_early_is_no_panic() {
         let _ = why(text);
     }
 }
+
+#[test]
+fn what_counts_splits_or_forgets_micro_batches_is_a_doubt() {
+    let of = |header: &str, body: &str, step: &str| {
+        why(&format!(
+            "{HEAD}step = 0\nfor epoch in range(9):\n  {header}\n    {body}\n    loss = F.cross_entropy(model(x), y) / args.accum\n    loss.backward()\n    \
+             if (i + 1) % args.accum == 0:\n      opt.step()\n      {step}\n"
+        ))
+    };
+    let (each, zero) = ("for i, (x, y) in enumerate(loader):", "opt.zero_grad()");
+    assert_eq!(of(each, "pass", zero), None);
+    assert_eq!(of(each, zero, "pass"), Some(EACH));
+    let ends = "step += 1\n    if step == 6: raise SystemExit(0)";
+    assert_eq!(of(each, ends, zero), Some(COUNT));
+    let few = "for i, (x, y) in enumerate(islice(loader, 6)):";
+    assert_eq!(of(few, "pass", zero), Some(COUNT));
+    let annealed = "{HEAD}for i, (x, y) in enumerate(loader):\n  beta = min(1.0, i / 10000)\n  loss = (F.mse_loss(model(x), y) + beta * kl(x)) / args.accum\n  \
+                    loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n";
+    assert_eq!(why(&annealed.replace("{HEAD}", HEAD)), Some(COUNT));
+    let parts = "for i, (x, y) in enumerate(loader):\n  for a, b in zip(x.chunk(args.accum), y.chunk(args.accum)):\n    \
+                 (F.cross_entropy(model(a), b) / args.accum).backward()\n  opt.step()\n  opt.zero_grad()\n";
+    assert_eq!(why(&format!("{HEAD}{parts}")), Some(SPLIT));
+}
