@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::declared::DeclaredOption;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, headers, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
 use lines::{assignment, calls_in, is_optimizer, is_over_samples, lines_in, mixes_samples, shows};
 use oomctl_base::word_list;
@@ -243,6 +243,8 @@ struct LoopOfBatches<'a, 't> {
     lines: Vec<usize>,
     /// Lines that wait for the accumulation.
     waiting: bool,
+    /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
+    handed: bool,
 }
 
 impl<'a, 't> LoopOfBatches<'a, 't> {
@@ -270,6 +272,14 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let mut around = headers(tokens, *at).take_while(|(b, _)| *b != begin);
             guards(line(*at)) || around.any(|(_, header)| guards(header))
         };
+        let hands = |at: &usize| {
+            let given = arguments(&tokens[at + 2..]);
+            tokens[*at].is("backward") && given.first().is_some_and(|given| !is_named(given))
+        };
+        let mut calls = all
+            .iter()
+            .flat_map(|at| calls_in(tokens, *at, line(*at).len()));
+        let handed = calls.any(|at| hands(&at));
         let (waits, lines): (Vec<usize>, Vec<usize>) = all.iter().partition(|at| guarded(at));
         let counted = of_accumulation(rest_of_line(&tokens[begin..]));
         Self {
@@ -279,6 +289,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             begin,
             lines,
             waiting: counted || !waits.is_empty(),
+            handed,
         }
     }
 
@@ -293,8 +304,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     /// Whether a framework accumulates, and steps only then.
     fn is_framework(&self) -> bool {
-        let names = ["Accelerator", "deepspeed", "accumulate_grad_batches"];
-        self.program.uses(&names)
+        self.program.uses(&["accumulate_grad_batches"])
+            || self.handed && self.program.uses(&["Accelerator", "deepspeed"])
     }
 
     fn doubt(&self) -> Option<DoubtPlace> {

@@ -113,6 +113,11 @@ fn a_plain_loop_is_understood() {
 
 const DOUBTFUL: &[(&str, &str, &str)] = &[
     (
+        "import deepspeed",
+        "loss = F.cross_entropy(model(x), y)\nclipper.step(parameters)",
+        EACH,
+    ),
+    (
         "",
         "loss = strange(model(x), y)\nwith amp.scale_loss(loss, opt) as scaled:\n  scaled.backward()",
         CALL,
