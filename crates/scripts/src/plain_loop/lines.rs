@@ -87,6 +87,22 @@ pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
     all.iter().skip(skipped).any(zero)
 }
 
+/// Functions of which a mean over samples is no mean any more.
+const BENDS: [&str; 8] = word_list("sqrt rsqrt log log1p exp pow square norm");
+
+/// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `losses.max()`.
+pub(super) fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let name = tokens[at].text;
+    let all = arguments(&tokens[at + 2..]);
+    let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
+    let of_loss = |t: &PythonToken<'_>| t.text.to_lowercase().ends_with("loss");
+    let method = before(1).is_some_and(|t| t.is("."));
+    let object = before(2).filter(|_| method);
+    let is_of_loss = object.is_some_and(of_loss) || all.iter().flat_map(|a| a.iter()).any(of_loss);
+    let extreme = ["max", "min"].contains(&name) && all.is_empty() && method;
+    extreme || BENDS.contains(&name) && is_of_loss
+}
+
 /// The calls in `length` tokens from `begin` on.
 pub(super) fn calls_in(
     tokens: &[PythonToken<'_>],

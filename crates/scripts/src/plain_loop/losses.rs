@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
-use super::lines::{assignment, calls_in, is_over_samples, mixes_samples};
+use super::lines::{assignment, bends_a_mean, calls_in, is_over_samples, mixes_samples};
 use super::{
     CALL, COUNT, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
     PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
@@ -97,7 +97,7 @@ impl<'t> LoopProgram<'_, 't> {
         let tokens = self.files[file];
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
-        if is_over_samples(name) && mixes_samples(tokens, at) {
+        if bends_a_mean(tokens, at) || is_over_samples(name) && mixes_samples(tokens, at) {
             return Some((MIXED, file, at));
         }
         // A class makes one of itself; what it does then stands in its `forward`.

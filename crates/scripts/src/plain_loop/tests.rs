@@ -306,6 +306,16 @@ fn what_counts_splits_or_forgets_micro_batches_is_a_doubt() {
     let annealed = "{HEAD}for i, (x, y) in enumerate(loader):\n  beta = min(1.0, i / 10000)\n  loss = (F.mse_loss(model(x), y) + beta * kl(x)) / args.accum\n  \
                     loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n";
     assert_eq!(why(&annealed.replace("{HEAD}", HEAD)), Some(COUNT));
+    let mixed = |loss: &str| looped("", &format!("loss = {loss}"), "pass");
+    assert_eq!(mixed("torch.sqrt(F.mse_loss(model(x), y))"), Some(MIXED));
+    assert_eq!(
+        mixed("F.mse_loss(model(x), y, reduction='none').max()"),
+        Some(MIXED)
+    );
+    assert_eq!(
+        mixed("F.mse_loss(model(x).exp(), torch.log(y)).clamp(max=9)"),
+        None
+    );
     let parts = "for i, (x, y) in enumerate(loader):\n  for a, b in zip(x.chunk(args.accum), y.chunk(args.accum)):\n    \
                  (F.cross_entropy(model(a), b) / args.accum).backward()\n  opt.step()\n  opt.zero_grad()\n";
     assert_eq!(why(&format!("{HEAD}{parts}")), Some(SPLIT));
