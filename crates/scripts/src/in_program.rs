@@ -10,9 +10,9 @@ use super::walk::folder_of_file;
 use oomctl_base::word_list;
 
 /// Names of what decides how much memory is taken: batches, and the share of an inference engine.
-const NAMES: [&str; 12] = word_list(
+const NAMES: [&str; 11] = word_list(
     "batch_size train_batch_size micro_batch_size per_device_train_batch_size per_gpu_train_batch_size device_batch_size \
-     batchsize bs bsz samples_per_gpu ims_per_batch mem_fraction_static",
+     batchsize bs bsz samples_per_gpu ims_per_batch",
 );
 /// What a program uses that reads options.
 const OPTIONS: [&str; 19] = word_list(
@@ -86,7 +86,7 @@ impl Adoption<'_> {
 /// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes.
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
-    let is_share = name.ends_with("memory_utilization");
+    let is_share = name.ends_with("memory_utilization") || name.starts_with("mem_frac");
     if tokens[at].kind != TokenKind::Name || !is_share && !NAMES.contains(&name.as_str()) {
         return None;
     }
