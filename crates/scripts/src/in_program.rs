@@ -9,11 +9,8 @@ use super::python::{PythonToken, TokenKind, line_of, place};
 use super::walk::folder_of_file;
 use oomctl_base::word_list;
 
-/// Names of what decides how much memory is taken: batches, and the share of an inference engine.
-const NAMES: [&str; 11] = word_list(
-    "batch_size train_batch_size micro_batch_size per_device_train_batch_size per_gpu_train_batch_size device_batch_size \
-     batchsize bs bsz samples_per_gpu ims_per_batch",
-);
+/// Short names of batches; the others end in `batch_size`.
+const NAMES: [&str; 3] = ["batchsize", "bs", "bsz"];
 /// What a program uses that reads options.
 const OPTIONS: [&str; 19] = word_list(
     "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
@@ -87,7 +84,8 @@ impl Adoption<'_> {
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
     let is_share = name.ends_with("memory_utilization") || name.starts_with("mem_frac");
-    if tokens[at].kind != TokenKind::Name || !is_share && !NAMES.contains(&name.as_str()) {
+    let is_batch = name.ends_with("batch_size") || NAMES.contains(&name.as_str());
+    if tokens[at].kind != TokenKind::Name || !is_share && !is_batch {
         return None;
     }
     let (value, end) = match &tokens[at + 1..] {
