@@ -16,8 +16,8 @@ const OPTIONS: [&str; 19] = word_list(
     "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
      parse_known_args OmegaConf simple_parsing configargparse jsonargparse",
 );
-/// Most of them that are named.
-const MOST: usize = 3;
+/// Most of them that are kept.
+const MOST: usize = 32;
 
 /// A number that the text of a program gives a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
