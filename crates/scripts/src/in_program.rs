@@ -9,18 +9,15 @@ use super::python::{PythonToken, TokenKind, line_of, place};
 use super::walk::folder_of_file;
 use oomctl_base::word_list;
 
-/// Names of what decides how much memory is taken: batches, and the share of an inference engine.
-const NAMES: [&str; 13] = word_list(
-    "batch_size train_batch_size micro_batch_size per_device_train_batch_size per_gpu_train_batch_size device_batch_size \
-     batchsize bs bsz samples_per_gpu ims_per_batch gpu_memory_utilization mem_fraction_static",
-);
+/// Short names of batches; the others end in `batch_size`.
+const NAMES: [&str; 3] = ["batchsize", "bs", "bsz"];
 /// What a program uses that reads options.
 const OPTIONS: [&str; 19] = word_list(
     "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
      parse_known_args OmegaConf simple_parsing configargparse jsonargparse",
 );
-/// Most of them that are named.
-const MOST: usize = 3;
+/// Most of them that are kept.
+const MOST: usize = 32;
 
 /// A number that the text of a program gives a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +83,9 @@ impl Adoption<'_> {
 /// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes.
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
-    if tokens[at].kind != TokenKind::Name || !NAMES.contains(&name.as_str()) {
+    let is_share = name.ends_with("memory_utilization") || name.starts_with("mem_frac");
+    let is_batch = name.ends_with("batch_size") || NAMES.contains(&name.as_str());
+    if tokens[at].kind != TokenKind::Name || !is_share && !is_batch {
         return None;
     }
     let (value, end) = match &tokens[at + 1..] {

@@ -56,7 +56,6 @@ pub fn over(
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
     check_keys(session, shelves, &file)?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
-    // A variable counts for a program that no preset knows as well.
     let any = [file.clone().with(parsed.clone()).stack()];
     let mut preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     adopt::doubt(&mut preset, &adoption);

@@ -1,7 +1,10 @@
 //! What stands in a program's own text for what would help.
 
 use oomctl_diagnose::{Class, Incident};
-use oomctl_scripts::InProgram;
+use oomctl_scripts::{InProgram, NumberInProgram};
+
+/// Most numbers that are named.
+const MOST: usize = 3;
 
 /// Phases in which an inference engine takes its share of the memory.
 const OF_ENGINE: [&str; 3] = ["kv_cache", "cuda_graph", "wake_up"];
@@ -13,10 +16,13 @@ pub(super) fn name(incident: &mut Incident, program: &InProgram) {
     if !incident.fatal || !of_engine && incident.class != Class::GpuOom {
         return;
     }
-    for number in &program.numbers {
-        let is_share = !number.name.contains("batch") && !number.name.starts_with("bs");
+    let is_share = |number: &&NumberInProgram| {
+        !number.name.contains("batch") && !number.name.starts_with("bs")
+    };
+    let asked = program.numbers.iter().filter(|n| is_share(n) == of_engine);
+    for number in asked.take(MOST) {
         let help = format!("a lower `{}` in {}", number.text, number.place);
-        if is_share == of_engine && !incident.helps.contains(&help) {
+        if !incident.helps.contains(&help) {
             incident.helps.push(help);
         }
     }
