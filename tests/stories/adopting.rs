@@ -199,7 +199,7 @@ fn a_file_of_settings_that_is_not_read_is_named_and_nothing_is_taken_for_its_con
         let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
         done.says(&[
             named,
-            "halve-micro-batch: whether it helps depends on gradient_accumulation_steps, which is unknown",
+            "halve-micro-batch, accumulate-more: whether it helps depends on gradient_accumulation_steps, which is unknown",
         ]);
         assert!(!done.out.contains("the file gives no"), "{}", done.out);
         place.says("plan --all job.sh", 0, &[named]);
