@@ -128,7 +128,7 @@ fn a_model_that_nobody_knows_is_never_taken_for_another() {
     let unknown = ["--set", "model.path=lab/secret"];
     let done = estimate(&place, &unknown).ends(5);
     done.says(&[
-        "hidden: is not known",
+        "hidden: is unknown",
         "unknown model lab/secret: there is no ",
         "proj/lab/secret/config.json, it is not in ",
         ".cache/huggingface/hub, and it is not in the model tables",

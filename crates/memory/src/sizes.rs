@@ -83,7 +83,7 @@ const BOUNDS: &[FieldBounds] = &[
 /// A number that is needed, more than 0 and within the bounds of its field.
 pub(super) fn size(field: &str, value: Option<f64>) -> Result<f64, Unknown> {
     let Some(x) = value else {
-        return Err(Unknown::new(field, "is not known"));
+        return Err(Unknown::new(field, "is unknown"));
     };
     let bounds = BOUNDS.iter().find(|b| b.field == field);
     let most = bounds.map_or(f64::MAX, |b| b.most);

@@ -73,8 +73,6 @@ const MIXES: [&str; 6] =
     word_list("cdist pdist randperm all_gather gather_all all_gather_into_tensor");
 /// What ends a loop.
 const LEAVES: [&str; 5] = word_list("break return raise exit quit");
-/// Calls that cut a batch.
-const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 /// Changes in place.
 const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
 /// Most functions that are entered in each other.
@@ -314,16 +312,6 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         found
             .map(|(why, at)| (why, self.file, at))
             .or_else(|| self.loss())
-    }
-
-    /// What its header goes over: parts of a batch, or so many micro batches.
-    fn over(&self) -> Option<(&'static str, usize)> {
-        let header = self.line(self.begin);
-        let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
-        match header.iter().any(|t| self.program.is_accumulation(t)) {
-            true => has(&CUTS).then_some((SPLIT, self.begin)),
-            false => has(&["islice"]).then_some((COUNT, self.begin)),
-        }
     }
 
     /// What a line that runs for each micro batch does beside the backward pass.

@@ -4,8 +4,24 @@ use std::collections::BTreeSet;
 
 use super::lines::{assignment, shows};
 use super::{
-    BATCH, DoubtPlace, LENGTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line,
+    BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
+    bracket, line_of, rest_of_line, word_list,
 };
+
+/// Calls that cut a batch.
+const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
+
+impl LoopOfBatches<'_, '_> {
+    /// What its header goes over: parts of a batch, or so many micro batches.
+    pub(super) fn over(&self) -> Option<(&'static str, usize)> {
+        let header = self.line(self.begin);
+        let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
+        match header.iter().any(|t| self.program.is_accumulation(t)) {
+            true => has(&CUTS).then_some((SPLIT, self.begin)),
+            false => has(&["islice"]).then_some((COUNT, self.begin)),
+        }
+    }
+}
 
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
 /// beside it, the product stays.
