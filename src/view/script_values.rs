@@ -86,16 +86,9 @@ pub fn place(reading: &Reading, span: Option<Span>) -> String {
 /// `job.sh:4: if [ -d out`.
 fn not_understood(reading: &Reading, span: Span) -> String {
     let place = place(reading, Some(span));
-    let source = reading.sources.get(span.file).map_or("", |s| &s.text);
-    let start = source
-        .get(..span.start)
-        .and_then(|before| before.rfind('\n'));
-    let line = source
-        .get(start.map_or(0, |at| at + 1)..)
-        .unwrap_or_default();
-    match line.lines().next().map(str::trim) {
-        None | Some("") => place,
-        Some(line) => format!("{place}: {line}"),
+    match reading.line(span) {
+        "" => place,
+        line => format!("{place}: {line}"),
     }
 }
 

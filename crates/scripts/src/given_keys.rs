@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::hydra;
+use super::spelling::plain_flag;
 use super::walk::Call;
 
 /// The flags and keys of some words. A stack is asked for hundreds of them.
@@ -14,7 +15,7 @@ impl GivenKeys {
         let mut keys = HashSet::new();
         for word in words {
             if word.starts_with('-') {
-                keys.insert(plain(word.split('=').next().unwrap_or(word)));
+                keys.insert(plain_flag(word.split('=').next().unwrap_or(word)));
                 continue;
             }
             keys.extend(hydra::read(word).map(|read| read.key.to_owned()));
@@ -31,13 +32,8 @@ impl GivenKeys {
     /// Whether a word gives this key or flag.
     pub fn has(&self, key: &str) -> bool {
         match key.starts_with('-') {
-            true => self.0.contains(&plain(key.trim_end_matches('='))),
+            true => self.0.contains(&plain_flag(key.trim_end_matches('='))),
             false => self.0.contains(key),
         }
     }
-}
-
-/// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
-fn plain(flag: &str) -> String {
-    flag.replace('_', "-")
 }

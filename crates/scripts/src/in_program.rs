@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::adopt::Adoption;
 use super::constants::runs_aside;
-use super::imports::modules;
+use super::imports::ModuleFile;
 use super::python::{PythonToken, TokenKind, line_of, place};
-use super::walk::folder_of_file;
 use oomctl_base::word_list;
 
 /// Short names of batches; the others end in `batch_size`.
@@ -24,6 +22,9 @@ const MOST: usize = 32;
 pub struct NumberInProgram {
     /// The name, in small letters.
     pub name: String,
+    /// It is an inference engine's share of a GPU, else a batch.
+    #[serde(default)]
+    pub is_share: bool,
     /// `batch_size = 16`.
     pub text: String,
     /// File and line.
@@ -46,46 +47,40 @@ impl InProgram {
     }
 }
 
-impl Adoption<'_> {
-    /// What the program has in its own text.
-    pub fn in_program(&self) -> InProgram {
-        let files = self.reading.with_created(self.given.files);
-        let call = self.calls().next().or(self.reading.calls.last());
-        let program = call.and_then(|call| call.program.as_ref());
-        let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
-            return InProgram::default();
-        };
-        let root = folder_of_file(program.0);
-        let here = call.and_then(|call| call.folder.as_deref());
-        let (own, _) = modules(program, (root, here.unwrap_or(root)), &files);
-        let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
-        let mut numbers: Vec<NumberInProgram> = Vec::new();
-        for file in &own {
-            let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
-            for (name, (from, to)) in found {
-                let text = file.text.get(from..to).unwrap_or_default();
-                let line = place(file.text, from).0;
-                numbers.push(NumberInProgram {
-                    name,
-                    text: text.split_whitespace().collect::<Vec<_>>().join(" "),
-                    place: format!("{}:{line}", file.path),
-                });
-            }
-        }
-        numbers.truncate(MOST);
-        InProgram {
-            numbers,
-            no_options: !own.iter().flat_map(|file| &file.tokens).any(reads),
+/// What a program with these files has in its own text.
+pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
+    let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
+    let mut numbers: Vec<NumberInProgram> = Vec::new();
+    for file in files {
+        let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
+        for (name, (from, to)) in found {
+            let text = file.text.get(from..to).unwrap_or_default();
+            let line = place(file.text, from).0;
+            numbers.push(NumberInProgram {
+                is_share: is_share(&name),
+                name,
+                text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                place: format!("{}:{line}", file.path),
+            });
         }
     }
+    numbers.truncate(MOST);
+    InProgram {
+        numbers,
+        no_options: !files.iter().flat_map(|file| &file.tokens).any(reads),
+    }
+}
+
+/// Whether a name is of the share of a GPU that an inference engine takes.
+fn is_share(name: &str) -> bool {
+    name.ends_with("memory_utilization") || name.starts_with("mem_frac")
 }
 
 /// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes.
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
-    let is_share = name.ends_with("memory_utilization") || name.starts_with("mem_frac");
     let is_batch = name.ends_with("batch_size") || NAMES.contains(&name.as_str());
-    if tokens[at].kind != TokenKind::Name || !is_share && !is_batch {
+    if tokens[at].kind != TokenKind::Name || !is_share(&name) && !is_batch {
         return None;
     }
     let (value, end) = match &tokens[at + 1..] {

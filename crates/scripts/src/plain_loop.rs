@@ -321,13 +321,13 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         let counts = |t: &PythonToken<'_>| t.kind == TokenKind::Name && self.is_counter(t.text);
         let compares = has("<") || has(">");
         let condition = (line[0].is("if") || line[0].is("while")) && line.iter().any(counts);
-        let ends = || {
+        let ends = condition && {
             let body = lines_in(self.tokens, begin);
             let mut body = body.iter().map(|at| self.tokens[*at]);
             let leaves = |t: &PythonToken<'_>| LEAVES.contains(&t.text);
             body.any(|t| leaves(&t)) || line.iter().any(leaves)
         };
-        if condition && (compares || ends()) && !self.is_beside(begin, ends()) {
+        if condition && (compares || ends) && !self.is_beside(begin, ends) {
             return Some((COUNT, begin));
         }
         if has("param_groups") && !self.sets_by_steps(begin) {

@@ -157,6 +157,14 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
 
 /// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
 pub fn same_flag(word: &str, flag: &str) -> bool {
-    let plain = |c: char| if c == '_' { '-' } else { c };
     word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+}
+
+/// A flag in the form in which all that are the same are equal.
+pub(super) fn plain_flag(flag: &str) -> String {
+    flag.chars().map(plain).collect()
+}
+
+fn plain(c: char) -> char {
+    if c == '_' { '-' } else { c }
 }

@@ -56,7 +56,8 @@ pub fn over(
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
     check_keys(session, shelves, &file)?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
-    let any = [file.clone().with(parsed.clone()).stack()];
+    let any = || [file.clone().with(parsed.clone()).stack()];
+    let any = adoption.stack.is_none().then(any);
     let mut preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     adopt::doubt(&mut preset, &adoption);
     let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
@@ -68,10 +69,8 @@ pub fn over(
     )?;
     let cluster_facts = sections::facts(profile.as_ref())?;
     let backend = load::backend(session, &flags)?;
-    let of_script = match adoption.stack {
-        Some(_) => adopt::layer(&preset, &adoption),
-        None => adopt::layer(&preset, &read.adoption_by(shelves, &any)),
-    };
+    let unknown = any.as_ref().map(|any| read.adoption_by(shelves, any));
+    let of_script = adopt::layer(&preset, unknown.as_ref().unwrap_or(&adoption));
     let beside = described::layers((session, &flags), &preset, profile.as_ref(), &of_script)?;
     let mut layers: Vec<Layer> = below(&preset, &adoption).into_iter().collect();
     layers.push(of_script);

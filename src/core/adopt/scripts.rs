@@ -94,6 +94,7 @@ impl Scripts {
             .filter_map(|e| e.split_once('='));
         let files = sources.iter().skip(SCRIPT);
         let files = files.map(|s| (s.path.clone(), s.text.clone()));
+        let (kept, in_program) = adoption.own_text();
         Self {
             options: submission.options.clone(),
             script: submission.script.clone(),
@@ -104,8 +105,8 @@ impl Scripts {
             recognised: adoption.stack.is_some(),
             version: None,
             version_of_earlier: false,
-            kept: adoption.kept(),
-            in_program: adoption.in_program(),
+            kept,
+            in_program,
             array: None,
         }
     }

@@ -52,15 +52,10 @@ fn reason(adoption: &Adoption<'_>) -> Option<String> {
 
 /// The line of a program on which a place stands.
 fn line(adoption: &Adoption<'_>, span: Span) -> String {
-    let source = adoption.reading.sources.get(span.file);
-    let text = source.map_or("", |source| source.text.as_str());
-    let (before, behind) = text.split_at_checked(span.start).unwrap_or_default();
-    let begin = before.rsplit('\n').next().unwrap_or_default();
-    let end = behind.lines().next().unwrap_or_default();
-    let line = format!("{begin}{end}");
-    let (line, cut) = match line.trim().char_indices().nth(LONGEST) {
-        Some((at, _)) => (&line.trim()[..at], "…"),
-        None => (line.trim(), ""),
+    let line = adoption.reading.line(span);
+    let (line, cut) = match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => (&line[..at], "…"),
+        None => (line, ""),
     };
     match line {
         "" => String::new(),

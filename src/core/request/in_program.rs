@@ -1,7 +1,7 @@
 //! What stands in a program's own text for what would help.
 
 use oomctl_diagnose::{Class, Incident};
-use oomctl_scripts::{InProgram, NumberInProgram};
+use oomctl_scripts::InProgram;
 
 /// Most numbers that are named.
 const MOST: usize = 3;
@@ -16,10 +16,7 @@ pub(super) fn name(incident: &mut Incident, program: &InProgram) {
     if !incident.fatal || !of_engine && incident.class != Class::GpuOom {
         return;
     }
-    let is_share = |number: &&NumberInProgram| {
-        !number.name.contains("batch") && !number.name.starts_with("bs")
-    };
-    let asked = program.numbers.iter().filter(|n| is_share(n) == of_engine);
+    let asked = program.numbers.iter().filter(|n| n.is_share == of_engine);
     for number in asked.take(MOST) {
         let help = format!("a lower `{}` in {}", number.text, number.place);
         if !incident.helps.contains(&help) {

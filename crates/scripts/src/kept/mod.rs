@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adopt::Adoption;
 use super::imports::modules;
+use super::in_program::{InProgram, in_program};
 use super::python::place;
 use super::walk::folder_of_file;
 use lines::CodeText;
@@ -84,13 +85,14 @@ impl KeptMemory {
 }
 
 impl Adoption<'_> {
-    /// Places of the program that keep memory, in the order of its files and lines.
-    pub fn kept(&self) -> Vec<KeptMemory> {
+    /// What the program's own text shows: the places that keep memory, in the order of its files and lines, and the numbers that
+    /// it gives names.
+    pub fn own_text(&self) -> (Vec<KeptMemory>, InProgram) {
         let files = self.reading.with_created(self.given.files);
         let call = self.calls().next().or(self.reading.calls.last());
         let program = call.and_then(|call| call.program.as_ref());
         let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
-            return Vec::new();
+            return (Vec::new(), InProgram::default());
         };
         let root = folder_of_file(program.0);
         let here = call.and_then(|call| call.folder.as_deref());
@@ -99,7 +101,7 @@ impl Adoption<'_> {
             .iter()
             .map(|file| CodeText::new(file.path, file.text, &file.tokens))
             .collect();
-        kept(&texts)
+        (kept(&texts), in_program(&own))
     }
 }
 

@@ -130,6 +130,17 @@ impl Reading {
         place(&self.sources, span)
     }
 
+    /// The line on which some bytes begin, without blanks around it; empty where there is none.
+    pub fn line(&self, span: Span) -> &str {
+        let text = self.sources.get(span.file).map_or("", |s| &s.text);
+        let Some(before) = text.get(..span.start) else {
+            return "";
+        };
+        let begin = before.rfind('\n').map_or(0, |at| at + 1);
+        let rest = text.get(begin..).unwrap_or_default();
+        rest.lines().next().unwrap_or_default().trim()
+    }
+
     /// The number of a file, which is remembered.
     pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
         let given = self.sources.iter().skip(SCRIPT);
