@@ -94,7 +94,7 @@ pub(super) fn doubt(
     let waits = loops.iter().any(|one| one.waits());
     let found = (!waits).then_some((NO_WAIT, first.file, first.begin));
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
-    let found = found.or_else(|| program.models());
+    let found = found.or_else(|| program.models().or_else(|| program.hooks()));
     let found = found.or_else(|| batches::doubt(&program));
     found.map(|(why, file, at)| {
         let token = &files[file][at];

@@ -26,6 +26,10 @@ impl LoopOfBatches<'_, '_> {
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
 /// beside it, the product stays.
 pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+    sampler(program).or_else(|| computed(program))
+}
+
+fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
     program.files.iter().enumerate().find_map(|(file, tokens)| {
         let mut names = BTreeSet::new();
         let mut found = None;
@@ -72,6 +76,30 @@ fn is_excused(program: &LoopProgram<'_, '_>, line: &[PythonToken<'_>]) -> bool {
     shows(line)
         || line.first().is_some_and(|t| checks.contains(&t.text))
         || line.iter().any(|t| program.is_accumulation(t))
+}
+
+const SAMPLER: &str = "what this sampler makes of the batch size was not read";
+/// PyTorch's sampler that makes batches of what another one gives.
+const PLAIN_SAMPLER: &str = "BatchSampler";
+
+/// `DataLoader(data, batch_sampler=own)`: a sampler that makes whole batches as it likes.
+fn sampler(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+    let mut places = program.places("batch_sampler").iter();
+    let found = places.find(|(file, at)| {
+        let tokens = program.files[*file];
+        let call = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+        let loads = call.is_some_and(|at| tokens[at].text.ends_with("Loader"));
+        let equals = tokens.get(at + 1).is_some_and(|t| t.is("="));
+        let Some(value) = tokens.get(at + 2).filter(|_| loads && equals) else {
+            return false;
+        };
+        let plain = |tokens: &[PythonToken<'_>]| tokens.iter().any(|t| t.is(PLAIN_SAMPLER));
+        let made = program.made_by(value.text);
+        let plain = plain(rest_of_line(&tokens[*at..]))
+            || !made.is_empty() && made.iter().all(|(.., value)| plain(value));
+        !value.is("None") && !plain
+    });
+    found.map(|(file, at)| (SAMPLER, *file, *at))
 }
 
 /// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.

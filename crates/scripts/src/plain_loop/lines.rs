@@ -1,6 +1,6 @@
 //! Lines of a program, and calls in them.
 
-use super::super::python::{PythonToken, TokenKind, arguments, ends_block};
+use super::super::python::{PythonToken, TokenKind, arguments, closed_call, ends_block};
 use oomctl_base::word_list;
 
 /// What shows and measures, which trains nothing.
@@ -101,6 +101,30 @@ pub(super) fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let is_of_loss = object.is_some_and(of_loss) || all.iter().flat_map(|a| a.iter()).any(of_loss);
     let extreme = ["max", "min"].contains(&name) && all.is_empty() && method;
     extreme || BENDS.contains(&name) && is_of_loss
+}
+
+/// What counts samples, or their values.
+const COUNTS: [&str; 4] = word_list("numel shape size len");
+/// Most tokens behind a sum that can divide it by a count.
+const DIVISOR: usize = 8;
+
+/// Whether a call adds up a micro batch, and no count of its samples divides the sum: `(each * mask).sum()`.
+pub(super) fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let before = |n: usize, text: &str| at.checked_sub(n).is_some_and(|at| tokens[at].is(text));
+    if !tokens[at].is("sum") || !before(1, ".") {
+        return false;
+    }
+    let rest = &tokens[at + 2..];
+    let of_module = before(2, "torch") || before(2, "np");
+    if arguments(rest).len() != usize::from(of_module) {
+        return false;
+    }
+    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
+    let behind = end.map_or(&[][..], |end| &rest[end..]);
+    let mut behind = behind.iter().skip_while(|t| t.closes()).take(DIVISOR);
+    let divided = behind.next().is_some_and(|t| t.is("/"));
+    let mut divisor = behind.take_while(|t| t.kind != TokenKind::End);
+    !(divided && divisor.any(|t| COUNTS.contains(&t.text)))
 }
 
 /// The calls in `length` tokens from `begin` on.

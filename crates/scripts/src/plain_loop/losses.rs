@@ -1,16 +1,22 @@
-//! What goes into the loss of a loop over micro batches.
+//! What goes into the loss of a loop over micro batches, and what its gradients go through.
 
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
-use super::lines::{assignment, bends_a_mean, calls_in, is_over_samples, mixes_samples};
+use super::lines::{adds_up, assignment, bends_a_mean, calls_in, is_over_samples, mixes_samples};
 use super::{
-    CALL, COUNT, DEPTH, DoubtPlace, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL, PLAIN,
-    PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
+    CALL, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL,
+    PLAIN, PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
 const TELLS: [&str; 5] = ["raise", "assert", "print", "logger", "logging"];
+const HOOK: &str = "this hook changes the gradients of each micro batch";
+const HOOKS: [&str; 3] = [
+    "register_hook",
+    "register_full_backward_hook",
+    "register_post_accumulate_grad_hook",
+];
 /// Methods by which objects hand out the next data.
 const NEXT: [&str; 3] = ["next_batch", "get_batch", "next_train_batch"];
 
@@ -55,8 +61,34 @@ impl LoopOfBatches<'_, '_> {
             let begin = self.lines[at];
             let counts = self.is_scaled_by_a_count(begin);
             let counts = counts.then_some((COUNT, self.file, begin));
-            counts.or_else(|| self.program.line(self.file, begin, 0))
+            let kept = || self.takes_its_last(at).then_some((KEPT, self.file, begin));
+            let found = counts.or_else(kept);
+            found.or_else(|| self.program.line(self.file, begin, 0))
         })
+    }
+
+    /// `out, h = model(x, h)`: whether a line makes a value of what the micro batch before left in it.
+    fn takes_its_last(&self, number: usize) -> bool {
+        let line = self.line(self.lines[number]);
+        let Some(sign) = assignment(line) else {
+            return false;
+        };
+        let header = self.line(self.begin);
+        let mut given: Vec<&str> = targets(header).collect();
+        for at in &self.lines[..number] {
+            let line = self.line(*at);
+            given.extend(
+                assignment(line)
+                    .into_iter()
+                    .flat_map(|sign| targets(&line[..sign])),
+            );
+        }
+        let adds = line[sign - 1].kind == TokenKind::Other;
+        let read = |name: &str| {
+            let mut value = (sign + 1..line.len()).filter(|at| line[*at].is(name));
+            value.any(|at| !line[at - 1].is(".") && !line.get(at + 1).is_some_and(|t| t.is("=")))
+        };
+        targets(&line[..sign]).any(|name| !given.contains(&name) && (adds || read(name)))
     }
 
     /// `beta = min(1, step / 10000)`: whether the number of micro batches is a factor, outside any index.
@@ -97,7 +129,8 @@ impl<'t> LoopProgram<'_, 't> {
         let tokens = self.files[file];
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
-        if bends_a_mean(tokens, at) || is_over_samples(name) && mixes_samples(tokens, at) {
+        let mixed = is_over_samples(name) && mixes_samples(tokens, at);
+        if mixed || bends_a_mean(tokens, at) || adds_up(tokens, at) {
             return Some((MIXED, file, at));
         }
         // A class makes one of itself; what it does then stands in its `forward`.
@@ -171,6 +204,12 @@ impl<'t> LoopProgram<'_, 't> {
             function.is_some_and(|(_, header)| header.get(1).is_some_and(|t| t.is("forward")))
         };
         !tokens[at].is("def") && (!is_class || forward())
+    }
+
+    /// What changes the gradients of each micro batch.
+    pub(super) fn hooks(&self) -> Option<DoubtPlace> {
+        let mut places = HOOKS.iter().flat_map(|name| self.places(name));
+        places.next().map(|(file, at)| (HOOK, *file, *at))
     }
 
     /// A value that is called: a model, or a loss.
@@ -255,6 +294,20 @@ impl<'t> LoopProgram<'_, 't> {
             })
         })
     }
+}
+
+/// The names that a line gives a value: `a, (b, c)`, and no parts as `a.b` or `a[0]`.
+fn targets<'t>(given: &[PythonToken<'t>]) -> impl Iterator<Item = &'t str> {
+    let given = given.split(|t| t.is("in")).next().unwrap_or_default();
+    let is_part = |at: Option<usize>| {
+        let next = at.and_then(|at| given.get(at));
+        next.is_some_and(|t| t.is(".") || t.is("["))
+    };
+    let names = (0..given.len()).filter(move |at| {
+        let of = at.checked_sub(1).filter(|at| given[*at].is("."));
+        given[*at].kind == TokenKind::Name && of.is_none() && !is_part(Some(at + 1))
+    });
+    names.map(|at| given[at].text)
 }
 
 /// Whether a name is that of a class.

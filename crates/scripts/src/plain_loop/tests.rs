@@ -59,6 +59,16 @@ fn a_plain_loop_is_understood() {
         ),
         (
             "",
+            "each = F.mse_loss(model(x), y, reduction='none')\nloss = (each.sum(-1).sum() / each.shape[0])\nloss *= 2\nx = x + 1",
+            "pass",
+        ),
+        (
+            "it = iter(loader)\nbatches = BatchSampler(s, args.batch_size, True)\nothers = DataLoader(d, batch_sampler=batches)",
+            "try:\n  z = next(it)\nexcept StopIteration:\n  it = iter(loader)\n  z = next(it)\nloss = F.cross_entropy(model(z), y)",
+            "pass",
+        ),
+        (
+            "",
             "t = torch.randint(0, 9, (args.batch_size,)).cuda()\nloss = F.mse_loss(model(x + t), y)",
             "pass",
         ),
@@ -109,6 +119,17 @@ fn a_plain_loop_is_understood() {
                  (loss / args.accum).backward()\n  if step < 1000:\n    set_lr(opt, step)\n  opt.step()\n";
     let own = "def get_batch():\n  i = torch.randint(9, (n,))\n  return torch.stack([data[j] for j in i])\n";
     assert_eq!(why(&format!("{HEAD}{own}{micro}")), None);
+}
+
+#[test]
+fn a_sampler_of_ones_own_makes_other_batches() {
+    let own =
+        "own = PKSampler(data, args.batch_size)\nothers = DataLoader(data, batch_sampler=own)";
+    let found = looped(own, LOSS, "pass");
+    assert_eq!(
+        found,
+        Some("what this sampler makes of the batch size was not read")
+    );
 }
 
 const DOUBTFUL: &[(&str, &str, &str)] = &[
@@ -203,6 +224,36 @@ const DOUBTFUL: &[(&str, &str, &str)] = &[
         "",
         "z = x @ y.T\nloss = F.cross_entropy(model(z), y)",
         MIXED,
+    ),
+    (
+        "",
+        "each = F.cross_entropy(model(x), y, reduction='none')\nloss = (each * mask).sum() / mask.sum()",
+        MIXED,
+    ),
+    (
+        "",
+        "p = model(x).sigmoid()\nloss = 1 - 2 * (p * y).sum() / (p.sum() + y.sum())",
+        MIXED,
+    ),
+    (
+        "h = None",
+        "out, h = model(x, h)\nloss = F.cross_entropy(out, y)",
+        KEPT,
+    ),
+    (
+        "h = start()",
+        "h = h.detach()\nz = model(x, h)\nloss = F.cross_entropy(z, y)",
+        KEPT,
+    ),
+    (
+        "seen = 0",
+        "seen += model(x)\nloss = F.cross_entropy(seen, y)",
+        KEPT,
+    ),
+    (
+        "for q in model.parameters():\n  q.register_hook(lambda g: g / g.norm())",
+        LOSS,
+        "this hook changes the gradients of each micro batch",
     ),
     (
         "",
