@@ -71,6 +71,57 @@ fn logits_of_one_sequence_lead_to_the_loss_and_its_layers_do_not() {
     fixed(&two, &failure(&[step, LOGITS, LINEAR])).says(&["per_device_train_batch_size  2 -> 1"]);
 }
 
+/// Attention that holds the scores of all pairs of positions needs another attention, not another loss and not shorter sequences.
+#[test]
+fn attention_scores_lead_to_fused_attention() {
+    let scores = (
+        "transformers/models/qwen2/modeling_qwen2.py\", line 110, in eager_attention_forward",
+        "attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query.dtype)",
+    );
+    let log = failure(&[scores]);
+    let stacks = [
+        (
+            "trl sft --model_name_or_path m --max_length 8192 --bf16",
+            "--attn_implementation eager",
+            "attn_implementation  eager -> sdpa",
+        ),
+        (
+            "trl sft --model_name_or_path m --max_length 8192 --bf16",
+            "",
+            "attn_implementation  unset -> flash_attention_2",
+        ),
+        (
+            "llamafactory-cli train --model_name_or_path m --stage sft --cutoff_len 8192",
+            "--flash_attn disabled",
+            "flash_attn  disabled -> sdpa",
+        ),
+        (
+            "llamafactory-cli train --model_name_or_path m --stage sft --cutoff_len 8192",
+            "",
+            "flash_attn  auto -> fa2",
+        ),
+        (
+            "swift sft --model m --train_type lora --dataset d.json",
+            "--attn_impl eager",
+            "attn_impl  eager -> sdpa",
+        ),
+    ];
+    for (script, attention, change) in stacks {
+        let script = format!(
+            "{script} --per_device_train_batch_size 1 --gradient_checkpointing true {attention}"
+        );
+        let place = fixing::job(&script, &log, &[]);
+        for policy in ["ladder", "same-math", "predict"] {
+            let fix = place.run(&format!("fix --policy {policy} job.log job.sh"));
+            fix.ends(0).says(&[change]);
+        }
+    }
+    // Another implementation was chosen: nothing says that this one is not fused.
+    let chosen = "trl sft --model_name_or_path m --bf16 --per_device_train_batch_size 2 --attn_implementation flex_attention";
+    let done = fixed(chosen, &log);
+    assert!(!done.out.contains("flex_attention ->"), "{}", done.told());
+}
+
 /// A fork has the framework's package, and settings of its own.
 #[test]
 fn one_key_of_a_fork_does_not_make_it_the_framework() {

@@ -37,6 +37,8 @@ pub enum Role {
     GradientCheckpointing,
     /// The loss, log-probabilities or entropy without all logits at once.
     FusedLoss,
+    /// Attention that never holds the scores of all pairs of positions.
+    FusedAttention,
     /// Number format of weights or computation.
     Precision,
     /// Share of the GPU that the rollout engine takes, 0 to 1.

@@ -28,6 +28,9 @@ const WHOLE: u64 = 90;
 /// The name of the row for logits that ran out, by the frames.
 const LOGITS: &str = "logits";
 
+/// The name of the row for attention scores that ran out, by the frames.
+const ATTENTION_SCORES: &str = "attention_scores";
+
 /// The kind whose rows say what helps in each phase.
 const ORDINARY: &str = "cuda_oom";
 
@@ -95,7 +98,7 @@ impl Remedy {
 }
 
 /// The rows for an incident: that for what memory did over the steps first, then those for its fragmentation, for who
-/// holds the GPU and for logits, where that is known.
+/// holds the GPU and for what the frames show, where that is known.
 pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let fragmented = incident.fragmentation && incident.class == Class::GpuOom;
     let said = incident.evidence.first().map_or("", |e| e.text.as_str());
@@ -123,9 +126,18 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
     let held = held.filter(|_| incident.class == Class::GpuOom);
     let held = held.and_then(|(_, name)| row(name, ""));
-    let logits = incident.logits && incident.class == Class::GpuOom;
-    let logits = logits.then(|| row(LOGITS, phase)).flatten();
-    let known = course.into_iter().chain(pieces).chain(held).chain(logits);
+    let by_frames = [
+        (incident.logits, LOGITS),
+        (incident.attention_scores, ATTENTION_SCORES),
+    ];
+    let by_frames = by_frames.into_iter().filter(|(shown, _)| *shown);
+    let by_frames = by_frames.filter(|_| incident.class == Class::GpuOom);
+    let by_frames = by_frames.filter_map(|(_, name)| row(name, phase));
+    let known = course
+        .into_iter()
+        .chain(pieces)
+        .chain(held)
+        .chain(by_frames);
     known.chain(own).collect()
 }
 
@@ -223,7 +235,7 @@ mod tests {
                 CoursePattern::Outlier,
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
-            let shown = [FRAGMENTATION, LOGITS, ONE_TENSOR].contains(&name)
+            let shown = [FRAGMENTATION, LOGITS, ATTENTION_SCORES, ONE_TENSOR].contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());

@@ -12,6 +12,8 @@ pub(crate) struct FrameMarks {
     pub replicas: bool,
     /// It holds the logits of the vocabulary ([`phase::holds_logits`]).
     pub logits: bool,
+    /// It holds the attention scores of all pairs of positions ([`phase::holds_attention_scores`]).
+    pub attention_scores: bool,
     /// It computes a layer of the model ([`phase::computes_layer`]).
     layer: bool,
     /// It evaluates with batches of its own ([`phase::has_its_own_loader`]).
@@ -22,12 +24,13 @@ impl FrameMarks {
     /// Takes a canonical frame or a line of source.
     pub(crate) fn see(&mut self, line: &str) {
         self.logits |= phase::holds_logits(line);
+        self.attention_scores |= phase::holds_attention_scores(line);
         self.layer |= phase::computes_layer(line);
         self.own_loader |= phase::has_its_own_loader(line);
     }
 
     /// A layer of the model is computed where no logits lie.
     pub(crate) fn in_layer(self) -> bool {
-        self.layer && !self.logits
+        (self.layer || self.attention_scores) && !self.logits
     }
 }

@@ -89,6 +89,9 @@ pub struct Incident {
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
     #[serde(default)]
     pub logits: bool,
+    /// It died in attention that holds a score for each pair of positions, by its frames.
+    #[serde(default)]
+    pub attention_scores: bool,
     /// It died while it computed a layer of the model, forward or again in the backward pass, where no logits lie, by its frames.
     #[serde(default)]
     pub in_layer: bool,

@@ -277,6 +277,7 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.engine = findings.ours.engine;
     incident.logits = root.marks.logits;
+    incident.attention_scores = root.marks.attention_scores;
     incident.in_layer = root.marks.in_layer();
     incident.own_loader = incident.phase == "eval" && root.marks.own_loader;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];

@@ -93,6 +93,10 @@ pub(super) fn layer(spec: &Spec, profile: &Profile) -> LayerActivations {
     }
 }
 
+/// Bytes per score of eager attention in the forward pass: in 16 bits before and after the softmax, in fp32 between (transformers 4.40
+/// `models/llama/modeling_llama.py`, PyTorch's softmax with a `dtype`).
+const FORWARD_SCORES: f64 = 8.0;
+
 /// Bytes that wait for the backward pass at the end of the forward pass, and bytes that the backward of one layer
 /// needs beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -103,12 +107,15 @@ pub(super) struct Activations {
     pub checkpoints: f64,
     /// The layer that is recomputed.
     pub working_set: f64,
+    /// Scores of a checkpointed layer in the forward pass, which nothing keeps.
+    pub passing_scores: f64,
 }
 
 /// The activations of a training step.
 pub(super) fn activations(spec: &Spec, profile: &Profile) -> Activations {
     let one = layer(spec, profile);
     let back = profile.working_set * one.linear + profile.scores_backward * one.scores;
+    let passing_scores = FORWARD_SCORES * one.scores;
     let one = one.bytes();
     let layers = layers_alive(spec);
     let input = spec.precision.compute * spec.model.hidden * spec.tokens();
@@ -130,11 +137,13 @@ pub(super) fn activations(spec: &Spec, profile: &Profile) -> Activations {
         Checkpointing::Full => Activations {
             checkpoints: layers * input,
             working_set: back,
+            passing_scores,
             ..Activations::default()
         },
         Checkpointing::Offload => Activations {
             checkpoints: layers.min(3.0) * input,
             working_set: back,
+            passing_scores,
             ..Activations::default()
         },
     }

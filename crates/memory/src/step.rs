@@ -166,6 +166,8 @@ impl TrainingStep {
         let a = &self.activations;
         let all = logits(spec, spec.tokens(), spec.loss.bytes);
         let (share, logits) = fuller_stage(spec, profile, a.kept + a.checkpoints, all);
+        // The scores of a layer are gone when the logits come.
+        let in_layer = a.passing_scores > logits;
         self.resident(spec, self.states.waiting)
             .and(self.buckets(spec, Phase::Forward))
             .activations("gathered layers", self.gathered.layers / 2.0)
@@ -173,7 +175,8 @@ impl TrainingStep {
             .states("weights for reuse", self.gathered.reused)
             .activations("activations", a.kept * share)
             .activations("checkpoints", a.checkpoints * share)
-            .logits("logits", logits)
+            .activations("attention scores", on(a.passing_scores, !in_layer))
+            .logits("logits", on(logits, in_layer))
     }
 
     /// Gradients come as checkpoints go: the fuller end of the backward pass, unless those of earlier micro batches are

@@ -40,7 +40,7 @@ pub const PIECES: &str = "pieces between gradients";
 pub const FRAGMENTS: &str = "fragments";
 
 /// Every term there is: its name, its formula in words, and where that comes from.
-pub const TERMS: [[&str; 3]; 33] = table(
+pub const TERMS: [[&str; 3]; 34] = table(
     "
     weights | parameters x bytes / shards | Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP
     reference model | parameters x bytes / shards, of a frozen copy | TRL 1.9.0 trainer/dpo_trainer.py, grpo_trainer.py
@@ -57,6 +57,7 @@ pub const TERMS: [[&str; 3]; 33] = table(
     activations | tokens x layers x (norms + attention + MLP) | Korthikanti 2022, section 4; Bekman, ml-engineering, activation memory
     checkpoints | tokens x layers x 2 x hidden | Chen 2016; Korthikanti 2022, section 5
     working set | activations of the layer that is recomputed, and their gradients | Chen 2016
+    attention scores | heads x tokens x length x bytes of all copies alive, in one layer of the forward pass | transformers modeling_llama.py
     dequantised matrix | largest matrix of a layer x bytes of the computation | bitsandbytes MatMul4Bit
     logits | tokens x vocabulary x bytes of all copies alive | Hsu 2024 (Liger), section 3
     optimizer temporaries | trainable bytes x share that the foreach implementation copies | PyTorch torch.optim foreach

@@ -25,7 +25,7 @@ pub fn ascend(
     outlook: &Priors<'_>,
     failure: Option<&Incident>,
 ) -> Result<Decision, Refusal> {
-    let view = Ascent::new(context, outlook);
+    let view = Ascent::new(context, outlook, failure);
     let failed = view.failed_attempts(failure);
     let Some(posterior) = view.posterior(&failed) else {
         return climb_in(&view.evaluations, context, failure);
@@ -52,7 +52,7 @@ pub fn expected_after(
     failure: &Incident,
     steps: &[Step],
 ) -> Vec<Expectation> {
-    let view = Ascent::new(context, priors);
+    let view = Ascent::new(context, priors, Some(failure));
     let failed = view.failed_attempts(Some(failure));
     let Some(posterior) = view.posterior(&failed) else {
         return Vec::new();
@@ -70,7 +70,7 @@ pub fn on_host(
     priors: &Priors<'_>,
     step: &Step,
 ) -> Result<Step, Skipped> {
-    let view = Ascent::new(context, priors);
+    let view = Ascent::new(context, priors, None);
     match view.short_of_host(context.rungs, step, &[]) {
         Some(short) => Err(short),
         None => Ok(view.with_host(context.rungs, step.clone(), &[])),

@@ -52,11 +52,15 @@ pub(super) struct Ascent<'a> {
 
 impl<'a> Ascent<'a> {
     /// Of a climb, with what is known.
-    pub(super) fn new(context: &'a ClimbContext<'a>, outlook: &'a Priors<'a>) -> Self {
+    pub(super) fn new(
+        context: &'a ClimbContext<'a>,
+        outlook: &'a Priors<'a>,
+        failure: Option<&Incident>,
+    ) -> Self {
         Self {
             context,
             outlook,
-            evaluations: EvaluationCache::new(context, Some(outlook.profile)),
+            evaluations: EvaluationCache::new(context, Some(outlook.profile), failure),
         }
     }
 

@@ -26,7 +26,11 @@ const FORBIDDEN: &str = ", which the policy same-math forbids";
 /// # Errors
 /// The present configuration is itself not legal.
 pub fn climb(context: &ClimbContext<'_>, failure: Option<&Incident>) -> Result<Decision, Refusal> {
-    climb_in(&EvaluationCache::new(context, None), context, failure)
+    climb_in(
+        &EvaluationCache::new(context, None, failure),
+        context,
+        failure,
+    )
 }
 
 /// The same with what was evaluated before.

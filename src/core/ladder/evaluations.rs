@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::context::ClimbContext;
+use super::incident::FailureContext;
 use crate::core::memory::spec_by;
 use crate::core::recipe::copies::edits;
 use crate::core::recipe::{Layer, Preset, Shape, Shaper};
 use crate::core::render::{AttemptPlace, Renderer, TemplateError};
 use oomctl_base::{Problem, Refusal};
+use oomctl_diagnose::Incident;
 use oomctl_memory::{Profile, Spec};
 
 /// A preset, its templates and the layers below the rungs, each expression and each template read once.
@@ -20,6 +22,8 @@ pub(super) struct EvaluationCache<'a> {
     pub profile: Option<&'a Profile>,
     layers: &'a [Layer],
     templates: &'a BTreeMap<String, String>,
+    /// What the answer is to: the memory model's fields see it.
+    failure: FailureContext,
     renderer: OnceCell<Result<Renderer<'a>, TemplateError>>,
     known: RefCell<Vec<Rc<Evaluation>>>,
 }
@@ -35,10 +39,15 @@ pub(super) struct Evaluation {
 }
 
 impl<'a> EvaluationCache<'a> {
-    /// For the context's preset on its cluster.
-    pub fn new(context: &ClimbContext<'a>, profile: Option<&'a Profile>) -> Self {
+    /// For the context's preset on its cluster, after `failure`.
+    pub fn new(
+        context: &ClimbContext<'a>,
+        profile: Option<&'a Profile>,
+        failure: Option<&Incident>,
+    ) -> Self {
         Self {
             profile,
+            failure: FailureContext::of(failure),
             shaper: Shaper::new(context.preset, context.cluster, context.cluster_name),
             layers: context.layers,
             templates: context.templates,
@@ -58,7 +67,9 @@ impl<'a> EvaluationCache<'a> {
     /// Where it is not legal.
     pub fn shape(&self, rungs: &[&Layer]) -> Result<Shape, Refusal> {
         let rungs = rungs.iter().copied();
-        self.shaper.shape(self.layers.iter().chain(rungs))
+        let shape = self.shaper.shape(self.layers.iter().chain(rungs))?;
+        let scope = self.failure.within(shape.scope());
+        Ok(shape.seen_in(scope))
     }
 
     /// The same, remembered for the next time that it is asked for.

@@ -43,7 +43,7 @@ pub fn predict(
     outlook: &Priors<'_>,
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
-    let view = Ascent::new(context, outlook);
+    let view = Ascent::new(context, outlook, failure);
     let start = view.look(context.rungs)?;
     let failed = view.failed_attempts(failure);
     let Some(posterior) = view.posterior(&failed) else {

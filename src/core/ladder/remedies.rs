@@ -8,8 +8,8 @@ use crate::core::recipe::{Knob, Move, Preset, RungSpec, Scalar};
 use oomctl_base::{Role, Value};
 use oomctl_diagnose::{Advice, Class, Incident, Remedy, others, remedies};
 
-/// Values that say that something is off.
-const OFF: [&str; 4] = ["none", "off", "false", "disabled"];
+/// Values that say that something is off, or that nobody turned it on.
+const OFF: [&str; 6] = ["none", "off", "false", "disabled", "eager", "auto"];
 
 /// What is known to help against one failure, and what is known to make it worse.
 #[derive(Debug, Clone, Default)]
@@ -209,7 +209,7 @@ fn does(preset: &Preset, change: &Change, remedy: &Remedy) -> bool {
     knob.is_some_and(|knob| goes(knob, way(knob, change), remedy))
 }
 
-/// Whether a value says that something is off.
+/// Whether a value says that something is off, or that nobody turned it on.
 pub(super) fn is_off(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -45,6 +45,12 @@ impl Shape {
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
+
+    /// The same for expressions that see more: an incident.
+    #[must_use]
+    pub fn seen_in(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
 }
 
 /// A shape, and the rules that it breaks.

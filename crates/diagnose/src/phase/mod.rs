@@ -50,6 +50,8 @@ pub(crate) struct Markers {
     messages: Vec<Marker>,
     /// Functions and source text that hold one number for each word of the vocabulary.
     logits: Vec<String>,
+    /// Needles of frames and source lines of attention that holds a score for each pair of positions.
+    attention_scores: Vec<String>,
     /// Needles of frames and source lines that compute a layer.
     layers: Vec<String>,
     /// Needles of frames and source lines of an evaluation whose samples have a loader of their own.
@@ -79,6 +81,12 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
 /// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
 pub(crate) fn holds_logits(line: &str) -> bool {
     MARKERS.logits.iter().any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, hold a score for each pair of positions?
+pub(crate) fn holds_attention_scores(line: &str) -> bool {
+    let mut needles = MARKERS.attention_scores.iter();
+    needles.any(|needle| fits(needle, line))
 }
 
 /// Does a canonical frame, or the source line below one, compute a layer of the model?
