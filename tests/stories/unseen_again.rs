@@ -345,3 +345,59 @@ fn log_probabilities_inside_of_what_makes_experience_are_no_rollout() {
     fixed(openrlhf, &failure(&[makes, actor, LAYER]))
         .says(&["in old_logprob", "micro_rollout_batch_size  4 -> 2"]);
 }
+
+/// The number of GPUs that a script asks the node for is what the job asks for.
+#[test]
+fn an_accumulation_that_is_computed_from_the_gpus_of_the_node_is_known() {
+    let script = "#SBATCH --gres=gpu:a100:4\nGPUS=$(python -c \"import torch; print(torch.cuda.device_count())\")\nWORLD=$(($GPUS * 1))\nMICRO=4\n\
+        ACCUMULATE=$((1024 / $WORLD / $MICRO))\ntorchrun --nproc_per_node $GPUS train.py --model_name_or_path m --bf16 \
+        --per_device_train_batch_size ${MICRO} --gradient_accumulation_steps ${ACCUMULATE} --gradient_checkpointing true";
+    fixed(script, &failure(&[LAYER])).says(&[
+        "per_device_train_batch_size  4 -> 2",
+        "gradient_accumulation_steps  64 -> 128",
+        "same",
+    ]);
+}
+
+/// What a program gives YOLO itself is changed there; words that nothing reads are no way to give it.
+#[test]
+fn the_batch_that_a_program_gives_yolo_is_changed_in_the_program() {
+    let program = "from ultralytics import YOLO\nYOLO(\"yolo11n.pt\").train(data=\"d.yaml\", imgsz=640, batch=48)\n";
+    let frame = (
+        "ultralytics/engine/trainer.py\", line 381, in _do_train",
+        "self.loss, self.loss_items = self.model(batch)",
+    );
+    let fix = |program: &str| {
+        fixed_with(
+            "python train.py",
+            &failure(&[frame]),
+            &[("train.py", program)],
+        )
+    };
+    fix(program).says(&["batch  48 -> 24", "train.py:2"]);
+    let done = fix(&program.replace(", batch=48", ""));
+    assert!(!done.out.contains("+python train.py"), "{}", done.told());
+    done.says(&["batch stays: the program reads no options"]);
+}
+
+/// A micro batch by any of its usual keys is halved before sequences are cut.
+#[test]
+fn a_program_with_hydra_has_its_micro_batch_halved_before_its_sequences() {
+    for key in [
+        "dataset.micro_batch_size",
+        "micro_batch_size",
+        "training.batch_size",
+    ] {
+        let script = format!(
+            "torchrun --nproc_per_node=8 train.py --config-name base {key}=64 dataset.max_seq_length=1024"
+        );
+        let files = [
+            (
+                "train.py",
+                "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): pass\nmain()\n",
+            ),
+            ("conf/base.yaml", "a: 1\n"),
+        ];
+        fixed_with(&script, &failure(&[LAYER]), &files).says(&["batch_size  64 -> 32"]);
+    }
+}

@@ -28,6 +28,9 @@ struct Row {
     /// and a keyword among its arguments.
     #[serde(default)]
     argument: Option<String>,
+    /// Words of a program beside which the row does not hold.
+    #[serde(default)]
+    unless: Option<String>,
     #[serde(default)]
     oldest: Option<Version>,
     #[serde(default)]
@@ -132,6 +135,13 @@ impl Row {
     /// The line of the call that gives its argument, from 1.
     fn called_at(&self, text: &str) -> Option<usize> {
         let (call, argument) = (self.call.as_ref()?, self.argument.as_ref()?);
+        if self
+            .unless
+            .as_ref()
+            .is_some_and(|words| text.contains(words))
+        {
+            return None;
+        }
         let starts = text.match_indices(call.as_str());
         let mut calls = starts.filter_map(|(at, _)| {
             let rest = text[at + call.len()..].strip_prefix('(')?;
@@ -306,6 +316,7 @@ mod tests {
         let one = "t = SFTTrainer(model, tokenizer=tok)\n";
         assert_eq!(of(one).as_deref(), Some("..0.15.2 1:tokenizer"));
         for other in [
+            "from unsloth import FastLanguageModel\nt = SFTTrainer(model, tokenizer=tok, max_seq_length=512)",
             "SFTTrainer(model, args=SFTConfig(max_seq_length=512), processing_class=tok)",
             "SFTTrainer(model)\nf(max_seq_length=512)",
             "MySFTTrainer(model, max_seq_length=512)",
@@ -322,6 +333,8 @@ mod tests {
         let old = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity; 13.16 GiB already allocated; 1.11 GiB free)";
         assert!(shown("trl", old).is_some_and(|s| s.starts_with("..0.19.1 1:")));
         assert!(shown("transformers", old).is_some_and(|s| s.starts_with("..4.51.3 1:")));
+        let option = "torchrun run_clm.py --evaluation_strategy no";
+        assert!(shown("transformers", option).is_some_and(|s| s.starts_with("..4.50.3 1:")));
         assert!(
             shown("ms-swift", "swift sft --sft_type lora")
                 .is_some_and(|s| s.starts_with("..2.6.1 1:"))

@@ -88,6 +88,9 @@ pub(super) fn append(
             .map(|edit| Some((edit, Means::Appended)))
             .map_err(refused);
     }
+    if call.takes_no_words {
+        return Err(refused("the program reads no options"));
+    }
     let words = match words(spelling, value, new, found) {
         Ok(words) if words.is_empty() => return Ok(None),
         Ok(words) => words,

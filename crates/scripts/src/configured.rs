@@ -133,8 +133,11 @@ impl ProgramCode {
 
     /// What it gives the option of this spelling.
     pub(super) fn value(&self, spelling: &Spelling) -> Option<&CodeValue> {
-        let (Spelling::Flag(flag) | Spelling::Switch(flag)) = spelling else {
-            return None;
+        let flag = match spelling {
+            Spelling::Flag(flag) | Spelling::Switch(flag) => flag,
+            // An option and an argument of one name are one.
+            Spelling::Hydra(key) => return self.arguments.get(key),
+            _ => return None,
         };
         if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
             return None;

@@ -1,5 +1,6 @@
 //! Whether a script may end in exit code 0 although the program in it failed.
 
+use super::traced::Span;
 use super::walk::{Call, Reading, SCRIPT};
 
 /// Words that only close a block.
@@ -8,25 +9,16 @@ const CLOSING: [&str; 4] = ["fi", "done", "esac", "}"];
 /// Words before a command whose exit code only decides what follows.
 const ASKING: [&str; 5] = ["if", "elif", "while", "until", "!"];
 
-/// Whether exit code 0 of the job says nothing of a program: its output goes through a pipe without `pipefail`, a script
-/// goes on after it without `set -e`, only asks for its exit code (`if`, `||`), or ends in a trap that exits. False where a script hands on a code itself (`exit $rc`), and where the place of the
-/// program is unknown.
-pub fn may_hide(reading: &Reading, call: &Call) -> bool {
-    let Some(start) = call.start else {
-        return false;
-    };
-    let Some(source) = reading.sources.get(start.file) else {
-        return false;
-    };
-    let name = source.path.rsplit('/').next().unwrap_or(&source.path);
-    // A script that starts the one with the program may hide its exit code too.
-    let others = reading.sources.iter().skip(SCRIPT).enumerate();
-    let mut others = others.filter(|(at, _)| at + SCRIPT != start.file && start.file != SCRIPT);
-    let around = others.any(|(_, other)| {
-        let mut places = other.text.match_indices(name);
-        places.any(|(at, _)| hides(&other.text, at))
+/// The place where exit code 0 of the job says nothing of a program: its output goes through a pipe without `pipefail`, a script goes on
+/// after it without `set -e`, only asks for its exit code (`if`, `||`), or ends in a trap that exits. None where a script hands on a code
+/// itself (`exit $rc`).
+pub fn hiding_place(reading: &Reading, call: &Call) -> Option<Span> {
+    let mut places = call.carriers.iter().chain(&call.start);
+    let found = places.find(|place| {
+        let source = reading.sources.get(place.file);
+        place.file >= SCRIPT && source.is_some_and(|source| hides(&source.text, place.start))
     });
-    around || hides(&source.text, start.start)
+    found.copied()
 }
 
 /// Whether a script hides the exit code of the command at this byte.
@@ -182,6 +174,9 @@ fn is_short(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::walk::{Submission, follow};
     use super::*;
 
     fn of(script: &str) -> bool {
@@ -237,5 +232,39 @@ mod tests {
         ] {
             assert!(!of(script), "{script}");
         }
+    }
+
+    /// A command in a variable is as good as one that stands there.
+    #[test]
+    fn a_command_in_a_variable_is_hidden_by_what_runs_it() {
+        let of = |text: &str, other: &str| {
+            let launchers = include_str!("../../../presets/launchers/known.yaml");
+            let launchers = serde_yaml::from_str(launchers).unwrap();
+            let submission = Submission {
+                script: "a.sh".to_owned(),
+                ..Submission::default()
+            };
+            let files = [("a.sh", text), ("b.sh", other)];
+            let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+            let reading = follow(&submission, &files.into(), &launchers, &BTreeSet::new());
+            let at = hiding_place(&reading, reading.calls.last().unwrap());
+            at.map(|at| &text[at.start..])
+                .and_then(|text| text.split_whitespace().next().map(str::to_owned))
+        };
+        let command = "CMD=\"export A=1 && \"\nCMD=\"${CMD}torchrun t.py\"\n";
+        let run = "srun --container-image=x bash -c \"$CMD\"\n";
+        let hidden = of(&format!("{command}{run}echo \"EXIT=$?\"\n"), "");
+        assert_eq!(hidden.as_deref(), Some("srun"));
+        assert_eq!(of(&format!("{command}{run}"), ""), None);
+        assert_eq!(of(&format!("set -e\n{command}{run}echo done\n"), ""), None);
+        let started = of(
+            "bash b.sh\necho done\n",
+            "set -e\ntorchrun t.py\necho done\n",
+        );
+        assert_eq!(started.as_deref(), Some("bash"));
+        assert_eq!(
+            of("bash b.sh\n", "set -e\ntorchrun t.py\necho done\n"),
+            None
+        );
     }
 }

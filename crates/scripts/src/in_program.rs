@@ -10,9 +10,9 @@ use oomctl_base::word_list;
 /// Short names of batches; the others end in `batch_size`.
 const NAMES: [&str; 3] = ["batchsize", "bs", "bsz"];
 /// What a program uses that reads options.
-const OPTIONS: [&str; 19] = word_list(
+const OPTIONS: [&str; 20] = word_list(
     "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
-     parse_known_args OmegaConf simple_parsing configargparse jsonargparse",
+     parse_known_args OmegaConf simple_parsing configargparse jsonargparse LightningCLI",
 );
 /// Most of them that are kept.
 const MOST: usize = 32;
@@ -49,7 +49,6 @@ impl InProgram {
 
 /// What a program with these files has in its own text.
 pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
-    let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
     let mut numbers: Vec<NumberInProgram> = Vec::new();
     for file in files {
         let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
@@ -67,8 +66,14 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
     numbers.truncate(MOST);
     InProgram {
         numbers,
-        no_options: !files.iter().flat_map(|file| &file.tokens).any(reads),
+        no_options: !files.iter().any(|file| reads_options(&file.tokens)),
     }
+}
+
+/// Whether the text of a program uses something that reads options.
+pub(super) fn reads_options(tokens: &[PythonToken<'_>]) -> bool {
+    let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
+    tokens.iter().any(reads)
 }
 
 /// Whether a name is of the share of a GPU that an inference engine takes.

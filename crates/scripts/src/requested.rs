@@ -46,6 +46,29 @@ pub(super) fn variables(reading: &Reading) -> BTreeMap<&'static str, String> {
     found
 }
 
+/// Whether commands print how many GPUs a node of the job has.
+pub(super) fn counts_gpus(commands: &str) -> bool {
+    let plain: String = commands
+        .chars()
+        .filter(|c| !c.is_whitespace() && !['"', '\'', ';'].contains(c))
+        .collect();
+    let of_python = ["python", "python3"].iter().any(|python| {
+        let code = plain
+            .strip_prefix(python)
+            .and_then(|code| code.strip_prefix("-c"));
+        code == Some("importtorchprint(torch.cuda.device_count())")
+    });
+    let listed = plain
+        .strip_prefix("nvidia-smi")
+        .and_then(|rest| rest.strip_suffix("|wc-l"));
+    let listed = listed.is_some_and(|options| {
+        let rows =
+            options.starts_with("--query-gpu=") && options.ends_with("--format=csv,noheader");
+        ["-L", "--list-gpus"].contains(&options) || rows
+    });
+    of_python || listed
+}
+
 /// Whether the launchers of a script give it a step that is less than its job.
 pub(super) fn step_of_its_own(launchers: &[Arg]) -> bool {
     let words = launchers.iter().map(|w| w.text.text());
@@ -61,4 +84,32 @@ pub(super) fn step_of_its_own(launchers: &[Arg]) -> bool {
         |at: usize| words[at] == "-c" && SHELLS.contains(&words[at.saturating_sub(1)].as_str());
     let mut all = words.iter().enumerate();
     words.iter().any(|w| w == "srun") && all.any(|(at, word)| !code(at) && names(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_count_the_gpus_of_a_node_are_known() {
+        for commands in [
+            "nvidia-smi -L | wc -l",
+            "nvidia-smi --list-gpus|wc -l",
+            "nvidia-smi --query-gpu=name --format=csv,noheader | wc -l",
+            "python3 -c 'import torch; print(torch.cuda.device_count())'",
+            "python -c \"import torch; print(torch.cuda.device_count());\"",
+        ] {
+            assert!(counts_gpus(commands), "{commands}");
+        }
+        for commands in [
+            "",
+            "nvidia-smi | wc -l",
+            "nvidia-smi -L | head -2 | wc -l",
+            "nvidia-smi --query-gpu=name --format=csv | wc -l",
+            "python -c 'import torch; print(torch.cuda.device_count() // 2)'",
+            "wc -l hosts",
+        ] {
+            assert!(!counts_gpus(commands), "{commands}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, started};
+use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
@@ -189,6 +190,8 @@ pub(super) fn look_at(
         }
         let texts: Vec<&[PythonToken<'_>]> = own.iter().map(|file| &*file.tokens).collect();
         let names = names_of(reading, &own, &texts, wanted);
+        let reads = texts.iter().any(|text| reads_options(text));
+        reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {
             reading.calls[at].refused = reading.calls[at].refused_by(&parser);
         }

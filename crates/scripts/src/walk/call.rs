@@ -30,6 +30,8 @@ pub struct Call {
     pub outputs: Vec<OutputFile>,
     /// The script that is started, relative to the folder of the job, where that is known.
     pub program: Option<String>,
+    /// It is handed no words, and its text reads none.
+    pub takes_no_words: bool,
     /// It drives several GPUs from one process, as its text shows.
     pub one_process: bool,
     /// The names in its Python text and that of its own modules that a stack asks for; absent where the text was not read.
@@ -46,6 +48,8 @@ pub struct Call {
     pub unread: Vec<UnreadFile>,
     /// Where the command begins, for a variable before it; None where it stands in several places.
     pub start: Option<Span>,
+    /// Where the commands begin that run its script or its text (`bash -c "$CMD"`), the outermost first.
+    pub carriers: Vec<Span>,
     /// Where further words are put; None where the command appears in several places.
     pub end: Option<ArgumentsEnd>,
 }

@@ -1,6 +1,6 @@
 //! A script that is being followed.
 
-use crate::shell::ShellScript;
+use crate::shell::{ShellScript, SimpleCommand};
 use crate::traced::{Quote, Span, Traced, Why};
 
 /// A script or a string of commands that is being followed.
@@ -22,6 +22,14 @@ impl Doc {
         }
         let nowhere = Span::empty(0, 0);
         (bytes.place().unwrap_or(nowhere), Quote::Nested)
+    }
+
+    /// Where a command begins, for what is put before it; None where it stands in several places.
+    pub(super) fn start_of(&self, command: &SimpleCommand) -> Option<Span> {
+        let first = self.traced.slice(command.start, command.start + 1);
+        let stretch = first.stretch();
+        let stretch = stretch.filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
+        stretch.map(|(span, ..)| span)
     }
 
     /// Bytes of the script as something that is not known.

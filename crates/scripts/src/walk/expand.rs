@@ -189,8 +189,9 @@ impl Walker<'_> {
                 self.note_code(&code, doc);
                 let sum = code.text();
                 let result = arithmetic::inside(&sum).and_then(|sum| self.calculated(sum, &code));
-                match result {
-                    Some(result) => doc.escape(*start, *end, &result.to_string(), quotes(*quoted)),
+                let result = result.map(|number| number.to_string());
+                match result.or_else(|| self.counted_gpus(&sum)) {
+                    Some(result) => doc.escape(*start, *end, &result, quotes(*quoted)),
                     None => code,
                 }
             }
@@ -342,6 +343,15 @@ impl Walker<'_> {
         }
         let text = self.inherited_text(name)?;
         Some(VariableValue::Text(text))
+    }
+
+    /// What commands print that count the GPUs of a node, where the job asks for them: `$(nvidia-smi -L | wc -l)`.
+    fn counted_gpus(&self, code: &str) -> Option<String> {
+        let inner = code.strip_prefix("$(").and_then(|c| c.strip_suffix(')'));
+        let inner = inner.or_else(|| code.strip_prefix('`')?.strip_suffix('`'))?;
+        let limited = self.scope.variables.contains_key("CUDA_VISIBLE_DEVICES");
+        let counts = requested::counts_gpus(inner) && !limited;
+        self.requested("SLURM_GPUS_ON_NODE").filter(|_| counts)
     }
 
     /// What a calculation in `code` comes to, where all that it takes is known.

@@ -70,7 +70,7 @@ impl Walker<'_> {
                     return self.remember(chain, CallTarget::Module(module), command, doc);
                 }
                 Follows::Code if launcher.starts == Starts::Shell => {
-                    return self.run_string(&chain, doc);
+                    return self.run_string(&chain, command, doc);
                 }
                 Follows::Code => return self.remember(chain, CallTarget::Code, command, doc),
                 Follows::Nothing => {}
@@ -148,7 +148,8 @@ impl Walker<'_> {
             };
             if made.is_some() || file.is_some() {
                 let args = chain.words[chain.at + 1..].to_vec();
-                return self.within(&chain, args, |walker| match (made, file) {
+                let start = doc.start_of(command);
+                return self.within(&chain, start, args, |walker| match (made, file) {
                     (Some(text), _) => walker.run_text(text, folder_of_file(&path).to_owned()),
                     (None, Some(file)) => walker.run_file(file),
                     (None, None) => {}
@@ -174,17 +175,24 @@ impl Walker<'_> {
     }
 
     /// `bash -c 'commands' name args`.
-    fn run_string(&mut self, chain: &Chain, doc: &Rc<Doc>) {
+    fn run_string(&mut self, chain: &Chain, command: &SimpleCommand, doc: &Rc<Doc>) {
         let Some(text) = chain.words.get(chain.at).map(|arg| arg.text.clone()) else {
             return;
         };
         let args = chain.words.get(chain.at + 2..).unwrap_or_default().to_vec();
         let folder = doc.folder.clone();
-        self.within(chain, args, |walker| walker.run_text(text, folder));
+        let start = doc.start_of(command);
+        self.within(chain, start, args, |walker| walker.run_text(text, folder));
     }
 
-    /// Runs commands in a shell of their own, which the launchers of a chain start.
-    fn within(&mut self, chain: &Chain, args: Vec<Arg>, run: impl FnOnce(&mut Self)) {
+    /// Runs commands in a shell of their own, which the launchers of a chain start; their command begins at `start`.
+    fn within(
+        &mut self,
+        chain: &Chain,
+        start: Option<Span>,
+        args: Vec<Arg>,
+        run: impl FnOnce(&mut Self),
+    ) {
         let scope = chain.scope.as_ref().unwrap_or(&self.scope);
         let mut scope = scope.inherited();
         scope.args = args;
@@ -192,7 +200,10 @@ impl Walker<'_> {
         let (outside, outputs) = (self.around.len(), self.outputs.len());
         let launchers = chain.words.iter().take(chain.at);
         self.around.extend(launchers.cloned());
+        let carried = self.carriers.len();
+        self.carriers.extend(start);
         run(self);
+        self.carriers.truncate(carried);
         self.around.truncate(outside);
         self.outputs.truncate(outputs);
         self.scope = before;
@@ -227,12 +238,9 @@ impl Walker<'_> {
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, CallTarget::Script(_)));
         let program = script.and_then(|word| self.resolved(&word.text, doc));
-        let bytes = doc.traced.slice(command.start, command.start + 1);
-        let start = bytes
-            .stretch()
-            .filter(|(_, quote, via)| *quote == Quote::Raw && via.is_empty());
         let call = Call {
             program,
+            takes_no_words: false,
             one_process: false,
             names: None,
             code: None,
@@ -240,7 +248,8 @@ impl Walker<'_> {
             config,
             settings,
             unread,
-            start: start.map(|(span, ..)| span),
+            start: doc.start_of(command),
+            carriers: self.carriers.clone(),
             target,
             args: chain.at,
             words: chain.words,

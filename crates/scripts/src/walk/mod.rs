@@ -76,6 +76,7 @@ pub fn follow(
         quiet: false,
         requested: BTreeMap::new(),
         around: Vec::new(),
+        carriers: Vec::new(),
         outputs: Vec::new(),
         locals: Vec::new(),
     };
@@ -103,6 +104,8 @@ pub(super) struct Walker<'a> {
     requested: BTreeMap<&'static str, String>,
     /// Words of the launchers that started the present script, the outermost first.
     around: Vec<Arg>,
+    /// Where the commands begin that run the present script or text, the outermost first.
+    carriers: Vec<Span>,
     /// Where the streams of the present command go, the outermost first.
     outputs: Vec<OutputFile>,
     /// What the variables were before that the functions being called have of their own, the innermost last.
