@@ -67,6 +67,19 @@ impl Adoption<'_> {
             .collect()
     }
 
+    /// The files of settings that an option of a program, or of what launches it, names and that are not there.
+    pub fn missing_settings<'c>(&'c self, call: &'c Call) -> impl Iterator<Item = &'c str> {
+        let reading = &self.reading;
+        let is_named = |file: &&UnreadFile| {
+            let first = file.option.split('_').next().unwrap_or_default();
+            is_of_settings(first) && reading.wanted.contains(&file.path)
+        };
+        let named = call.unread.iter().filter(is_named);
+        named
+            .map(|file| file.path.as_str())
+            .filter(|path| !reading.data.contains(*path))
+    }
+
     /// What is not read and may give a knob that a call does not give.
     pub fn hidden(&self, knob: &StackKnob) -> Option<String> {
         let mut calls = self.calls();

@@ -1,4 +1,4 @@
-//! Programs that a script starts and that are not there.
+//! Programs that a script starts and that are not there, or cannot begin.
 //!
 //! Rule: a path that the script may make, or that lies in another file system, is not known to be missing.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::read::nearest_file;
 use crate::core::request::Request;
 use oomctl_base::word_list;
-use oomctl_scripts::{Adoption, Call, SCRIPT, is_shell};
+use oomctl_scripts::{Adoption, Call, SCRIPT, directives, is_shell};
 
 /// What starts a program elsewhere.
 const ELSEWHERE: [&str; 10] =
@@ -22,9 +22,7 @@ const MAKERS: [&str; 14] =
 pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, String> {
     let workdir = Path::new(&request.inputs().workdir);
     let reading = &adoption.reading;
-    let scripts = reading.sources.iter().skip(SCRIPT);
-    let scripts = scripts.map(|source| source.text.as_str());
-    let scripts: Vec<&str> = scripts.filter(|text| is_shell(text)).collect();
+    let scripts = shell_texts(adoption);
     if scripts.iter().any(|text| makes(text)) {
         return BTreeMap::new();
     }
@@ -45,6 +43,53 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
         ))
     });
     missing.collect()
+}
+
+/// Why none of the programs of a job can begin, where that is certain: it is not there, refuses a word, or is given a file of
+/// settings that is not there and that nothing else in the scripts names.
+pub fn doomed(request: &Request, adoption: &Adoption<'_>) -> Option<String> {
+    let workdir = Path::new(&request.inputs().workdir);
+    let absent = absent(request, adoption);
+    let scripts = shell_texts(adoption);
+    let mut waits = directives(&adoption.reading).into_iter();
+    if waits.any(|d| d.option == "dependency") {
+        return None;
+    }
+    let is_made = scripts.iter().any(|text| makes(text));
+    let missing = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let named = scripts.iter().map(|text| text.matches(name).count());
+        !is_made && named.sum::<usize>() <= 1 && is_missing(&workdir.join(path))
+    };
+    let why = |call: &Call| {
+        let program = call.program.as_ref()?;
+        if let Some(said) = absent.get(program) {
+            return Some(format!("file not found: {program}{said}"));
+        }
+        if is_elsewhere(call) {
+            return None;
+        }
+        let refused = adoption.refused_of(call).into_iter().next();
+        refused.or_else(|| {
+            let path = adoption.missing_settings(call).find(missing)?;
+            let meant = alike(&workdir.join(path)).map(|name| format!("; did you mean {name}?"));
+            Some(format!(
+                "file not found: {path}{}",
+                meant.unwrap_or_default()
+            ))
+        })
+    };
+    let calls = adoption.reading.calls.iter();
+    let mut reasons = calls.filter(|call| call.program.is_some()).map(why);
+    let first = reasons.next()??;
+    reasons.all(|why| why.is_some()).then_some(first)
+}
+
+/// The shell scripts of a job.
+fn shell_texts<'a>(adoption: &'a Adoption<'_>) -> Vec<&'a str> {
+    let scripts = adoption.reading.sources.iter().skip(SCRIPT);
+    let scripts = scripts.map(|source| source.text.as_str());
+    scripts.filter(|text| is_shell(text)).collect()
 }
 
 /// Whether a folder is here and such a file is not in it.

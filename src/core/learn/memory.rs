@@ -108,14 +108,14 @@ pub struct Elsewhere<'a> {
 impl Elsewhere<'_> {
     /// In a sentence.
     pub fn describe(&self) -> String {
-        let differs = self.differs.iter().map(|(name, there, here)| {
-            let name = name.strip_prefix("given ").unwrap_or(name);
-            match (there.as_str(), here.as_str()) {
-                ("", here) => format!("without {name} {here}"),
-                (there, "") => format!("with {name} {there}"),
-                (there, here) => format!("with {name} {there} (here {here})"),
-            }
-        });
+        let differs =
+            self.differs.iter().map(
+                |(name, there, here)| match (there.as_str(), here.as_str()) {
+                    ("", here) => format!("without {name} {here}"),
+                    (there, "") => format!("with {name} {there}"),
+                    (there, here) => format!("with {name} {there} (here {here})"),
+                },
+            );
         let differs: Vec<String> = differs.collect();
         format!(
             "{} fitted, but {}",
@@ -148,7 +148,10 @@ impl LearnedEntries {
             entry,
             differs: differs(entry),
         });
+        // With other words, or another program, it is another job, and not this one elsewhere.
+        let is_other = |name: &str| name.starts_with("given ") || name == "program";
         all.filter(|e| (1..=DIFFERENCES_MAX).contains(&e.differs.len()))
+            .filter(|e| !e.differs.iter().any(|(name, ..)| is_other(name)))
             .min_by_key(|e| e.differs.len())
     }
 }
