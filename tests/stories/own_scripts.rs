@@ -37,6 +37,7 @@ pub fn place() -> Place {
     fs::create_dir_all(place.root.join("tools")).unwrap();
     place.write("job.slurm", JOB);
     place.write("tools/train.sh", LAUNCHER);
+    place.write("train.py", "import torch\n");
     let bin = place.home.join("bin");
     fs::create_dir_all(&bin).unwrap();
     install(&bin.join("torchrun"), TORCHRUN);

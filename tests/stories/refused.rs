@@ -143,7 +143,7 @@ fn a_job_that_would_fail_at_once_is_not_submitted_by_yes() {
             "file not found: trian.py (job.sh:2); did you mean train.py?",
         ),
         (
-            "python3 other.py --config bse.yaml",
+            "nvidia-smi; eval \"$(conda shell.bash hook)\"; mkdir -p out; python3 other.py --config bse.yaml",
             "file not found: bse.yaml; did you mean base.yaml?",
         ),
     ];
@@ -161,6 +161,21 @@ fn a_job_that_would_fail_at_once_is_not_submitted_by_yes() {
         "python3 other.py; python3 other.py --config bse.yaml",
         "cp base.yaml bse.yaml; python3 other.py --config bse.yaml",
         "python3 other.py --save_config bse.yaml",
+        "git pull; python3 train.py --acum 2",
+        "git clone repo code && cd code && python3 run.py",
+        "cd \"$SCRATCH\" && python3 run.py",
+        "cd /nowhere && python3 run.py",
+        "source code/setup.sh; python3 run.py",
+        "./fetch; python3 run.py",
+        "eval \"$(fetch)\"; python3 run.py",
+        "python3 -m build; python3 run.py",
+        "python3 $HERE/run.py",
+        "srun --chdir=/elsewhere python3 run.py",
+        "srun --container-image=a.sqsh python3 run.py",
+        "apptainer exec -B a:b a.sif python3 run.py",
+        "sed s/a/b/ other.py > run.py; python3 run.py",
+        "python3 train.py --acum 2 || python3 train.py --accum 2",
+        "#SBATCH --container-image=a.sqsh\npython3 run.py",
     ];
     for line in open {
         place.write("job.sh", &script(line));

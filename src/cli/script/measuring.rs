@@ -1,6 +1,6 @@
 //! The command that measures a job without a GPU, as it runs.
 
-use super::absent::doomed;
+use super::absent::fails_at_once;
 use crate::cli::request::known::LookupTables;
 use crate::cli::session::Session;
 use crate::core::request::Request;
@@ -18,7 +18,7 @@ pub fn measure_command(session: &Session, request: &Request) -> Option<String> {
     };
     let adoption = request.adoption()?;
     adoption.program().ok()?;
-    let starts = doomed(request, &adoption).is_none();
+    let starts = fails_at_once(request, &adoption).is_none();
     starts.then(|| format!("oomctl measure{card} {}", scripts.command()))
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::args::Configuration;
 use crate::cli::interrupt::OpenQuestion;
 use crate::cli::request::{learned, preview, queue};
-use crate::cli::script::absent::{absent, doomed};
+use crate::cli::script::absent::{absent, fails_at_once};
 use crate::cli::script::measuring::measure_command;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
@@ -264,8 +264,8 @@ pub fn agreed(
         return Err(CommandFailure::configuration(open).hint("put the value in its place"));
     }
     if yes {
-        let doom = job.is_none().then(|| request.adoption()).flatten();
-        return match doom.and_then(|adoption| doomed(request, &adoption)) {
+        let adoption = job.is_none().then(|| request.adoption()).flatten();
+        return match adoption.and_then(|adoption| fails_at_once(request, &adoption)) {
             None => Ok(()),
             Some(why) => Err(CommandFailure::configuration(format!(
                 "the job would fail at once: {why}"

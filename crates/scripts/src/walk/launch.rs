@@ -155,6 +155,7 @@ impl Walker<'_> {
                 });
             }
             if shell || name.ends_with(".sh") {
+                self.not_followed(&name);
                 self.out.wanted.insert(path);
                 return;
             }
@@ -169,7 +170,16 @@ impl Walker<'_> {
         if self.names.contains(&base) || !chain.launchers.is_empty() {
             let mut chain = chain;
             chain.at += 1;
-            self.remember(chain, CallTarget::Program(base), command, doc);
+            return self.remember(chain, CallTarget::Program(base), command, doc);
+        }
+        self.not_followed(&name);
+    }
+
+    /// Remembers a command that nothing is known of, or a script that is not read.
+    pub(super) fn not_followed(&mut self, name: &str) {
+        let base = name.rsplit('/').next().unwrap_or_default();
+        if self.out.unfollowed.len() < MAX_CALLS {
+            self.out.unfollowed.insert(base.to_owned());
         }
     }
 

@@ -88,6 +88,8 @@ pub struct Reading {
     pub created: BTreeMap<String, Traced>,
     /// Files that the scripts write themselves, with text that is not known: what lies there now is not what the program reads.
     pub rewritten: BTreeSet<String>,
+    /// Commands that nothing is known of and scripts that are not read, by their names without a path.
+    pub unfollowed: BTreeSet<String>,
     /// Places at which something stands that is no shell as far as is known here.
     pub faults: Vec<Span>,
     /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
