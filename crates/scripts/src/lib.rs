@@ -15,6 +15,7 @@ mod configs;
 mod configurator;
 mod configured;
 mod constants;
+mod containers;
 mod dataclass_options;
 mod declared;
 mod devices;
