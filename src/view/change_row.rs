@@ -95,6 +95,28 @@ impl<'a> ChangeRow<'a> {
         }
     }
 
+    /// What a lack of host memory changes of training, as a row without a number; none where it changes nothing of it.
+    pub fn after_host_oom(all: &'a [Change], place: impl Fn(&str, u32) -> String) -> Option<Self> {
+        let all = all.iter().filter(|c| c.effect.is_other());
+        let changes = all.map(|change| KnobChange {
+            knob: &change.knob,
+            values: vec![change.from.shown(), change.to.shown()],
+            place: place(&change.knob, 0),
+            effect: change.effect,
+        });
+        let changes: Vec<KnobChange<'_>> = changes.collect();
+        Some(Self {
+            attempts: (0, 0),
+            effect: changes.iter().map(|c| c.effect).max()?,
+            changes,
+            rungs: Vec::new(),
+            memory: None,
+            slower: None,
+            seen: false,
+            helps: true,
+        })
+    }
+
     /// The names of its rungs.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         self.rungs.iter().map(|r| r.step.rung.as_str())

@@ -221,6 +221,7 @@ impl ScriptView {
             true => PlanTable::by_rung(attempts, now, place),
             false => PlanTable::new(attempts, now, place),
         };
+        table.after_host_oom(&self.after_host_oom, place);
         table.call(|knob| self.values.name_of(knob));
         table.first = self.job.is_none().then(|| self.first());
         table.unasked = self.also(match all {
@@ -312,7 +313,9 @@ impl ScriptView {
         let open = UnreadKnob::lines(&self.asked, false);
         match &self.now {
             Some(now) if self.asked.is_empty() => {
-                let rough = self.measure.as_deref().and_then(|m| now.undecided(m));
+                // Where a rung is expected to fit, nothing hinges on how rough this one is.
+                let measure = self.measure.as_deref().filter(|_| !self.is_healed());
+                let rough = measure.and_then(|m| now.undecided(m));
                 let rough: String = rough.iter().map(|r| format!("\n{r}")).collect();
                 format!("{}{}{rough}", now.now(), self.first_fit())
             }

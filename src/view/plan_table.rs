@@ -13,7 +13,7 @@ use super::rung_view::{MemoryForecast, RungForecast};
 use super::script_values::ScriptValues;
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
-use crate::core::ladder::Step;
+use crate::core::ladder::{Change, Step};
 use crate::core::recipe::Recipe;
 use oomctl_base::{Effect, Origin};
 use oomctl_scripts::{Adoption, Patch};
@@ -30,6 +30,8 @@ const NARROW: usize = 24;
 const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
 /// What is said of the rungs without a row.
 const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is fullest";
+/// What is said of the row without a number.
+const HOST: &str = "host: instead, if host memory runs out";
 /// What a line of text beside the rows stands behind.
 const INDENT: usize = 7;
 
@@ -38,6 +40,8 @@ pub struct PlanTable<'a> {
     /// What the first attempt is, where it is one of ours.
     pub first: Option<&'a str>,
     rows: Vec<ChangeRow<'a>>,
+    /// What changes training where host memory runs out instead.
+    host: Option<ChangeRow<'a>>,
     /// What is done without a question.
     pub unasked: String,
 }
@@ -77,13 +81,20 @@ impl<'a> PlanTable<'a> {
         Self {
             first: None,
             rows,
+            host: None,
             unasked: String::new(),
         }
     }
 
+    /// Adds the row of what follows a lack of host memory.
+    pub fn after_host_oom(&mut self, all: &'a [Change], place: impl Fn(&str, u32) -> String) {
+        self.host = ChangeRow::after_host_oom(all, place);
+    }
+
     /// Gives the knobs the names that the script has for them.
     pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
-        let changes = self.rows.iter_mut().flat_map(|row| &mut row.changes);
+        let rows = self.rows.iter_mut().chain(&mut self.host);
+        let changes = rows.flat_map(|row| &mut row.changes);
         changes.for_each(|change| change.knob = name(change.knob));
     }
 
@@ -97,22 +108,28 @@ impl<'a> PlanTable<'a> {
         let mut below = self.in_vain(columns);
         let is_known = self.rows.iter().any(|r| r.memory.is_some());
         below += &wrapped("", if is_known { ASSUMED } else { "" }, columns);
+        below += &wrapped("", self.host.as_ref().map_or("", |_| HOST), columns);
         below += &wrapped("", &self.unasked, columns);
         let shown: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| r.helps).collect();
         let room = MOST_LINES.saturating_sub(below.lines().count());
-        let whole = self.grid(&shown, columns, true);
+        let whole = self.grid(&self.with_host(&shown), columns, true);
         if columns >= WIDE && whole.lines().count() <= room {
             return whole + &below;
         }
         let mut count = shown.len();
         loop {
             let more = self.more(&shown[count..], columns);
-            let table = self.grid(&shown[..count], columns, false) + &more;
+            let table = self.grid(&self.with_host(&shown[..count]), columns, false) + &more;
             if table.lines().count() <= room || count == 0 {
                 return table + &below;
             }
             count -= 1;
         }
+    }
+
+    /// Some rows, and that of a lack of host memory.
+    fn with_host<'s>(&'s self, rows: &[&'s ChangeRow<'a>]) -> Vec<&'s ChangeRow<'a>> {
+        rows.iter().copied().chain(&self.host).collect()
     }
 
     /// The rows, with all of their changes or with as many as fit on a line.
@@ -339,9 +356,10 @@ fn names(rows: &[&ChangeRow<'_>]) -> String {
 }
 
 fn numbers((first, last): (u32, u32)) -> String {
-    match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    match (first, last) {
+        (0, _) => "host".to_owned(),
+        (first, last) if first == last => first.to_string(),
+        _ => format!("{first}-{last}"),
     }
 }
 

@@ -116,6 +116,7 @@ impl PlanView {
             false => PlanTable::new(attempts, now, place),
         };
         table.first = Some("the configuration as it is");
+        table.after_host_oom(&self.after_host_oom, place);
         table.unasked = limits(most, last, &self.after_host_oom);
         match (table.is_empty(), all) {
             (true, _) => String::new(),

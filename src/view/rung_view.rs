@@ -209,7 +209,7 @@ pub fn first_fit<'a>(
 }
 
 /// How many attempts there are at most, how many of the ladder's, the last of which is `last`, that leaves out, and what
-/// changes where host memory runs out.
+/// the job asks for where host memory runs out. What changes training then has a row in the table.
 pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
     let mut line = format!("at most {most} attempts");
     if last > most {
@@ -218,6 +218,7 @@ pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
     }
     let told = after_host_oom
         .iter()
+        .filter(|c| !c.effect.is_other())
         .map(|c| format!("{} {}", c.knob, c.values("->")));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {

@@ -87,6 +87,7 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
 fn a_retry_of_a_script_that_changed_since_says_so() {
     let place = Place::bare();
     place.write("job.sh", "#!/bin/bash\n\npython3 trian.py\n");
+    place.write("trian.py", "raise SystemExit(1)\n");
     let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
     // The line of oomctl's takes the empty one, so bash and Python name the user's lines.
     place.run(&words).ends(1);

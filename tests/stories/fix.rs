@@ -338,6 +338,7 @@ fn a_watched_run_is_decided_for_the_version_in_its_own_log() {
     );
     install(&place.home.join("bin/accelerate"), &dies);
     place.write("job.slurm", SFT);
+    place.write("sft.py", "from trl import SFTConfig, SFTTrainer\n");
     let words = ["submit", "--yes", "--watch", "--run", "r", "job.slurm"];
     let done = place.run(&words).ends(0);
     done.says(&[

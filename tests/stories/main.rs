@@ -14,6 +14,7 @@ mod before_training;
 mod browser;
 mod cancelling;
 mod composed_groups;
+mod containers;
 mod crash;
 mod data_parallel;
 mod described;

@@ -166,6 +166,8 @@ fn a_job_that_cannot_be_started_here_is_refused_in_a_sentence() {
         "job.slurm",
         "#!/bin/bash\npython3 run_clm.py --save_strategy no\n",
     );
+    let plan = place.run("plan job.slurm").ends(0);
+    plan.says(&["`oomctl measure --gpu-type h100 job.slurm` measures it"]);
     place.run("measure job.slurm").ends(2).says(&[
         "the job does not say which type of GPU it runs on",
         "--gpu-type",

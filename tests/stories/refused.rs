@@ -126,3 +126,84 @@ fn a_key_that_the_framework_writes_with_another_underscore_is_said_and_is_no_bat
     let plan = place.run("plan job.sh").ends(0);
     assert!(!plan.told().contains("trl has no"), "{}", plan.told());
 }
+
+#[test]
+fn a_job_that_would_fail_at_once_is_not_submitted_by_yes() {
+    let place = Place::bare();
+    place.write("train.py", PROGRAM);
+    place.write("base.yaml", "batch_size: 8\n");
+    let script = |line: &str| format!("#!/bin/bash\n{line}\n");
+    let refused = [
+        (
+            "python3 train.py --acum 2",
+            "train.py refuses --acum (job.sh:2)",
+        ),
+        (
+            "python3 trian.py",
+            "file not found: trian.py (job.sh:2); did you mean train.py?",
+        ),
+        (
+            "nvidia-smi; eval \"$(conda shell.bash hook)\"; mkdir -p out; python3 other.py --config bse.yaml",
+            "file not found: bse.yaml; did you mean base.yaml?",
+        ),
+    ];
+    place.write("other.py", "import torch\n");
+    for (line, why) in refused {
+        place.write("job.sh", &script(line));
+        let said = place.run("submit --yes --backend local job.sh").ends(5);
+        said.says(&["the job would fail at once", why]);
+        let measure = place.run("plan job.sh").ends(0);
+        assert!(!measure.told().contains("oomctl measure"), "{line}");
+    }
+    // A job that makes the file, looks for it, waits for another, or starts something else too may well begin.
+    let open = [
+        "./make_it bse.yaml; python3 other.py --config bse.yaml",
+        "python3 other.py; python3 other.py --config bse.yaml",
+        "cp base.yaml bse.yaml; python3 other.py --config bse.yaml",
+        "python3 other.py --save_config bse.yaml",
+        "git pull; python3 train.py --acum 2",
+        "git clone repo code && cd code && python3 run.py",
+        "cd \"$SCRATCH\" && python3 run.py",
+        "cd /nowhere && python3 run.py",
+        "source code/setup.sh; python3 run.py",
+        "./fetch; python3 run.py",
+        "eval \"$(fetch)\"; python3 run.py",
+        "python3 -m build; python3 run.py",
+        "python3 $HERE/run.py",
+        "srun --chdir=/elsewhere python3 run.py",
+        "srun --container-image=a.sqsh python3 run.py",
+        "apptainer exec -B a:b a.sif python3 run.py",
+        "sed s/a/b/ other.py > run.py; python3 run.py",
+        "python3 train.py --acum 2 || python3 train.py --accum 2",
+        "#SBATCH --container-image=a.sqsh\npython3 run.py",
+    ];
+    for line in open {
+        place.write("job.sh", &script(line));
+        let said = place.run("submit --yes --backend local job.sh").ends(0);
+        assert!(
+            !said.told().contains("would fail"),
+            "{line}: {}",
+            said.told()
+        );
+    }
+}
+
+#[test]
+fn what_is_no_knob_is_said_to_be_the_programs_own_with_its_place() {
+    let place = Place::bare();
+    place.write("other.py", "import torch\n");
+    place.write(
+        "job.sh",
+        "#!/bin/bash\npython3 other.py --batch_size 8 --lr 3e-4\n",
+    );
+    place.run("submit --yes --backend local job.sh").ends(0);
+    for name in ["lr", "--lr"] {
+        place.says(
+            &format!("explain {name} --run job-1"),
+            5,
+            &["--lr 3e-4 (job.sh:2) for its program"],
+        );
+    }
+    let said = place.run("explain nothing --run job-1").ends(5);
+    assert!(!said.told().contains("for its program"), "{}", said.told());
+}

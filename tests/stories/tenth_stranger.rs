@@ -140,7 +140,8 @@ fn a_run_that_cannot_succeed_unchanged_is_not_retried_without_a_word() {
     let (place, _slurm) = with("python3 train.py --epocs 4\n");
     place.write(
         "train.py",
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int)\np.parse_args()\n",
+        // oomctl does not see which options it has, so that it is submitted.
+        "import argparse\np = argparse.ArgumentParser()\nfor name in ['--epochs']:\n    p.add_argument(name, type=int)\np.parse_args()\n",
     );
     let done = place.run("submit --yes --watch --run r job.slurm").ends(1);
     let refused = "the program refused its arguments: unrecognized arguments: --epocs 4";

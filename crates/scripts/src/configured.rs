@@ -58,6 +58,8 @@ pub struct ProgramCode {
     pub model: Option<CodeValue>,
     /// What it looks up in sections of the settings that it loads.
     pub(super) lookups: BTreeSet<String>,
+    /// Its options and the keys of its settings are the arguments of what it starts (`LightningCLI`).
+    pub(super) takes_any_key: bool,
     /// What its files of settings say replaces the defaults of its options (`parser.set_defaults(**yaml)`, `setattr(args, key, value)`).
     pub(super) fills_from_files: bool,
     /// Its constants, where no framework of a stack takes its options.
@@ -96,6 +98,7 @@ impl ProgramCode {
             options,
             model: text.model(),
             lookups: lookups(files),
+            takes_any_key: text.uses(&["LightningCLI", "jsonargparse"].into()),
             fills_from_files: load(files) && text.uses(&["set_defaults", "setattr"].into()),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::containers::ContainerOptions;
+
 /// What is known of launchers (`presets/launchers/*.yaml`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +45,9 @@ pub struct Launcher {
     /// `NAME=value` before what is started sets a variable.
     #[serde(default)]
     pub variables: bool,
+    /// The container that it starts.
+    #[serde(default)]
+    pub container: Option<ContainerOptions>,
     /// What a measurement of the program does with it.
     #[serde(default)]
     pub measured: MeasuredLauncher,

@@ -15,6 +15,7 @@ mod configs;
 mod configurator;
 mod configured;
 mod constants;
+mod containers;
 mod dataclass_options;
 mod declared;
 mod devices;
@@ -97,7 +98,7 @@ pub use stack::{Stack, StackKnob};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
     Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile,
-    OutputFile, Reading, RefusedWord, SCRIPT, ScriptSource, SettingsFile, Submission, UnreadFile,
-    folder_of_file, follow, joined,
+    OutputFile, Reached, Reading, RefusedWord, SCRIPT, ScriptSource, SettingsFile, Submission,
+    UnreadFile, folder_of_file, follow, joined,
 };
 pub use whole_parser::all_options;

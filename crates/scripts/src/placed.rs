@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::adopt::{Adoption, SubmissionContext};
+use super::adopt::Adoption;
 use super::change::{PatchError, TextEdit};
-use super::knobs::find;
+use super::containers::absolute;
 use super::moved_program::{import_copy, original, original_module};
 use super::patched::{Patch, applied};
 use super::preface::prefaced;
@@ -101,7 +101,7 @@ impl Adoption<'_> {
                     place.head.filter(|_| *number == SCRIPT),
                     named
                         .contains(number)
-                        .then(|| absolute(&after[*number].path, place.workdir)),
+                        .then(|| self.original_path(*number, place.workdir)),
                 ),
             ),
         };
@@ -154,6 +154,10 @@ impl Adoption<'_> {
         let names = self.names(&changed, place);
         let turn = |(named, (span, quote)): (&NamedFile, (Span, Quote))| {
             let copy = format!("{}/{}", place.folder, names[&named.file]);
+            let path = &reading.sources[named.file].path;
+            let unseen =
+                |why| format!("{why}, so oomctl cannot use a copy of {path}; change it by hand");
+            let copy = named.seen(copy, place.workdir).map_err(unseen)?;
             match &named.role {
                 FileRole::Module(name) => Ok(TextEdit {
                     text: import_copy(name, &copy),
@@ -238,15 +242,26 @@ impl Adoption<'_> {
         names
     }
 
+    /// The path of an original as the commands in its copy see it.
+    fn original_path(&self, number: usize, workdir: &str) -> String {
+        let path = absolute(&self.reading.sources[number].path, workdir);
+        let named = self.reading.named.iter().find(|n| n.file == number);
+        let seen = named.and_then(|named| named.seen(path.clone(), workdir).ok());
+        seen.unwrap_or(path)
+    }
+
     /// The edit that lets a copy of a Python program or module run as its original.
     fn original_of(&self, number: usize, place: &CopyPlace<'_>) -> Option<TextEdit> {
         let mut named = self.reading.named.iter().filter(|n| n.file == number);
         let source = &self.reading.sources[number];
-        let path = absolute(&source.path, place.workdir);
+        let path = |named: &NamedFile| {
+            let path = absolute(&source.path, place.workdir);
+            named.seen(path.clone(), place.workdir).unwrap_or(path)
+        };
         let tokens = tokens(&source.text);
         let (at, text) = named.find_map(|named| match named.role {
-            FileRole::Program => Some(original(&tokens, &path)),
-            FileRole::Module(_) => original_module(&tokens, &path),
+            FileRole::Program => Some(original(&tokens, &path(named))),
+            FileRole::Module(_) => original_module(&tokens, &path(named)),
             _ => None,
         })?;
         let span = Span::empty(number, at);
@@ -286,65 +301,6 @@ impl Adoption<'_> {
             });
         Ok(edits.collect())
     }
-
-    /// Reads the copies as they will run: the same programs must be started, with the same values.
-    fn same_again(
-        &self,
-        copies: &[FileCopy],
-        submission: &Submission,
-        originals: &BTreeMap<String, String>,
-        place: &CopyPlace<'_>,
-    ) -> Result<(), String> {
-        let meant = Adoption::read(SubmissionContext {
-            submission,
-            files: originals,
-            ..self.given
-        });
-        let by_root = originals
-            .iter()
-            .map(|(path, text)| (absolute(path, place.workdir), text.clone()));
-        let mut files: BTreeMap<String, String> = by_root.collect();
-        files.extend(originals.clone());
-        for copy in copies.iter().skip(1) {
-            files.insert(format!("{}/{}", place.folder, copy.name), copy.text.clone());
-        }
-        if let Some(entry) = copies.first() {
-            files.insert(submission.script.clone(), entry.text.clone());
-        }
-        let is = Adoption::read(SubmissionContext {
-            submission,
-            files: &files,
-            ..self.given
-        });
-        let differs = || {
-            "it cannot be changed in a copy of the scripts without changing what else they do; change it by hand".to_owned()
-        };
-        let stack = |a: &Adoption<'_>| a.stack.map(|s| s.name.clone());
-        if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {
-            return Err(differs());
-        }
-        // A knob that names a file names its copy.
-        let original = |text: String| {
-            let is = |copy: &&FileCopy| text == format!("{}/{}", place.folder, copy.name);
-            let copied = copies.iter().find(is).map(|copy| copy.original.clone());
-            absolute(
-                copied.as_ref().unwrap_or(&text).trim_start_matches("./"),
-                place.workdir,
-            )
-        };
-        let knobs = meant.stack.iter().flat_map(|s| &s.knobs);
-        for knob in knobs {
-            for (old, new) in meant.calls().zip(is.calls()) {
-                let value = |a: &Adoption<'_>, call| {
-                    find(&a.reading, call, knob).map(|f| (original(f.value.text()), f.way, f.maybe))
-                };
-                if value(&meant, old) != value(&is, new) {
-                    return Err(differs());
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The text of a copy with an interpreter, where it is the submitted script.
@@ -352,14 +308,6 @@ fn interpreted(number: usize, text: String) -> String {
     match number == SCRIPT && !text.starts_with("#!") {
         true => format!("{INTERPRETER}{text}"),
         false => text,
-    }
-}
-
-/// A path from the root.
-fn absolute(path: &str, workdir: &str) -> String {
-    match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("{workdir}/{path}"),
     }
 }
 
@@ -386,5 +334,6 @@ fn whole(word: &Traced) -> Option<(Span, Quote)> {
     all.filter(|(span, _)| span.file != COMMAND_LINE || word.stretch().is_some())
 }
 
+mod again;
 #[cfg(test)]
 mod tests;

@@ -36,25 +36,29 @@ impl Call {
 impl Adoption<'_> {
     /// The words that programs refuse, with their places, as sentences.
     pub fn refused(&self) -> Vec<String> {
-        let said = self.reading.calls.iter().flat_map(|call| {
-            let program = call.program.as_deref().unwrap_or_default();
-            let program = program.rsplit('/').next().unwrap_or_default();
-            call.refused.iter().map(move |RefusedWord { at, meant }| {
-                let word = &call.words[*at].text;
-                let text = word.text();
-                let name = text.split('=').next().unwrap_or_default();
-                let place = word.place().and_then(|span| self.reading.place(span));
-                let place = place.map(|place| format!(" ({place})"));
-                let place: String = place.unwrap_or_default();
-                let meant: String = meant
-                    .as_ref()
-                    .map(|m| format!("; did you mean {m}?"))
-                    .unwrap_or_default();
-                format!("{program} refuses {name}{place}: it has no such option{meant}")
-            })
-        });
-        let mut said: Vec<String> = said.collect();
+        let calls = self.reading.calls.iter();
+        let mut said: Vec<String> = calls.flat_map(|call| self.refused_of(call)).collect();
         said.dedup();
         said
+    }
+
+    /// The words that one program refuses, with their places, as sentences.
+    pub fn refused_of(&self, call: &Call) -> Vec<String> {
+        let program = call.program.as_deref().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or_default();
+        let said = call.refused.iter().map(|RefusedWord { at, meant }| {
+            let word = &call.words[*at].text;
+            let text = word.text();
+            let name = text.split('=').next().unwrap_or_default();
+            let place = word.place().and_then(|span| self.reading.place(span));
+            let place = place.map(|place| format!(" ({place})"));
+            let place: String = place.unwrap_or_default();
+            let meant: String = meant
+                .as_ref()
+                .map(|m| format!("; did you mean {m}?"))
+                .unwrap_or_default();
+            format!("{program} refuses {name}{place}: it has no such option{meant}")
+        });
+        said.collect()
     }
 }

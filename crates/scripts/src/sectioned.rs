@@ -94,7 +94,8 @@ impl Call {
             return None;
         }
         // A text that was read looks it up, whatever it calls the section. That of a program of Hydra is handed all of it.
-        let lookups = self.code.as_ref().map(|code| &code.lookups);
+        let own = self.code.as_ref().filter(|code| !code.takes_any_key);
+        let lookups = own.map(|code| &code.lookups);
         let is_looked_up = |key: &str| {
             let last = key.rsplit('.').next().unwrap_or(key);
             lookups.is_none_or(|all| all.contains(last))

@@ -115,7 +115,9 @@ fn read_of<'f>(
     };
     let named = named.filter(|_| can_move(&tokens));
     let named = named.map(|(word, role)| (word.clone(), role));
-    let named = named.and_then(|(word, role)| reading.add_named(path, &word, role));
+    let container = call.container.clone();
+    let named =
+        named.and_then(|(word, role)| reading.add_named(path, &word, role, container.as_ref()));
     PythonFile {
         content: Traced::file(number, file.text),
         path,
@@ -135,7 +137,8 @@ fn begin_of(reading: &mut Reading, at: usize, own: &[ModuleFile<'_>]) -> Option<
     }
     let word = reading.calls[at].script_word()?.clone();
     reading.add_source(program.path, program.text);
-    let number = reading.add_named(program.path, &word, FileRole::Program)?;
+    let container = reading.calls[at].container.clone();
+    let number = reading.add_named(program.path, &word, FileRole::Program, container.as_ref())?;
     let begin = begin(&program.tokens);
     Some(Traced::file(number, program.text).slice(begin, begin))
 }

@@ -10,9 +10,14 @@ use super::stack::StackKnob;
 use super::traced::PartOrigin;
 use super::walk::{Call, UnreadFile};
 use crate::{SettingsReader, Spelling};
+use oomctl_base::word_list;
 
 /// Most characters of a word that is named.
 const SHOWN: usize = 60;
+
+/// Options whose file a program surely reads.
+const READ: [&str; 8] =
+    word_list("config cfg config_file config_path cfg_file cfg_path yaml_file recipe");
 
 impl Call {
     /// The words of the program that are not known, and may be any of its options: `$(cat args.txt)` without quotes.
@@ -65,6 +70,19 @@ impl Adoption<'_> {
         let all = self.calls().flat_map(Call::all_unread).cloned();
         all.filter(|name| !self.reading.wanted.contains(name))
             .collect()
+    }
+
+    /// The files of settings that an option of a program, or of what launches it, reads and that are not there.
+    pub fn missing_settings<'c>(&'c self, call: &'c Call) -> impl Iterator<Item = &'c str> {
+        let reading = &self.reading;
+        let is_named = |file: &&UnreadFile| {
+            let option = file.option.replace('-', "_");
+            READ.contains(&option.as_str()) && reading.wanted.contains(&file.path)
+        };
+        let named = call.unread.iter().filter(is_named);
+        named
+            .map(|file| file.path.as_str())
+            .filter(|path| !reading.data.contains(*path))
     }
 
     /// What is not read and may give a knob that a call does not give.

@@ -76,7 +76,7 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     let estimate = match request.estimate(&[]).filter(|_| known_stack) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
-        None => return Err(script::without_model(&request)),
+        None => return Err(script::without_model(&session, &request)),
     };
     let job = EstimatedJob {
         preset: request.preset().name.clone(),
@@ -84,7 +84,7 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
         resources: request.resources(&[])?,
         host_memory: request.host_memory()?,
         sources: sources(&request, &known)?,
-        narrower: script::narrower(&request, &estimate),
+        narrower: script::narrower(&session, &request, &estimate),
         remedy: request.remedy()?,
     };
     let view = EstimateView::new(job, &estimate);

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::args::Configuration;
+use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::config::variable;
 use crate::core::engine::History;
@@ -79,7 +80,7 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
     };
     let plain = wanted.trim_start_matches('-').replace('-', "_");
     let Some(knob) = preset.knob(wanted).or_else(|| preset.knob(&plain)) else {
-        return Err(preset.unknown_knob(wanted).into());
+        return Err(script::no_knob(&request, wanted));
     };
     let mut view = view(&request, knob, &recipe)?;
     view.phantom = phantoms_that_moved(&history, &knob.name);

@@ -134,5 +134,8 @@ fn wanted(session: &Session, args: &SubmitArgs) -> Result<(String, Request), Com
     let mut configuration = args.configuration.clone();
     let knobs = args.supervise.and_then(Supervise::knobs);
     configuration.set.extend(knobs.map(str::to_owned));
-    session.named_request(&configuration, args.run.as_ref(), &args.how.sbatch)
+    let (name, request) =
+        session.named_request(&configuration, args.run.as_ref(), &args.how.sbatch)?;
+    script::has_its_scheduler(session, &configuration, &request)?;
+    Ok((name, request))
 }

@@ -1,12 +1,14 @@
 //! What will be read differently than it was meant: by Python in YAML files that a run hands to it, and by us in
 //! variables that set nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::core::config::near_misses;
 use crate::core::recipe::Preset;
 use crate::core::request::Request;
 use crate::view::print;
+use oomctl_scripts::Reached;
 use oomctl_scripts::yaml::Yaml;
 
 /// Misreadings of a file that are told; the others are counted.
@@ -22,8 +24,17 @@ pub fn tell(request: &Request) {
         .scripts
         .iter()
         .flat_map(|scripts| scripts.files.iter());
+    let adoption = request.adoption();
+    let calls = adoption.iter().flat_map(|a| &a.reading.calls);
+    let composed = calls.flat_map(|call| &call.settings);
+    let composed = composed.filter(|file| file.reached == Reached::Composed);
+    let composed: BTreeSet<&str> = composed.map(|file| file.path.as_str()).collect();
+    let loads = |text: &String| text.contains("OmegaConf.load");
+    let by_program = named
+        .clone()
+        .any(|(path, text)| !is_yaml(path) && loads(text));
     for (path, text) in named.filter(|(path, _)| is_yaml(path)) {
-        of(path, text);
+        lint(path, text, by_program || composed.contains(path.as_str()));
     }
 }
 
@@ -36,10 +47,15 @@ pub fn variables<'a>(preset: &Preset, names: impl Iterator<Item = &'a str>) {
 
 /// Tells those of one file. What is no YAML is told where it is read.
 pub fn of(path: &str, text: &str) {
+    lint(path, text, false);
+}
+
+fn lint(path: &str, text: &str, is_omegaconf: bool) {
     let Ok(yaml) = Yaml::parse(path, text) else {
         return;
     };
-    let found = yaml.misread();
+    let mut found = yaml.misread();
+    found.retain(|at| !(is_omegaconf && at.omegaconf_agrees));
     for at in found.iter().take(MOST_TOLD) {
         print::warn(&format!(
             "{path}:{}:{}: {}; write {}",

@@ -1,4 +1,4 @@
-//! Programs that a script starts and that are not there.
+//! Programs that a script starts and that are not there, or cannot begin.
 //!
 //! Rule: a path that the script may make, or that lies in another file system, is not known to be missing.
 
@@ -8,23 +8,30 @@ use std::path::Path;
 use super::read::nearest_file;
 use crate::core::request::Request;
 use oomctl_base::word_list;
-use oomctl_scripts::{Adoption, Call, SCRIPT, is_shell};
+use oomctl_scripts::{Adoption, Call, CallTarget, SCRIPT, directives, is_shell};
 
 /// What starts a program elsewhere.
-const ELSEWHERE: [&str; 10] =
-    word_list("apptainer singularity docker podman enroot shifter ch-run kubectl ssh --container");
+const ELSEWHERE: [&str; 14] = word_list(
+    "apptainer singularity docker podman enroot shifter ch-run kubectl ssh --container
+    --chdir --directory --cwd -D",
+);
 
 /// Commands that may put a file where a later one looks for it.
 const MAKERS: [&str; 14] =
     word_list("git cp mv ln tar unzip wget curl rsync scp sbcast rclone jupyter make");
 
+/// Commands, and scripts that are sourced, which put no file where a program is looked for.
+const HARMLESS: [&str; 56] = word_list(
+    "nvidia-smi rocm-smi nvcc hostname date mkdir rm sleep env printenv which type command lscpu free df du pwd ls whoami id
+    uname conda mamba micromamba pip pip3 scontrol squeue sinfo seff head tail cat sort grep awk sed cut wc tr seq bc
+    basename dirname realpath logger kill stty tput activate conda.sh mamba.sh .bashrc bashrc profile",
+);
+
 /// What is said of each of them behind its path: the place that names it, and the file that may be meant.
 pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, String> {
     let workdir = Path::new(&request.inputs().workdir);
     let reading = &adoption.reading;
-    let scripts = reading.sources.iter().skip(SCRIPT);
-    let scripts = scripts.map(|source| source.text.as_str());
-    let scripts: Vec<&str> = scripts.filter(|text| is_shell(text)).collect();
+    let scripts = shell_texts(adoption);
     if scripts.iter().any(|text| makes(text)) {
         return BTreeMap::new();
     }
@@ -45,6 +52,72 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
         ))
     });
     missing.collect()
+}
+
+/// Why none of the programs of a job can begin, where that is certain: it is not there, refuses a word, or is given a file of
+/// settings that is not there and that nothing else in the scripts names.
+pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<String> {
+    if is_open(adoption) {
+        return None;
+    }
+    let workdir = Path::new(&request.inputs().workdir);
+    let absent = absent(request, adoption);
+    let scripts = shell_texts(adoption);
+    let reading = &adoption.reading;
+    let missing = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let named = scripts.iter().map(|text| text.matches(name).count());
+        named.sum::<usize>() <= 1 && is_of_job(path) && is_missing(&workdir.join(path))
+    };
+    let why = |call: &Call| {
+        let program = call.program.as_ref()?;
+        if is_elsewhere(call) || reading.rewritten.contains(program) || !is_of_job(program) {
+            return None;
+        }
+        if let Some(said) = absent.get(program) {
+            return Some(format!("file not found: {program}{said}"));
+        }
+        let refused = adoption.refused_of(call).into_iter().next();
+        refused.or_else(|| {
+            let path = adoption.missing_settings(call).find(missing)?;
+            let meant = alike(&workdir.join(path)).map(|name| format!("; did you mean {name}?"));
+            let meant = meant.unwrap_or_default();
+            Some(format!("file not found: {path}{meant}"))
+        })
+    };
+    let calls = reading.calls.iter().filter(|call| !is_harmless(call));
+    let reasons: Option<Vec<String>> = calls.map(why).collect();
+    reasons?.into_iter().next()
+}
+
+/// Whether a job may find other files than those that are here now: something may make them, or it begins in another folder, in
+/// a container, or after another job.
+fn is_open(adoption: &Adoption<'_>) -> bool {
+    let reading = &adoption.reading;
+    let unknown = |name: &String| !HARMLESS.contains(&name.as_str());
+    let option =
+        |name: &str| ["dependency", "chdir"].contains(&name) || name.starts_with("container");
+    reading.cut
+        || !reading.faults.is_empty()
+        || reading.unfollowed.iter().any(unknown)
+        || directives(reading).iter().any(|d| option(&d.option))
+        || shell_texts(adoption).iter().any(|text| makes(text))
+}
+
+/// Whether a path is the job's own, from the folder in which it begins.
+fn is_of_job(path: &str) -> bool {
+    !path.starts_with(['/', '~']) && !path.contains('$')
+}
+
+fn is_harmless(call: &Call) -> bool {
+    matches!(&call.target, CallTarget::Program(name) if HARMLESS.contains(&name.as_str()))
+}
+
+/// The shell scripts of a job.
+fn shell_texts<'a>(adoption: &'a Adoption<'_>) -> Vec<&'a str> {
+    let scripts = adoption.reading.sources.iter().skip(SCRIPT);
+    let scripts = scripts.map(|source| source.text.as_str());
+    scripts.filter(|text| is_shell(text)).collect()
 }
 
 /// Whether a folder is here and such a file is not in it.

@@ -1,6 +1,7 @@
 //! A script whose memory is to be estimated, and what is said where it cannot be.
 
-use super::submit::{ScriptCommandLine, measure_command, planned};
+use super::measuring::measure_command;
+use super::submit::{ScriptCommandLine, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
 use crate::cli::request::learned;
@@ -44,14 +45,14 @@ pub fn estimated(
 }
 
 /// What says more than an estimate, as commands.
-pub fn narrower(request: &Request, estimate: &Estimate) -> String {
+pub fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String {
     let mut narrower = Vec::new();
     if estimate.gpu_bytes.is_none() {
         narrower.push(format!(
             "`--set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}` compares it with your GPU"
         ));
     }
-    narrower.extend(measuring(request));
+    narrower.extend(measuring(session, request));
     if request.inputs().scripts.is_none() {
         narrower.push("`oomctl tune --probe` measures it on the cluster".to_owned());
     }
@@ -59,13 +60,13 @@ pub fn narrower(request: &Request, estimate: &Estimate) -> String {
 }
 
 /// The command that measures a job without a GPU, where its program can be started here.
-fn measuring(request: &Request) -> Option<String> {
-    let command = measure_command(request)?;
+fn measuring(session: &Session, request: &Request) -> Option<String> {
+    let command = measure_command(session, request)?;
     Some(format!("`{command}` measures it without a GPU"))
 }
 
 /// Why there is no estimate of a job of which the preset says nothing.
-pub fn without_model(request: &Request) -> CommandFailure {
+pub fn without_model(session: &Session, request: &Request) -> CommandFailure {
     let preset = &request.preset().name;
     let own = request.adoption();
     let (what, hint) = match &own {
@@ -75,11 +76,11 @@ pub fn without_model(request: &Request) -> CommandFailure {
         ),
         Some(_) if !request.inputs().is_recognised() => (
             "framework not recognised, so its memory cannot be estimated".to_owned(),
-            measuring(request),
+            measuring(session, request),
         ),
         Some(_) => (
             format!("oomctl has no memory model for {preset}"),
-            measuring(request),
+            measuring(session, request),
         ),
         None => (
             format!("preset {preset} does not say how its knobs use memory"),

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use crate::cli::args::Configuration;
 use crate::cli::interrupt::OpenQuestion;
 use crate::cli::request::{learned, preview, queue};
-use crate::cli::script::absent::absent;
+use crate::cli::script::absent::{absent, fails_at_once};
+use crate::cli::script::measuring::measure_command;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
@@ -28,7 +29,7 @@ use crate::view::script_parts::AdoptedScript;
 use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
 use oomctl_base::word_list;
-use oomctl_scripts::{Submission, VARIABLES, directives, is_shell};
+use oomctl_scripts::{Submission, VARIABLES, directives, is_shell, script_directives};
 
 /// Options that are not taken from the environment of sbatch: they have no value that could be written down, or say
 /// more than what the job asks for.
@@ -228,9 +229,19 @@ pub fn has_its_scheduler(
     request: &Request,
 ) -> Result<(), CommandFailure> {
     let asked = flags.backend.is_some() || session.document.text("backend")?.is_some();
-    let adoption = request.adoption().filter(|_| !asked);
-    let asks = adoption.is_some_and(|a| !directives(&a.reading).is_empty());
-    if request.inputs().backend != "local" || !asks {
+    if request.inputs().backend != "local" || asked {
+        return Ok(());
+    }
+    let asks = match request.adoption() {
+        Some(adoption) => !directives(&adoption.reading).is_empty(),
+        None => {
+            let files = preview::first(request)?;
+            files
+                .iter()
+                .any(|f| f.entry && !script_directives(&f.text).is_empty())
+        }
+    };
+    if !asks {
         return Ok(());
     }
     let what = "the script has #SBATCH lines, and there is no Slurm here: sbatch is not on PATH";
@@ -253,7 +264,16 @@ pub fn agreed(
         return Err(CommandFailure::configuration(open).hint("put the value in its place"));
     }
     if yes {
-        return Ok(());
+        let adoption = job.is_none().then(|| request.adoption()).flatten();
+        return match adoption.and_then(|adoption| fails_at_once(request, &adoption)) {
+            None => Ok(()),
+            Some(why) => Err(CommandFailure::configuration(format!(
+                "the job would fail at once: {why}"
+            ))
+            .hint(
+                "correct it; on a terminal, oomctl asks without --yes and submits it all the same",
+            )),
+        };
     }
     let not_done = match job {
         None => "nothing was submitted",
@@ -347,16 +367,6 @@ pub fn plan(
     })
 }
 
-/// The command that measures a job without a GPU; none for a script whose program cannot be started here.
-pub fn measure_command(request: &Request) -> Option<String> {
-    let Some(scripts) = &request.inputs().scripts else {
-        return Some("oomctl measure".to_owned());
-    };
-    let program = request.adoption()?.program();
-    program.ok()?;
-    Some(format!("oomctl measure {}", scripts.command()))
-}
-
 /// Columns of a stream; elsewhere than on a terminal a line may be long.
 fn width(stream: impl IsTerminal + AsFd) -> usize {
     columns_of(stream).unwrap_or(NO_TERMINAL)
@@ -383,7 +393,7 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
             .without_model()
             .map(str::to_owned)
             .or_else(|| request.uncovered()),
-        measure: measure_command(request),
+        measure: measure_command(session, request),
         job,
         plan: request.script_plan(first, program().as_deref()),
     })

@@ -96,6 +96,9 @@ fn fitted<'e>(entries: &'e [LearnedEntry], job: &JobFeatures) -> Option<&'e Lear
     latest.find(|e| e.fitted() && job.within(&e.job))
 }
 
+/// What makes another job of it.
+const OTHER_JOB: [&str; 2] = ["program", "model"];
+
 /// Evidence that does not count: a job of the same preset that fitted, but on another backend, GPU or stack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elsewhere<'a> {
@@ -108,14 +111,14 @@ pub struct Elsewhere<'a> {
 impl Elsewhere<'_> {
     /// In a sentence.
     pub fn describe(&self) -> String {
-        let differs = self.differs.iter().map(|(name, there, here)| {
-            let name = name.strip_prefix("given ").unwrap_or(name);
-            match (there.as_str(), here.as_str()) {
-                ("", here) => format!("without {name} {here}"),
-                (there, "") => format!("with {name} {there}"),
-                (there, here) => format!("with {name} {there} (here {here})"),
-            }
-        });
+        let differs =
+            self.differs.iter().map(
+                |(name, there, here)| match (there.as_str(), here.as_str()) {
+                    ("", here) => format!("without {name} {here}"),
+                    (there, "") => format!("with {name} {there}"),
+                    (there, here) => format!("with {name} {there} (here {here})"),
+                },
+            );
         let differs: Vec<String> = differs.collect();
         format!(
             "{} fitted, but {}",
@@ -148,7 +151,10 @@ impl LearnedEntries {
             entry,
             differs: differs(entry),
         });
+        // With other words, another program or another model, it is another job, and not this one elsewhere.
+        let is_other = |name: &str| name.starts_with("given ") || OTHER_JOB.contains(&name);
         all.filter(|e| (1..=DIFFERENCES_MAX).contains(&e.differs.len()))
+            .filter(|e| !e.differs.iter().any(|(name, ..)| is_other(name)))
             .min_by_key(|e| e.differs.len())
     }
 }

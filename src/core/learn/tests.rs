@@ -134,4 +134,10 @@ fn what_fitted_elsewhere_is_told_with_what_differs() {
             .is_some_and(|e| e.entry.id == "2")
     );
     assert_eq!(memory.fitted_elsewhere(&job("c", [1, 1])), None);
+    // The same program with other words, or with another model, is another job.
+    for name in ["given --workdir", "program", "model"] {
+        let mut other = at("slurm", "80G");
+        other.same.insert(name.to_owned(), "x".to_owned());
+        assert_eq!(memory.fitted_elsewhere(&other), None, "{name}");
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::ScriptView;
 use crate::view::passed_over::not_used;
+use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
 use crate::view::style::diff_line;
 
@@ -45,6 +46,18 @@ impl ScriptView {
             }
         }
         out
+    }
+
+    /// Whether an attempt after the first is rather expected to fit.
+    pub(super) fn is_healed(&self) -> bool {
+        let later = self
+            .attempts
+            .iter()
+            .filter(|a| a.attempt <= self.most_attempts);
+        let memory = later.filter_map(|a| a.rungs.last()?.memory.as_ref());
+        memory
+            .filter_map(MemoryForecast::fits_probability)
+            .any(|p| p >= EVEN)
     }
 
     /// What could not be read, or is computed, a line each.

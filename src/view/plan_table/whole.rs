@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use textwrap::core::display_width;
 
-use super::{ASSUMED, DIM, INDENT, PlanTable, Side, Table, TableCell};
+use super::{ASSUMED, DIM, HOST, INDENT, PlanTable, Side, Table, TableCell};
 use super::{effect, is_long, numbers, shown, wrapped};
 
 /// What a line has room for.
@@ -48,6 +48,8 @@ impl PlanTable<'_> {
             out.extend(remarks.map(|line| wrapped("", &line, columns)));
         }
         let is_known = self.rows.iter().any(|r| r.memory.is_some());
+        out.extend(lines);
+        out += &wrapped("", self.host.as_ref().map_or("", |_| HOST), columns);
         out += &wrapped("", if is_plan && is_known { ASSUMED } else { "" }, columns);
         out + &wrapped("", &self.unasked, columns)
     }
@@ -58,7 +60,8 @@ impl PlanTable<'_> {
         let is_wide = room < TableDetail::Narrow;
         let has_memory = is_wide && self.rows.iter().any(|r| r.memory.is_some());
         let has_speed = is_wide && self.rows.iter().any(|r| r.slower.is_some());
-        let changes = self.rows.iter().flat_map(|row| &row.changes);
+        let all = || self.rows.iter().chain(&self.host);
+        let changes = all().flat_map(|row| &row.changes);
         let is_long = is_long(changes.map(|change| change.place.as_str()));
         let label = |at| if at == 0 { INDENT - 2 } else { 0 };
         let mut table = Table::new((0..10).map(|at| (Side::Left, label(at))));
@@ -77,7 +80,7 @@ impl PlanTable<'_> {
         let heads = heads.into_iter().filter(|(has, _)| *has);
         table.row(heads.map(|(_, head)| TableCell::from(head).painted(Some(DIM))));
         let mut last = None;
-        for row in &self.rows {
+        for row in all() {
             for (at, change) in row.changes.iter().enumerate() {
                 let is_new = last.replace(row.attempts) != Some(row.attempts);
                 let label = match is_new {

@@ -100,7 +100,14 @@ fn named(
     let (Some(format), Some(folder)) = (SettingsFormat::of(text), call.folder.as_deref()) else {
         return Some(ConfigPart::Beside(text.clone()));
     };
-    let path = joined(folder, text);
+    let container = call.container.as_ref();
+    let path = match container.filter(|_| text.starts_with('/')) {
+        Some(container) => container.outside(text),
+        None => Some(joined(folder, text)),
+    };
+    let Some(path) = path else {
+        return Some(ConfigPart::Beside(text.clone()));
+    };
     if call.settings.iter().any(|f| f.path == path) {
         return None;
     }
@@ -114,7 +121,9 @@ fn named(
     let word = unquoted(&file.content, entry, text);
     let reached = match word.filter(|_| !file.reached.by_place()) {
         Some(word) => {
-            shelf.reading.add_named(&path, &word, FileRole::Settings);
+            shelf
+                .reading
+                .add_named(&path, &word, FileRole::Settings, container);
             Reached::Key
         }
         None => Reached::Place,

@@ -264,3 +264,71 @@ fn the_line_of_ours_takes_the_place_of_a_blank_one_that_no_directive_follows() {
         assert_eq!(copies["job.sh"], format!("#!/bin/bash\n{copy}"));
     }
 }
+
+/// The mounts of the script say by which path a container sees the copy.
+#[test]
+fn a_copy_is_called_as_the_container_sees_it() {
+    let called = |by: &str, folder: &str| {
+        let job = format!("#!/bin/bash\n{by}\n");
+        let files = [
+            ("job.sh", &*job),
+            ("sub/run.sh", RUN),
+            ("/w/sub/run.sh", RUN),
+        ];
+        let copies = placed(&files, folder)?;
+        assert_eq!(copies["run.sh"], RUN.replace("32", "16"));
+        let text = copies["job.sh"].split_once("true # ours\n");
+        Ok::<_, String>(text.unwrap().1.trim_end().to_owned())
+    };
+    for (before, script, copy) in [
+        (
+            "apptainer exec --nv -B $PWD:/workspace --pwd /workspace a.sif bash",
+            "sub/run.sh",
+            "/workspace/.oomctl/a/run.sh",
+        ),
+        (
+            "apptainer exec -B/data,/w:/workspace:ro a.sif bash",
+            "/workspace/sub/run.sh",
+            "/workspace/.oomctl/a/run.sh",
+        ),
+        (
+            "export SINGULARITY_BIND=/w:/x; singularity exec --containall a.sif bash",
+            "/x/sub/run.sh",
+            "/x/.oomctl/a/run.sh",
+        ),
+        (
+            "srun --container-image=a --container-mounts=/d:/d,$PWD:/workspace bash",
+            "/workspace/sub/run.sh",
+            "/workspace/.oomctl/a/run.sh",
+        ),
+        (
+            "docker run --rm --mount type=bind,src=/w,dst=/c -w /c image bash",
+            "sub/run.sh",
+            "/c/.oomctl/a/run.sh",
+        ),
+        // One that shows its host, and none at all.
+        (
+            "apptainer exec a.sif bash",
+            "sub/run.sh",
+            "/w/.oomctl/a/run.sh",
+        ),
+        ("srun --mem=1G bash", "sub/run.sh", "/w/.oomctl/a/run.sh"),
+    ] {
+        let found = called(&format!("{before} {script} a"), "/w/.oomctl/a");
+        assert_eq!(found, Ok(format!("{before} {copy} a")));
+    }
+    for (by, why) in [
+        (
+            "docker run -v /w/sub:/s image bash /s/run.sh",
+            "the container does not mount /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh; change it by hand",
+        ),
+        (
+            "srun --container-image=a --container-mounts=$MOUNTS,/w/sub:/s bash /s/run.sh",
+            "oomctl cannot read what the container mounts, and so not whether its program sees /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh; change it by hand",
+        ),
+    ] {
+        let job = format!("#!/bin/bash\n{by}\n");
+        let files = [("job.sh", &*job), ("/w/sub/run.sh", RUN)];
+        assert_eq!(placed(&files, "/w/.oomctl/a"), Err(why.to_owned()));
+    }
+}

@@ -1,10 +1,12 @@
 //! A program that is started, and the words that it is handed.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
 use crate::configured::ProgramCode;
+use crate::containers::Container;
 use crate::traced::{Quote, Span, Traced};
 
 /// A program that is started.
@@ -26,6 +28,8 @@ pub struct Call {
     pub variables: BTreeMap<String, Traced>,
     /// The folder in which it runs, relative to that of the job.
     pub folder: Option<String>,
+    /// The container in which it runs, as far as the scripts say so.
+    pub container: Option<Rc<Container>>,
     /// The files into which the scripts send what it prints, the outermost first.
     pub outputs: Vec<OutputFile>,
     /// The script that is started, relative to the folder of the job, where that is known.

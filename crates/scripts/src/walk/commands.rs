@@ -175,7 +175,7 @@ impl Walker<'_> {
             if word.text().starts_with("<(") {
                 self.scope.cloud(&word);
             }
-            return;
+            return self.not_followed(&word.text());
         };
         match self.named(&path, &word, FileRole::Sourced) {
             Some(file) => {
@@ -188,6 +188,7 @@ impl Walker<'_> {
                 self.scope.ended = false;
             }
             None => {
+                self.not_followed(&path);
                 self.out.wanted.insert(path);
             }
         }

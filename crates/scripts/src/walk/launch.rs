@@ -35,6 +35,12 @@ impl Chain {
 impl Walker<'_> {
     /// Follows a command that is none of the shell's own.
     pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &SimpleCommand, doc: &Rc<Doc>) {
+        let outside = (self.scope.folder.clone(), self.scope.container.clone());
+        self.run_chain(args, command, doc);
+        (self.scope.folder, self.scope.container) = outside;
+    }
+
+    fn run_chain(&mut self, args: Vec<Arg>, command: &SimpleCommand, doc: &Rc<Doc>) {
         let mut chain = Chain {
             words: args,
             at: 0,
@@ -74,6 +80,13 @@ impl Walker<'_> {
                 }
                 Follows::Code => return self.remember(chain, CallTarget::Code, command, doc),
                 Follows::Nothing => {}
+            }
+            if let (Some(options), Some(first)) = (&launcher.container, chain.launched.last()) {
+                self.enter(options, &chain.words[*first..chain.at], doc);
+                if let Some(scope) = &mut chain.scope {
+                    scope.folder.clone_from(&self.scope.folder);
+                    scope.container.clone_from(&self.scope.container);
+                }
             }
             chain.at += launcher.words;
             match launcher.starts {
@@ -156,6 +169,7 @@ impl Walker<'_> {
                 });
             }
             if shell || name.ends_with(".sh") {
+                self.not_followed(&name);
                 self.out.wanted.insert(path);
                 return;
             }
@@ -170,7 +184,16 @@ impl Walker<'_> {
         if self.names.contains(&base) || !chain.launchers.is_empty() {
             let mut chain = chain;
             chain.at += 1;
-            self.remember(chain, CallTarget::Program(base), command, doc);
+            return self.remember(chain, CallTarget::Program(base), command, doc);
+        }
+        self.not_followed(&name);
+    }
+
+    /// Remembers a command that nothing is known of, or a script that is not read.
+    pub(super) fn not_followed(&mut self, name: &str) {
+        let base = name.rsplit('/').next().unwrap_or_default();
+        if self.out.unfollowed.len() < MAX_CALLS {
+            self.out.unfollowed.insert(base.to_owned());
         }
     }
 
@@ -258,6 +281,7 @@ impl Walker<'_> {
             around: self.around.clone(),
             variables,
             folder: self.scope.folder.clone(),
+            container: self.scope.container.clone(),
             outputs: self.outputs.clone(),
             end: end_of(command, doc),
         };

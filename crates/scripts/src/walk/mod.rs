@@ -7,6 +7,7 @@ mod arithmetic;
 mod blocks;
 mod call;
 mod commands;
+mod container;
 mod doc;
 mod expand;
 mod launch;
@@ -192,7 +193,8 @@ impl Walker<'_> {
     /// The number of a file that was given, which a word of a script names.
     pub(super) fn named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
         self.source(path)?;
-        self.out.add_named(path, word, role)
+        let container = self.scope.container.as_ref();
+        self.out.add_named(path, word, role, container)
     }
 
     /// Runs a script in the present scope.

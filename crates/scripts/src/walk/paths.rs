@@ -34,7 +34,12 @@ impl Walker<'_> {
         let folder = self.scope.folder.as_deref()?;
         // What code names is told from the job's folder already.
         let from = if begins_with_code { "" } else { folder };
-        Some(joined(from, &text))
+        let path = joined(from, &text);
+        let is_inside = !begins_with_code && text.starts_with('/');
+        match self.scope.container.as_ref().filter(|_| is_inside) {
+            Some(container) => container.outside(&path),
+            None => Some(path),
+        }
     }
 
     /// The folder that a piece of code names, in the ways that scripts have of naming their own; or the id of the job.

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::call::Call;
+use crate::containers::Container;
 use crate::traced::{Span, Traced};
 
 /// Words that name files.
@@ -67,6 +69,21 @@ pub struct NamedFile {
     pub word: Traced,
     /// What becomes of the file.
     pub role: FileRole,
+    /// The container in which it is looked for.
+    pub container: Option<Rc<Container>>,
+}
+
+impl NamedFile {
+    /// A path as it is called where the word counts.
+    ///
+    /// # Errors
+    /// A container does not show it there.
+    pub(crate) fn seen(&self, path: String, workdir: &str) -> Result<String, String> {
+        match &self.container {
+            Some(container) => container.inside(&path, workdir),
+            None => Ok(path),
+        }
+    }
 }
 
 /// What was understood of a submission.
@@ -88,6 +105,8 @@ pub struct Reading {
     pub created: BTreeMap<String, Traced>,
     /// Files that the scripts write themselves, with text that is not known: what lies there now is not what the program reads.
     pub rewritten: BTreeSet<String>,
+    /// Commands that nothing is known of and scripts that are not read, by their names without a path.
+    pub unfollowed: BTreeSet<String>,
     /// Places at which something stands that is no shell as far as is known here.
     pub faults: Vec<Span>,
     /// Bytes that became the value of a variable, and the places at which it was used, the innermost first.
@@ -155,13 +174,20 @@ impl Reading {
     }
 
     /// Remembers a word that names a file which is known, and gives the file's number.
-    pub(crate) fn add_named(&mut self, path: &str, word: &Traced, role: FileRole) -> Option<usize> {
+    pub(crate) fn add_named(
+        &mut self,
+        path: &str,
+        word: &Traced,
+        role: FileRole,
+        container: Option<&Rc<Container>>,
+    ) -> Option<usize> {
         let mut given = self.sources.iter().skip(SCRIPT);
         let file = given.position(|s| s.path == path)? + SCRIPT;
         let named = NamedFile {
             file,
             word: word.clone(),
             role,
+            container: container.cloned(),
         };
         if !self.named.contains(&named) {
             match self.named.len() < MAX_NAMED {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::call::Arg;
 use super::doc::Doc;
+use crate::containers::Container;
 use crate::shell::ScriptBlock;
 use crate::traced::{Span, Traced, Why};
 
@@ -49,6 +50,8 @@ pub(super) struct ShellScope {
     pub args: Vec<Arg>,
     /// The folder in which commands run, relative to that of the job; None where it is not known.
     pub folder: Option<String>,
+    /// The container in which commands run.
+    pub container: Option<Rc<Container>>,
     /// The script has ended here.
     pub ended: bool,
     /// Whatever is set is exported (`set -a`).
@@ -123,6 +126,7 @@ impl ShellScope {
         let mut scope = Self {
             exported: self.exported.clone(),
             folder: self.folder.clone(),
+            container: self.container.clone(),
             clouded: self.clouded.clone(),
             ..Self::default()
         };

@@ -138,9 +138,12 @@ impl Walker<'_> {
     pub(super) fn run_code(&mut self, code: Traced, doc: &Rc<Doc>) {
         let unknown = code.slice(0, 1).unknown();
         let text = code.text();
-        match unknown.filter(|_| !HOOKS.iter().any(|hook| text.contains(hook))) {
-            Some((span, _)) => self.scope.cloud(&Traced::computed(&text, span, Why::Code)),
-            None => self.run_text(code, doc.folder.clone()),
+        let Some((span, _)) = unknown else {
+            return self.run_text(code, doc.folder.clone());
+        };
+        if !HOOKS.iter().any(|hook| text.contains(hook)) {
+            self.not_followed("eval");
+            self.scope.cloud(&Traced::computed(&text, span, Why::Code));
         }
     }
 }

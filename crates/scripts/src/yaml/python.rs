@@ -26,6 +26,9 @@ pub struct Misreading {
     pub what: String,
     /// What to write instead.
     pub instead: String,
+    /// OmegaConf, and so Hydra, reads it as it is meant: its loader has a pattern for numbers of its own and none for dates (2.3
+    /// `omegaconf/_utils.py`, `get_yaml_loader`).
+    pub omegaconf_agrees: bool,
 }
 
 impl Yaml {
@@ -46,8 +49,13 @@ fn of(node: &YamlNode) -> Vec<Misreading> {
             style: ScalarStyle::Plain,
         } if !node.tagged => {
             let reading = reading(text);
+            let agrees =
+                with_point(text).is_some() || DATE.as_ref().is_some_and(|date| date.is_match(text));
             reading
-                .map(|(what, instead)| told(node, what, instead))
+                .map(|(what, instead)| Misreading {
+                    omegaconf_agrees: agrees,
+                    ..told(node, what, instead)
+                })
                 .into_iter()
                 .collect()
         }
@@ -58,6 +66,7 @@ fn of(node: &YamlNode) -> Vec<Misreading> {
 
 fn told(node: &YamlNode, what: String, instead: String) -> Misreading {
     Misreading {
+        omegaconf_agrees: false,
         line: node.line,
         column: node.column,
         what,
@@ -188,6 +197,20 @@ fn with_point(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn omegaconf_reads_an_exponent_and_a_date_as_they_are_meant() {
+        for (scalar, agrees) in [
+            ("4e-4", true),
+            ("2024-01-01", true),
+            ("no", false),
+            ("0o17", false),
+        ] {
+            let yaml = Yaml::parse("a.yaml", &format!("a: {scalar}\n")).unwrap();
+            let told: Vec<bool> = yaml.misread().iter().map(|m| m.omegaconf_agrees).collect();
+            assert_eq!(told, [agrees], "{scalar}");
+        }
+    }
 
     fn misread(text: &str) -> Vec<String> {
         let yaml = Yaml::parse("f.yaml", text).unwrap();

@@ -1,0 +1,74 @@
+//! Whether copies start what the originals start.
+
+use std::collections::BTreeMap;
+
+use super::{CopyPlace, FileCopy};
+use crate::adopt::{Adoption, SubmissionContext};
+use crate::containers::absolute;
+use crate::knobs::find;
+use crate::walk::{Call, Submission};
+
+impl Adoption<'_> {
+    /// Reads the copies as they will run: the same programs must be started, with the same values.
+    pub(super) fn same_again(
+        &self,
+        copies: &[FileCopy],
+        submission: &Submission,
+        originals: &BTreeMap<String, String>,
+        place: &CopyPlace<'_>,
+    ) -> Result<(), String> {
+        let meant = Adoption::read(SubmissionContext {
+            submission,
+            files: originals,
+            ..self.given
+        });
+        let by_root = originals
+            .iter()
+            .map(|(path, text)| (absolute(path, place.workdir), text.clone()));
+        let mut files: BTreeMap<String, String> = by_root.collect();
+        files.extend(originals.clone());
+        let here = place.folder.strip_prefix(&format!("{}/", place.workdir));
+        for copy in copies.iter().skip(1) {
+            for folder in [Some(place.folder), here].into_iter().flatten() {
+                files.insert(format!("{folder}/{}", copy.name), copy.text.clone());
+            }
+        }
+        if let Some(entry) = copies.first() {
+            files.insert(submission.script.clone(), entry.text.clone());
+        }
+        let is = Adoption::read(SubmissionContext {
+            submission,
+            files: &files,
+            ..self.given
+        });
+        let differs = || {
+            "it cannot be changed in a copy of the scripts without changing what else they do; change it by hand".to_owned()
+        };
+        let stack = |a: &Adoption<'_>| a.stack.map(|s| s.name.clone());
+        if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {
+            return Err(differs());
+        }
+        // A knob that names a file names its copy.
+        let original = |call: &Call, text: String| {
+            let outside = call.container.as_ref().and_then(|c| c.outside(&text));
+            let text = outside.unwrap_or(text);
+            let path = absolute(text.trim_start_matches("./"), place.workdir);
+            let is = |copy: &&FileCopy| path == format!("{}/{}", place.folder, copy.name);
+            let copied = copies.iter().find(is);
+            copied.map_or(path.clone(), |copy| absolute(&copy.original, place.workdir))
+        };
+        let knobs = meant.stack.iter().flat_map(|s| &s.knobs);
+        for knob in knobs {
+            for (old, new) in meant.calls().zip(is.calls()) {
+                let value = |a: &Adoption<'_>, call| {
+                    find(&a.reading, call, knob)
+                        .map(|f| (original(call, f.value.text()), f.way, f.maybe))
+                };
+                if value(&meant, old) != value(&is, new) {
+                    return Err(differs());
+                }
+            }
+        }
+        Ok(())
+    }
+}

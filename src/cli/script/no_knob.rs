@@ -1,0 +1,53 @@
+//! A name that somebody asks about and that is no knob: perhaps an option or a key of the script's own program.
+
+use crate::core::request::Request;
+use crate::view::CommandFailure;
+use oomctl_scripts::{Adoption, Call};
+
+/// That there is no such knob, and what the script gives by that name.
+pub fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
+    let failure = CommandFailure::from(request.preset().unknown_knob(wanted));
+    let Some(adoption) = request.adoption() else {
+        return failure;
+    };
+    let plain = plain(wanted);
+    let given = |call: &Call| word(&adoption, call, &plain).or_else(|| key(call, &plain));
+    match adoption.calls().find_map(given) {
+        Some(given) => failure.hint(format!(
+            "the script has {given} for its program; oomctl passes it on and never changes it"
+        )),
+        None => failure,
+    }
+}
+
+/// A name without dashes before it, with `_` for those in it.
+fn plain(name: &str) -> String {
+    name.trim_start_matches('-').replace('-', "_")
+}
+
+/// `--lr 3e-4 (job.sh:8)`.
+fn word(adoption: &Adoption<'_>, call: &Call, wanted: &str) -> Option<String> {
+    let own = call.words.get(call.args..).unwrap_or_default();
+    let is_it = |text: &str| plain(text.split('=').next().unwrap_or_default()) == wanted;
+    let at = own.iter().position(|arg| is_it(&arg.text.text()))?;
+    let text = own[at].text.text();
+    let next = own.get(at + 1).map(|next| next.text.text());
+    let value = next.filter(|next| !text.contains('=') && !next.starts_with("--"));
+    let value: String = value.map(|v| format!(" {v}")).unwrap_or_default();
+    let place = own[at].text.place();
+    let place = place.and_then(|span| adoption.reading.place(span));
+    let place: String = place.map(|p| format!(" ({p})")).unwrap_or_default();
+    Some(format!("{text}{value}{place}"))
+}
+
+/// `optim.lr: 3e-4 (base.yaml)`.
+fn key(call: &Call, wanted: &str) -> Option<String> {
+    call.settings.iter().rev().find_map(|file| {
+        let mut all = file.leaves().into_iter();
+        let is_it = |key: &str| {
+            plain(key) == wanted || plain(key.rsplit('.').next().unwrap_or(key)) == wanted
+        };
+        let (key, value) = all.find(|(key, _)| is_it(key))?;
+        Some(format!("{key}: {value} ({})", file.path))
+    })
+}
