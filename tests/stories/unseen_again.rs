@@ -380,24 +380,16 @@ fn the_batch_that_a_program_gives_yolo_is_changed_in_the_program() {
     done.says(&["batch stays: the program reads no options"]);
 }
 
+const HYDRA: &str = "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): pass\nmain()\n";
+
 /// A micro batch by any of its usual keys is halved before sequences are cut.
 #[test]
 fn a_program_with_hydra_has_its_micro_batch_halved_before_its_sequences() {
-    for key in [
-        "dataset.micro_batch_size",
-        "micro_batch_size",
-        "training.batch_size",
-    ] {
+    for key in ["dataset.micro_batch_size", "training.batch_size"] {
         let script = format!(
             "torchrun --nproc_per_node=8 train.py --config-name base {key}=64 dataset.max_seq_length=1024"
         );
-        let files = [
-            (
-                "train.py",
-                "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): pass\nmain()\n",
-            ),
-            ("conf/base.yaml", "a: 1\n"),
-        ];
+        let files = [("train.py", HYDRA), ("conf/base.yaml", "a: 1\n")];
         fixed_with(&script, &failure(&[LAYER]), &files).says(&["batch_size  64 -> 32"]);
     }
 }
