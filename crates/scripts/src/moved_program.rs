@@ -29,9 +29,15 @@ const FINDS: [&str; 3] = [
 pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
     let uses = |name: &str| tokens.iter().any(|t| t.is(name));
     let bound = tokens.iter().any(|t| BOUND.contains(&t.text));
-    let own_name = tokens
-        .windows(3)
-        .any(|w| w[0].is("argv") && w[1].is("[") && w[2].is("0"));
+    // `open(sys.argv[0])` reads the text of the copy, which is what runs.
+    let reads = |at: usize| {
+        let before = at.checked_sub(4).map_or(&[][..], |from| &tokens[from..at]);
+        let opens = matches!(before, [open, bracket, ..] if open.is("open") && bracket.is("("));
+        opens && tokens.get(at + 4).is_some_and(|t| t.is(")"))
+    };
+    let mut names = tokens.windows(3).enumerate();
+    let own_name =
+        names.any(|(at, w)| w[0].is("argv") && w[1].is("[") && w[2].is("0") && !reads(at));
     let execs = tokens
         .iter()
         .any(|t| t.is("executable") || t.text.starts_with("exec"));
@@ -149,11 +155,14 @@ mod tests {
     #[test]
     fn a_program_that_looks_for_its_own_file_stays_where_it_is() {
         assert!(can_move(&tokens("import torch\n")));
+        let logs_itself = "with open(sys.argv[0]) as f:\n    code = f.read()\n";
+        assert!(can_move(&tokens(logs_itself)));
         for text in [
             "@hydra.main(config_path='conf')\n",
             "mp.set_start_method('spawn')\n",
             "inspect.getfile(f)\n",
             "here = Path(sys.argv[0]).parent\n",
+            "f = open(sys.argv[0], 'w')\n",
             "subprocess.run([sys.executable, __file__])\n",
         ] {
             assert!(!can_move(&tokens(text)), "{text}");
