@@ -8,7 +8,7 @@ use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
 use super::edit::edits;
 use super::filled_class::FilledClass;
-use super::knobs::{FoundKnob, KnobForm, KnobState, all, calculated, find};
+use super::knobs::{FoundKnob, all, find};
 use super::launchers::Launchers;
 use super::likely::recognise;
 use super::patched::{Patch, applied};
@@ -137,6 +137,21 @@ impl<'a> Adoption<'a> {
     /// # Errors
     /// Every change that cannot be made, and why.
     pub fn change(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
+        let patch = self.patched(wishes, asks)?;
+        let moved = self.verify(&patch, wishes, asks)?;
+        if moved.is_empty() {
+            return Ok(patch);
+        }
+        // Each turn has at least one wish more.
+        let kept = moved
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
+        let all: Vec<(&str, Value)> = wishes.iter().cloned().chain(kept).collect();
+        self.change(&all, asks)
+    }
+
+    /// The patch as it is written.
+    fn patched(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
         let refused = |knob: &str, why: &str| PatchError::new(knob, why);
         let (mut problems, mut edited, mut made) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
         for call in self.calls() {
@@ -197,7 +212,6 @@ impl<'a> Adoption<'a> {
             edits: edited,
             made,
         };
-        self.verify(&patch, wishes, asks)?;
         Ok(patch)
     }
 
@@ -223,60 +237,6 @@ impl<'a> Adoption<'a> {
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())
-    }
-
-    /// Reads the patched texts again and compares.
-    fn verify(
-        &self,
-        patch: &Patch,
-        wishes: &[(&str, Value)],
-        asks: &[Ask],
-    ) -> Result<(), Vec<PatchError>> {
-        let (submission, files) = self.resubmitted(patch);
-        let again = Adoption::read(SubmissionContext {
-            submission: &submission,
-            files: &files,
-            ..self.given
-        });
-        let (Some(stack), Some(same)) = (self.stack, again.stack) else {
-            let nothing = self.stack.is_none() && again.stack.is_none();
-            let why = "the program would no longer be recognised";
-            let refused = PatchError::new("", why);
-            return if nothing { Ok(()) } else { Err(vec![refused]) };
-        };
-        let mut problems = Vec::new();
-        if stack.name != same.name || self.calls.len() != again.calls.len() {
-            let why = "another program is recognised".to_owned();
-            problems.push(PatchError::new("", why));
-        }
-        for (old, new) in self.calls().zip(again.calls()) {
-            let wished = wishes.iter().filter_map(|(name, _)| stack.knob(name));
-            let wished: Vec<_> = wished.filter_map(|k| find(&self.reading, old, k)).collect();
-            let follows = !asks.is_empty() || wished.iter().any(|w| w.way == KnobForm::Asked);
-            for knob in &stack.knobs {
-                let wish = wishes.iter().find(|(name, _)| *name == knob.name);
-                let was = find(&self.reading, old, knob);
-                // Another name for the same bytes, or for what the job asks for, or calculated of that.
-                let same = |found: &FoundKnob| {
-                    found.way == KnobForm::Asked
-                        || wished.iter().any(|w| w.value == found.value)
-                        || follows && calculated(&self.reading, found)
-                };
-                if wish.is_none() && was.as_ref().is_some_and(same) {
-                    continue;
-                }
-                let is = find(&again.reading, new, knob);
-                if let Some(why) = mismatch(wish.map(|(_, v)| v), was.as_ref(), is.as_ref()) {
-                    let knob = knob.name.clone();
-                    problems.push(PatchError::new(knob, why));
-                }
-            }
-        }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(problems)
-        }
     }
 
     /// The submission and the files that a patch makes.
@@ -356,34 +316,4 @@ fn inherit(reading: &mut Reading, name: &str, submission: &Submission) {
     if !text.split('\0').any(|entry| entry.starts_with(&head)) {
         text.push_str(&format!("{head}{value}\0"));
     }
-}
-
-/// What is wrong with a value after a patch.
-fn mismatch(
-    wish: Option<&Value>,
-    was: Option<&FoundKnob>,
-    is: Option<&FoundKnob>,
-) -> Option<String> {
-    if let Some(wish) = wish {
-        let off = *wish == Value::Bool(false) && is.is_none();
-        let said = is.is_some_and(|f| f.state == KnobState::Known(wish.clone()) && !f.maybe);
-        return (!off && !said).then(|| "the new value would be overridden".to_owned());
-    }
-    let said = |found: Option<&FoundKnob>| {
-        found.map(|f| {
-            let state = match &f.state {
-                KnobState::Computed(_, why) => Err(*why),
-                other => Ok(other.clone()),
-            };
-            let way = match f.way {
-                KnobForm::Setting { format, .. } => KnobForm::Setting {
-                    format,
-                    shared: false,
-                },
-                other => other,
-            };
-            (state, f.value.text(), way, f.maybe)
-        })
-    };
-    (said(was) != said(is)).then(|| "its value would change too".to_owned())
 }

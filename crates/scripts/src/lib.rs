@@ -65,6 +65,7 @@ mod tests;
 mod traced;
 mod unread;
 mod uses;
+mod verified;
 mod walk;
 mod whole_parser;
 mod written;

@@ -54,7 +54,7 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
     missing.collect()
 }
 
-/// Why none of the programs of a job can begin, where that is certain: it is not there, refuses a word, or is given a file of
+/// Why none of the programs of a job can begin, where that is certain: its name is mistyped, it refuses a word, or is given a file of
 /// settings that is not there and that nothing else in the scripts names.
 pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<String> {
     if is_open(adoption) {
@@ -75,7 +75,9 @@ pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<Strin
             return None;
         }
         if let Some(said) = absent.get(program) {
-            return Some(format!("file not found: {program}{said}"));
+            // A node may have what is nowhere here; a name beside which a like one lies is mistyped.
+            let mistyped = alike(&workdir.join(program)).is_some();
+            return mistyped.then(|| format!("file not found: {program}{said}"));
         }
         let refused = adoption.refused_of(call).into_iter().next();
         refused.or_else(|| {

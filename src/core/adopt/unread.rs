@@ -1,6 +1,5 @@
 //! What a rung does to the training of a program that nobody could read, or whose loop was not understood.
 
-use crate::core::ladder::DOUBTED;
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
 use oomctl_scripts::{Adoption, DOUBT, Span};
@@ -28,7 +27,7 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
         let cuts = cut.iter().any(|knob| rung.moves(knob, None));
         if cuts && rung.effect == Some(Effect::SameMath) {
             rung.effect = Some(Effect::Unknown);
-            rung.notes.push(literally(&format!("{DOUBTED}{why}")));
+            rung.doubt = Some(why.clone());
         }
     }
 }
@@ -61,9 +60,4 @@ fn line(adoption: &Adoption<'_>, span: Span) -> String {
         "" => String::new(),
         line => format!(": `{line}{cut}`"),
     }
-}
-
-/// A text as a note, which is a template.
-fn literally(text: &str) -> String {
-    format!("{{{{ {} }}}}", serde_json::Value::from(text))
 }

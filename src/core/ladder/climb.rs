@@ -13,9 +13,6 @@ use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
 
-/// What the note begins with of a rung whose effect on training is unknown.
-pub const DOUBTED: &str = "whether training stays the same is unknown: ";
-
 /// Why rungs are not taken that change training, or may.
 const FORBIDDEN: &str = ", which the policy same-math forbids";
 
@@ -182,7 +179,7 @@ impl RungView<'_, '_> {
         let effect = self.effect(&layer, declared);
         if self.context.policy.forbids(effect) {
             return Err(match effect {
-                Effect::Unknown => self.doubted(next),
+                Effect::Unknown => self.doubted(),
                 _ => format!("changes training{FORBIDDEN}"),
             });
         }
@@ -203,6 +200,8 @@ impl RungView<'_, '_> {
         };
         notes.extend(packages::remark(self.context.environment, self.rung));
         notes.extend(self.missing_in_older(&changes));
+        let doubt = self.rung.doubt.iter().filter(|_| whole);
+        notes.extend(doubt.map(|why| format!("whether training stays the same is unknown: {why}")));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());
@@ -222,12 +221,8 @@ impl RungView<'_, '_> {
     }
 
     /// Why a rung whose effect is unknown is not taken where training must stay the same, and what to do.
-    fn doubted(&self, next: &Shape) -> String {
-        let env = self.context.preset.env();
-        let notes = self.rung.notes.iter();
-        let mut notes = notes.filter_map(|n| env.render_str(n, next.scope().context()).ok());
-        let why = notes.find_map(|note| note.strip_prefix(DOUBTED).map(str::to_owned));
-        let why = why.iter().map(|why| {
+    fn doubted(&self) -> String {
+        let why = self.rung.doubt.iter().map(|why| {
             format!(
                 ": {why}. If you know that training stays the same, take it with --policy ladder"
             )

@@ -29,6 +29,9 @@ pub struct RungSpec {
     /// What the rung as a whole does to the experiment, where its moves make up for each other (the
     /// batch halved, the accumulation doubled); else the strongest effect of the knobs that it moves.
     pub effect: Option<Effect>,
+    /// Why its effect on training is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// The moves, in the order of importance.
     #[serde(default)]
     pub moves: Vec<Move>,
