@@ -89,7 +89,7 @@ pub struct Incident {
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
     #[serde(default)]
     pub logits: bool,
-    /// It died in attention that holds a score for each pair of positions, by its frames.
+    /// It died in attention that holds a score for each pair of positions, by its frames, and asked there for 3 % of the GPU or more.
     #[serde(default)]
     pub attention_scores: bool,
     /// It died while it computed a layer of the model, forward or again in the backward pass, where no logits lie, by its frames.
