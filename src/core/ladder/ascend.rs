@@ -28,7 +28,7 @@ pub fn ascend(
     let view = Ascent::new(context, outlook, failure);
     let failed = view.failed_attempts(failure);
     let Some(posterior) = view.posterior(&failed) else {
-        return climb_in(&view.evaluations, context, failure);
+        return view.unmodelled(failure);
     };
     let first = view.first(failure, &failed)?;
     let decision = view.ascended(first, &posterior, failure, &failed)?;
@@ -78,6 +78,26 @@ pub fn on_host(
 }
 
 impl Ascent<'_> {
+    /// The next rung, where the memory model cannot be asked; with one more of the same mathematics, where the message shows that the
+    /// first brings back little more than was asked for.
+    fn unmodelled(&self, failure: Option<&Incident>) -> Result<Decision, Refusal> {
+        let mut decision = climb_in(&self.evaluations, self.context, failure)?;
+        let Decision::Climb { steps, .. } = &mut decision else {
+            return Ok(decision);
+        };
+        if self.remedy(failure, &steps[0], &[]) == RemedyMatch::Thin {
+            let rungs = self.with(steps);
+            let context = ClimbContext {
+                rungs: &rungs,
+                policy: Policy::SameMath,
+                ..*self.context
+            };
+            let next = climb_in(&self.evaluations, &context, failure)?;
+            steps.extend(next.first().cloned());
+        }
+        Ok(decision)
+    }
+
     /// The first rungs with as many others as are needed.
     pub(super) fn ascended(
         &self,
