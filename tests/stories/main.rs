@@ -43,6 +43,7 @@ mod launch;
 mod launch_run;
 mod learning;
 mod levers;
+mod lightning;
 mod links;
 mod live;
 mod loaded_settings;

@@ -302,7 +302,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     /// Whether a framework accumulates, and steps only then.
     fn is_framework(&self) -> bool {
-        self.program.uses(&["accumulate_grad_batches"])
+        self.program
+            .uses(&["accumulate_grad_batches", "LightningCLI"])
             || self.handed && self.program.uses(&["Accelerator", "deepspeed"])
     }
 

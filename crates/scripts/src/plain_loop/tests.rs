@@ -319,6 +319,8 @@ fn what_was_not_found_is_a_doubt() {
     let lightning = "import lightning\nt = Trainer(accumulate_grad_batches=4)\nclass M(LightningModule):\n  def training_step(self, batch, i):\n    \
                      x, y = batch\n    return F.cross_entropy(self.net(x), y)\n  def __init__(self):\n    self.net = nn.Linear(1, 1)\n";
     assert_eq!(why(lightning), None);
+    let by_file = lightning.replace("t = Trainer(accumulate_grad_batches=4)", "LightningCLI(M)");
+    assert_eq!(why(&by_file), None);
     assert_eq!(
         why(&lightning.replace("F.cross_entropy(", "strange(")),
         Some(CALL)
