@@ -102,7 +102,10 @@ class Run:
             raise
         if watch.returncode in _DETACHED or not out.strip():
             raise OomctlError(_last_words(err), watch.returncode)
-        return str(_first(json.loads(out))["state"])
+        document = json.loads(out)
+        if not document.get("runs"):
+            raise OomctlError(_last_words(err), watch.returncode)
+        return str(_first(document)["state"])
 
     def cancel(self) -> None:
         """Ends the run and its job."""

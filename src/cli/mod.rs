@@ -172,7 +172,16 @@ fn parsed() -> Result<Cli, clap::Error> {
         _ => error,
     };
     let matches = matches.map_err(|e| takes_sbatch(with_nearest(e)))?;
+    if asks_for_json(&matches) {
+        print::errors_as_json();
+    }
     Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+}
+
+/// Whether the command, or the one below it, has `--json`.
+fn asks_for_json(matches: &clap::ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten();
+    here.copied().unwrap_or_default() || matches.subcommand().is_some_and(|(_, m)| asks_for_json(m))
 }
 
 /// Of what clap takes for similar only what is nearest, and that only where it is near.

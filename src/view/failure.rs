@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::error_document::{ErrorDocument, ToldError};
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
 use crate::core::exit::Exit;
@@ -121,6 +122,20 @@ impl CommandFailure {
     pub fn and(mut self, other: Self) -> Self {
         self.messages.extend(other.messages);
         self
+    }
+
+    /// What is printed of it where JSON is asked for; nothing where nothing is said.
+    pub fn document(&self) -> Option<ErrorDocument> {
+        let told = |message: &Message| ToldError {
+            message: message.what.clone(),
+            places: message.places.iter().map(|(at, _)| at.clone()).collect(),
+            hint: message.hint.clone(),
+        };
+        (!self.messages.is_empty()).then(|| ErrorDocument {
+            schema_version: 1,
+            exit_code: self.exit,
+            errors: self.messages.iter().map(told).collect(),
+        })
     }
 
     /// What is said of it.

@@ -10,6 +10,7 @@
 mod bars;
 mod change_row;
 pub mod doctor_view;
+pub mod error_document;
 pub mod estimate_view;
 pub mod explanation;
 mod failure;

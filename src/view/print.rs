@@ -70,13 +70,24 @@ pub fn prose(text: &str) -> Result<(), CommandFailure> {
 /// Prints a document as JSON, indented.
 pub fn json<T: Serialize>(document: &T) -> Result<(), CommandFailure> {
     let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    DOCUMENT.store(true, Ordering::Relaxed);
     data(&commands::defused_json(&text))
 }
 
 /// Prints a document as JSON in one line.
 pub fn json_line<T: Serialize>(document: &T) -> Result<(), CommandFailure> {
     let text = serde_json::to_string(document).context("cannot write JSON")?;
+    DOCUMENT.store(true, Ordering::Relaxed);
     data(&commands::defused_json(&text))
+}
+
+/// Whether an error is to be printed as JSON too, and whether a document was printed already.
+static ERRORS: AtomicBool = AtomicBool::new(false);
+static DOCUMENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on an error is a document, unless the command has printed one.
+pub fn errors_as_json() {
+    ERRORS.store(true, Ordering::Relaxed);
 }
 
 /// Whether only results, warnings, errors and questions are printed.
@@ -99,6 +110,11 @@ impl CommandFailure {
     /// Prints the failure and gives how the command ends.
     pub fn report(&self) -> Exit {
         self.lines().for_each(|line| say(&line));
+        let open = ERRORS.load(Ordering::Relaxed) && !DOCUMENT.load(Ordering::Relaxed);
+        if let Some(document) = self.document().filter(|_| open) {
+            // Who cannot read it has the words above.
+            drop(json(&document));
+        }
         self.exit()
     }
 }

@@ -296,3 +296,38 @@ fn after_another_failure_nothing_is_said_of_memory() {
         assert!(!said.out.contains("skipped:"), "{}", said.out);
     }
 }
+
+/// A program that takes its settings from the environment alone.
+#[test]
+fn a_variable_that_the_program_reads_is_its_option() {
+    let program = |more: &str| {
+        format!(
+            "import os\nimport torch\nimport torch.nn.functional as F\nloader = torch.utils.data.DataLoader(data, batch_size=int(os.environ.get('BATCH_SIZE', 32)))\n\
+             accum = int(os.getenv('GRAD_ACCUM', '1'))\n{more}model = torch.nn.Linear(8, 2)\nfor i, (x, y) in enumerate(loader):\n    loss = F.cross_entropy(model(x), y) / accum\n    \
+             loss.backward()\n    if (i + 1) % accum == 0:\n        opt.step()\n        opt.zero_grad()\n"
+        )
+    };
+    let plan = |script: &str, more: &str| {
+        let place = job(script, &[("train.py", &program(more))]);
+        place.run(&["plan", "--all", "job.sh"]).ends(0).out
+    };
+    let set = plan("export BATCH_SIZE=64 GRAD_ACCUM=2\npython train.py", "");
+    assert!(set.contains("+export BATCH_SIZE=32 GRAD_ACCUM=4"), "{set}");
+    let inline = plan("BATCH_SIZE=64 python train.py", "");
+    assert!(
+        inline.contains("+GRAD_ACCUM=2 BATCH_SIZE=32 python"),
+        "{inline}"
+    );
+    // Its own value counts where the script gives none.
+    let unset = plan("python train.py", "");
+    assert!(
+        unset.contains("+BATCH_SIZE=16 GRAD_ACCUM=2 python train.py"),
+        "{unset}"
+    );
+    // What the program sets itself is no option of it.
+    let own = plan(
+        "export BATCH_SIZE=64\npython train.py",
+        "os.environ['BATCH_SIZE'] = '8'\n",
+    );
+    assert!(!own.contains("+export BATCH_SIZE"), "{own}");
+}

@@ -208,3 +208,34 @@ fn what_is_no_knob_is_said_to_be_the_programs_own_with_its_place() {
     let said = place.run("explain nothing --run job-1").ends(5);
     assert!(!said.told().contains("for its program"), "{}", said.told());
 }
+
+#[test]
+fn an_error_is_a_document_where_json_is_asked_for() {
+    let place = Place::bare();
+    place.write("job.sh", "#!/bin/bash\npython3 trian.py\n");
+    place.write("train.py", "import torch\n");
+    for (command, code, message) in [
+        (
+            "submit --yes --json nosuch.sh",
+            5,
+            "cannot read the job script nosuch.sh",
+        ),
+        (
+            "submit --yes --json --backend local job.sh",
+            5,
+            "the job would fail at once",
+        ),
+        ("submit --json --backend local job.sh", 2, ""),
+        ("status --json nobody-1", 2, "nobody-1"),
+        ("diagnose --json no-such.log", 2, "no-such.log"),
+    ] {
+        let done = place.run(command).ends(code);
+        let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+        assert_eq!(document["exit_code"], code, "{document:#}");
+        let said = document["errors"][0]["message"].as_str().unwrap();
+        assert!(said.contains(message), "{document:#}");
+        assert!(done.err.contains("error: "), "{}", done.told());
+    }
+    let plain = place.run("submit --yes nosuch.sh").ends(5);
+    assert!(plain.out.is_empty(), "{}", plain.told());
+}

@@ -62,6 +62,17 @@ fn ctrl_c_at_the_question_says_that_nothing_was_submitted() {
 }
 
 #[test]
+fn an_answer_that_is_none_is_asked_for_again() {
+    let (place, slurm) = with("python3 train.py --batch_size 4\n");
+    let mut asking = TerminalDialog::start(&place, &["submit", "job.slurm"]);
+    asking.answer("[y/N/d] (d: diffs): ", "maybe");
+    asking.until("answer y, n or d");
+    asking.answer("[y/N/d] (d: diffs): ", "n");
+    asking.ends("nothing was submitted", 9);
+    assert!(slurm.accepted().is_empty());
+}
+
+#[test]
 fn a_pager_has_ctrl_c_for_itself() {
     let (mut place, slurm) = with("python3 train.py --batch_size 4\n");
     place.set(

@@ -88,7 +88,20 @@ impl ProgramCode {
                 is_global: option.is_global,
             })
         });
-        let options: Vec<ProgramOption> = options.collect();
+        let mut options: Vec<ProgramOption> = options.collect();
+        if class.is_none() && !text.is_configured(wanted) {
+            for read in text.read_variables() {
+                let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
+                if options.iter().all(is_other) {
+                    options.push(ProgramOption {
+                        flag: read.flag,
+                        forms: Vec::new(),
+                        value: read.value,
+                        is_global: read.is_global,
+                    });
+                }
+            }
+        }
         let parts = parts(&options);
         Self {
             global_batch: global_batch(&options, parts.as_ref()),
@@ -191,7 +204,8 @@ impl ProgramCode {
     pub(super) fn all(&self) -> impl Iterator<Item = &CodeValue> {
         let class = self.class.iter().flat_map(|class| class.values.values());
         let given = class.chain(self.arguments.values());
-        given.chain(&self.model)
+        let options = self.options.iter().map(|option| &option.value);
+        given.chain(&self.model).chain(options)
     }
 
     /// The one option of this name that it declares.

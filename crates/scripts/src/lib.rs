@@ -48,6 +48,7 @@ mod program;
 mod program_text;
 mod proof;
 mod python;
+mod read_variables;
 mod recognise;
 mod refused_words;
 mod requested;

@@ -150,7 +150,7 @@ impl CodeFiles<'_, '_> {
     }
 
     /// `os.environ.get("NAME", default)`, `os.getenv(…)` or `os.environ["NAME"]`.
-    fn variable(
+    pub(super) fn variable(
         &self,
         file: &PythonFile<'_>,
         value: &[PythonToken<'_>],

@@ -311,16 +311,16 @@ pub fn agreed(
                     Ok::<_, CommandFailure>(())
                 })?;
             }
-            _ => {
+            Ok("" | "n" | "N" | "no") | Err(_) => {
                 print::talk(not_done);
                 return Err(CommandFailure::quiet(Exit::Cancelled));
             }
+            _ => print::say("answer y, n or d"),
         }
     }
 }
 
-/// Prints what would be submitted: a script with its rungs, or the files of a template. Slurm is asked whether it would take
-/// the job.
+/// Prints what would be submitted: a script with its rungs, or the files of a template; and whether Slurm would take it.
 pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<Exit, CommandFailure> {
     match request.inputs().scripts {
         Some(_) => plan(session, request, None, false)?,

@@ -8,6 +8,7 @@ use crate::cli::commands::{diagnose, explain, presets};
 use crate::cli::gpus::free::FreeView;
 use crate::core::config::output_schemas;
 use crate::view::doctor_view::DoctorView;
+use crate::view::error_document::ErrorDocument;
 use crate::view::estimate_view::EstimateView;
 use crate::view::everybody::EverybodyView;
 use crate::view::files_view::FilesView;
@@ -123,13 +124,15 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
 }
 
 fn one<T: JsonSchema>() -> Json {
-    output_schemas().into_root_schema_for::<T>().to_value()
+    any(&[of::<T>])
 }
 
-/// A command that prints one of several documents.
+/// A command that prints one of several documents, or an error.
 fn any(documents: &[Describe]) -> Json {
     let mut generator = output_schemas();
-    let each: Vec<_> = documents.iter().map(|of| of(&mut generator)).collect();
+    let error: Describe = of::<ErrorDocument>;
+    let all = documents.iter().chain([&error]);
+    let each: Vec<_> = all.map(|of| of(&mut generator)).collect();
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "anyOf": each,
