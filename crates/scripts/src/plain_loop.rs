@@ -5,6 +5,7 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod counted;
 mod harmless;
 mod lines;
 mod losses;
@@ -239,8 +240,10 @@ struct LoopOfBatches<'a, 't> {
     begin: usize,
     /// The lines that run for each micro batch.
     lines: Vec<usize>,
-    /// Lines that wait for the accumulation.
-    waiting: bool,
+    /// The lines that wait for the accumulation.
+    waits: Vec<usize>,
+    /// Its header goes over the accumulation.
+    accumulates: bool,
     /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
     handed: bool,
 }
@@ -286,7 +289,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             tokens,
             begin,
             lines,
-            waiting: counted || !waits.is_empty(),
+            waits,
+            accumulates: counted,
             handed,
         }
     }
@@ -297,7 +301,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     /// Whether something in it waits for the accumulation, or a framework does.
     fn waits(&self) -> bool {
-        self.waiting || self.is_framework()
+        self.accumulates || !self.waits.is_empty() || self.is_framework()
     }
 
     /// Whether a framework accumulates, and steps only then.
@@ -309,7 +313,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     fn doubt(&self) -> Option<DoubtPlace> {
         let states = || self.lines.iter().find_map(|at| self.state(*at));
-        let found = self.over().or_else(states);
+        let found = self.over().or_else(|| self.counted()).or_else(states);
         found
             .map(|(why, at)| (why, self.file, at))
             .or_else(|| self.loss())

@@ -16,9 +16,9 @@ impl LoopOfBatches<'_, '_> {
     pub(super) fn over(&self) -> Option<(&'static str, usize)> {
         let header = self.line(self.begin);
         let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
-        match header.iter().any(|t| self.program.is_accumulation(t)) {
+        match self.accumulates {
             true => has(&CUTS).then_some((SPLIT, self.begin)),
-            false => has(&["islice"]).then_some((COUNT, self.begin)),
+            false => (has(&["islice"]) || self.goes_over_a_count()).then_some((COUNT, self.begin)),
         }
     }
 }

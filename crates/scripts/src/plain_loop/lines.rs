@@ -108,10 +108,10 @@ const COUNTS: [&str; 4] = word_list("numel shape size len");
 /// Most tokens behind a sum that can divide it by a count.
 const DIVISOR: usize = 8;
 
-/// Whether a call adds up a micro batch, and no count of its samples divides the sum: `(each * mask).sum()`.
+/// Whether a call adds up a micro batch (or takes the norm of all of it), and no count of its samples divides the sum: `(each * mask).sum()`.
 pub(super) fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let before = |n: usize, text: &str| at.checked_sub(n).is_some_and(|at| tokens[at].is(text));
-    if !tokens[at].is("sum") || !before(1, ".") {
+    if !(tokens[at].is("sum") || tokens[at].is("norm")) || !before(1, ".") {
         return false;
     }
     let rest = &tokens[at + 2..];

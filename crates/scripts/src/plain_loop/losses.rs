@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
+use super::counted::weighs;
 use super::lines::{adds_up, assignment, bends_a_mean, calls_in, is_over_samples, mixes_samples};
 use super::{
     CALL, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL,
@@ -130,7 +131,7 @@ impl<'t> LoopProgram<'_, 't> {
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
         let mixed = is_over_samples(name) && mixes_samples(tokens, at);
-        if mixed || bends_a_mean(tokens, at) || adds_up(tokens, at) {
+        if mixed || bends_a_mean(tokens, at) || adds_up(tokens, at) || weighs(tokens, at) {
             return Some((MIXED, file, at));
         }
         // A class makes one of itself; what it does then stands in its `forward`.
@@ -209,7 +210,10 @@ impl<'t> LoopProgram<'_, 't> {
     /// What changes the gradients of each micro batch.
     pub(super) fn hooks(&self) -> Option<DoubtPlace> {
         let mut places = HOOKS.iter().flat_map(|name| self.places(name));
-        places.next().map(|(file, at)| (HOOK, *file, *at))
+        let hook = places.next().map(|(file, at)| (HOOK, *file, *at));
+        // Its estimate of the largest singular value goes on with each forward (PyTorch, torch.nn.utils.spectral_norm).
+        let kept = || self.places("spectral_norm").first();
+        hook.or_else(|| kept().map(|(file, at)| (KEPT, *file, *at)))
     }
 
     /// A value that is called: a model, or a loss.
@@ -241,6 +245,9 @@ impl<'t> LoopProgram<'_, 't> {
         }
         heads.into_iter().find_map(|at| {
             let name = tokens[at].text;
+            if weighs(tokens, at) {
+                return Some((MIXED, file, at));
+            }
             if name == "partial" {
                 let given = arguments(&tokens[at + 2..]);
                 let bodies = match given.first() {

@@ -373,3 +373,55 @@ fn what_counts_splits_or_forgets_micro_batches_is_a_doubt() {
                  (F.cross_entropy(model(a), b) / args.accum).backward()\n  opt.step()\n  opt.zero_grad()\n";
     assert_eq!(why(&format!("{HEAD}{parts}")), Some(SPLIT));
 }
+
+#[test]
+fn what_goes_by_the_number_of_micro_batches_is_a_doubt() {
+    let of = |header: &str, guard: &str, step: &str| {
+        why(&format!(
+            "{HEAD}it = iter(loader)\n{header}\n  x, y = next(it)\n  loss = F.cross_entropy(model(x), y) / args.accum\n  loss.backward()\n  \
+             if {guard}:\n    {step}\n    opt.step()\n    opt.zero_grad()\n"
+        ))
+    };
+    let (each, guard) = (
+        "for i, b in enumerate(loader):",
+        "(i + 1) % args.accum == 0",
+    );
+    assert_eq!(of(each, guard, "pass"), None);
+    assert_eq!(of("for i in range(len(loader)):", guard, "pass"), None);
+    assert_eq!(of(each, "i % args.accum == args.accum - 1", "pass"), None);
+    let later = "for i, b in enumerate(loader, 1):";
+    assert_eq!(of(later, "i % args.accum == 0", "pass"), None);
+    assert_eq!(
+        of("for i in range(args.max_steps):", guard, "pass"),
+        Some(COUNT)
+    );
+    assert_eq!(
+        of("for i, b in zip(range(8), loader):", guard, "pass"),
+        Some(COUNT)
+    );
+    assert_eq!(of(each, "i % args.accum == 0", "pass"), Some(COUNT));
+    assert_eq!(of(each, "not i % args.accum", "pass"), Some(COUNT));
+    assert_eq!(of(each, guard, "set_lr(opt, get_lr(i))"), Some(COUNT));
+    let counted = "n = 0\nwhile n < args.steps:\n  n += 1";
+    assert_eq!(of(counted, "n % args.accum == 0", "pass"), Some(COUNT));
+    let loss = |body: &str| looped("", body, "pass");
+    assert_eq!(
+        loss("loss = F.cross_entropy(model(x), y)\nif loss.item() < 0.1:\n  break"),
+        Some(COUNT)
+    );
+    for mixed in [
+        "F.cross_entropy(model(x), y, weight=classes)",
+        "F.cross_entropy(model(x), y, reduction=args.reduction)",
+        "F.mse_loss(model(x), y, reduction='none')[mask].mean()",
+        "F.mse_loss(model(x) / model(x).norm(), y)",
+    ] {
+        assert_eq!(loss(&format!("loss = {mixed}")), Some(MIXED), "{mixed}");
+    }
+    let plain = "F.cross_entropy(model(x)[:, -1], y, reduction='mean', weight=None)";
+    assert_eq!(loss(&format!("loss = {plain}")), None);
+    let weighted = "crit = nn.CrossEntropyLoss(weight=classes)";
+    assert_eq!(
+        looped(weighted, "loss = crit(model(x), y)", "pass"),
+        Some(MIXED)
+    );
+}
