@@ -289,3 +289,24 @@ fn weights_are_loaded_once_and_checkpoints_written_in_parts() {
         parts.out
     );
 }
+
+/// Where little lies idle, the batch goes with the allocator's setting, also of a stack without a memory model.
+#[test]
+fn what_brings_back_little_is_not_tried_alone() {
+    let script = "#SBATCH --mem=64G\ntrl sft --model_name_or_path m --bf16 --gradient_checkpointing true --per_device_train_batch_size 4 --gradient_accumulation_steps 1";
+    let log = |allocated: &str, idle: &str| {
+        format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 416.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 295.19 MiB is \
+             free. Including non-PyTorch memory, this process has 78.80 GiB memory in use. Of the allocated memory {allocated} GiB is allocated by \
+             PyTorch, and {idle} GiB is reserved by PyTorch but unallocated.\n"
+        )
+    };
+    let both = [
+        "unset -> expandable_segments:True",
+        "per_device_train_batch_size  4 -> 2",
+    ];
+    fixing::fixed(script, &log("75.12", "3.06"), &[]).says(&both);
+    let much = fixing::fixed(script, &log("63.12", "15.06"), &[]);
+    assert!(!much.out.contains(both[1]), "{}", much.told());
+    much.says(&both[..1]);
+}

@@ -5,7 +5,9 @@ use super::climb::climb_in;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Decision, Expectation, Skipped, Step};
 use super::enough::RemedyMatch;
+use super::evaluations::EvaluationCache;
 use super::host::NodeResources;
+use super::incident::FailureContext;
 use super::past::Priors;
 use super::posterior::Posterior;
 use super::predict::predict;
@@ -28,7 +30,7 @@ pub fn ascend(
     let view = Ascent::new(context, outlook, failure);
     let failed = view.failed_attempts(failure);
     let Some(posterior) = view.posterior(&failed) else {
-        return view.unmodelled(failure);
+        return unmodelled(&view.evaluations, context, failure);
     };
     let first = view.first(failure, &failed)?;
     let decision = view.ascended(first, &posterior, failure, &failed)?;
@@ -42,6 +44,47 @@ pub fn ascend(
     };
     finer.skipped_mut().clone_from(skipped);
     Ok(finer)
+}
+
+/// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the message shows that the
+/// first brings back little more than was asked for.
+///
+/// # Errors
+/// As `climb`.
+pub fn ascend_unmodelled(
+    context: &ClimbContext<'_>,
+    failure: Option<&Incident>,
+) -> Result<Decision, Refusal> {
+    let evaluations = EvaluationCache::new(context, None, failure);
+    unmodelled(&evaluations, context, failure)
+}
+
+fn unmodelled(
+    evaluations: &EvaluationCache<'_>,
+    context: &ClimbContext<'_>,
+    failure: Option<&Incident>,
+) -> Result<Decision, Refusal> {
+    let mut decision = climb_in(evaluations, context, failure)?;
+    let known = FailureContext::of(failure);
+    if let Decision::Climb { steps, .. } = &mut decision
+        && known.is_thin(context.preset, &steps[0].changes)
+        && !context.whole_rungs
+    {
+        let rungs = [context.rungs, &[steps[0].layer.clone()]].concat();
+        let context = ClimbContext {
+            rungs: &rungs,
+            policy: Policy::SameMath,
+            ..*context
+        };
+        // What lies idle is brought back once.
+        let rest = failure.map(|failure| Incident {
+            fragmentation: false,
+            ..failure.clone()
+        });
+        let next = climb_in(evaluations, &context, rest.as_ref())?;
+        steps.extend(next.first().cloned());
+    }
+    Ok(decision)
 }
 
 /// What is expected of the configuration that died, then after each of `steps`, given how all attempts ended; empty where
@@ -78,26 +121,6 @@ pub fn on_host(
 }
 
 impl Ascent<'_> {
-    /// The next rung, where the memory model cannot be asked; with one more of the same mathematics, where the message shows that the
-    /// first brings back little more than was asked for.
-    fn unmodelled(&self, failure: Option<&Incident>) -> Result<Decision, Refusal> {
-        let mut decision = climb_in(&self.evaluations, self.context, failure)?;
-        let Decision::Climb { steps, .. } = &mut decision else {
-            return Ok(decision);
-        };
-        if self.remedy(failure, &steps[0], &[]) == RemedyMatch::Thin {
-            let rungs = self.with(steps);
-            let context = ClimbContext {
-                rungs: &rungs,
-                policy: Policy::SameMath,
-                ..*self.context
-            };
-            let next = climb_in(&self.evaluations, &context, failure)?;
-            steps.extend(next.first().cloned());
-        }
-        Ok(decision)
-    }
-
     /// The first rungs with as many others as are needed.
     pub(super) fn ascended(
         &self,

@@ -16,9 +16,6 @@ use oomctl_memory::{Phase, PhaseEstimate, estimate};
 /// Rungs that are taken for one attempt at most.
 const MOST_RUNGS: usize = 16;
 
-/// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
-const AMPLE: f64 = 0.1;
-
 /// A change of a share below which a step alone is not worth an attempt that does not fit.
 const TRIFLE: f64 = 0.025;
 /// Probability to fit from which an attempt that trains the same is tried before one that does not.
@@ -160,7 +157,7 @@ impl Ascent<'_> {
             // The message has the figure with which the engine would have started; what held the rest may be gone by then.
             true if failure.share().is_some() || failure.sampler.is_some() => RemedyMatch::Ample,
             true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
-            true if failure.spare.is_some_and(|spare| spare < AMPLE) => RemedyMatch::Thin,
+            true if failure.brings_little() => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
                 RemedyMatch::Seen
             }

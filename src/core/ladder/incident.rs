@@ -2,6 +2,7 @@
 
 use minijinja::Value as Jinja;
 
+use super::decision::Change;
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
@@ -74,6 +75,9 @@ pub(super) struct ShareForOne {
     /// It is that, and not only the least that it can be.
     pub exact: bool,
 }
+
+/// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
+const AMPLE: f64 = 0.1;
 
 /// Part that is taken of what an engine's sampler has room for.
 const SAMPLER_MARGIN: f64 = 0.9;
@@ -181,6 +185,18 @@ impl FailureContext {
             share: (share * 100.0 - 1e-6).ceil() / 100.0,
             exact: total.is_some(),
         })
+    }
+
+    /// Whether what lies idle is little more than what was asked for, by the message's figures.
+    pub fn brings_little(&self) -> bool {
+        self.spare.is_some_and(|spare| spare < AMPLE)
+    }
+
+    /// Whether the failure names what these changes do, and they bring back little.
+    pub fn is_thin(&self, preset: &Preset, changes: &[Change]) -> bool {
+        let figures = self.share().is_some() || self.sampler.is_some();
+        let named = self.class == Class::GpuOom && self.remedies.name(preset, changes);
+        named && !figures && self.brings_little()
     }
 
     /// The scope in which an expression sees it.

@@ -59,7 +59,7 @@ mod tests;
 mod tune;
 
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
-pub use ascend::{ascend, expected_after, on_host};
+pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host};
 pub use bug::settle;
 pub use climb::climb;
 pub use context::{ClimbContext, Policy};

@@ -3,8 +3,8 @@
 use super::request::Request;
 use super::{in_program, own_code};
 use crate::core::ladder::{
-    ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend, climb,
-    expected_after, own_engine, predict, settle,
+    ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend,
+    ascend_unmodelled, climb, expected_after, own_engine, predict, settle,
 };
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
 use oomctl_base::{Origin, Refusal, ValueKind};
@@ -200,7 +200,8 @@ impl Request {
         let of_memory = incident.is_none_or(|i| i.class != Class::NotOom);
         let modelled = of_memory && !self.inputs().one_rung;
         match self.priors(past).filter(|_| modelled) {
-            None => climb(context, incident),
+            None if self.inputs().one_rung => climb(context, incident),
+            None => ascend_unmodelled(context, incident),
             Some(outlook) => {
                 if self.inputs().policy == Policy::Predict
                     && let Some(decision) = predict(context, &outlook, incident)?
