@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::failure::{CommandFailure, Message};
 use crate::core::exit::Exit;
 
 /// What a command prints that ends in an error.
@@ -25,4 +26,20 @@ pub struct ToldError {
     pub places: Vec<String>,
     /// What to do next.
     pub hint: Option<String>,
+}
+
+impl CommandFailure {
+    /// What is printed of it where JSON is asked for; nothing where nothing is said.
+    pub fn document(&self) -> Option<ErrorDocument> {
+        let told = |message: &Message| ToldError {
+            message: message.what.clone(),
+            places: message.places.iter().map(|(at, _)| at.clone()).collect(),
+            hint: message.hint.clone(),
+        };
+        (!self.messages.is_empty()).then(|| ErrorDocument {
+            schema_version: 1,
+            exit_code: self.exit(),
+            errors: self.messages.iter().map(told).collect(),
+        })
+    }
 }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::error_document::{ErrorDocument, ToldError};
 use super::style::{BAD, DIM, Paint, WARN};
 use crate::core::config::ConfigError;
 use crate::core::exit::Exit;
@@ -21,14 +20,14 @@ const MOST_SHOWN: usize = 8;
 #[derive(Debug)]
 pub struct CommandFailure {
     exit: Exit,
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
 }
 
 #[derive(Debug, Default)]
-struct Message {
-    what: String,
-    places: Vec<(String, Option<String>)>,
-    hint: Option<String>,
+pub(super) struct Message {
+    pub(super) what: String,
+    pub(super) places: Vec<(String, Option<String>)>,
+    pub(super) hint: Option<String>,
 }
 
 impl CommandFailure {
@@ -122,20 +121,6 @@ impl CommandFailure {
     pub fn and(mut self, other: Self) -> Self {
         self.messages.extend(other.messages);
         self
-    }
-
-    /// What is printed of it where JSON is asked for; nothing where nothing is said.
-    pub fn document(&self) -> Option<ErrorDocument> {
-        let told = |message: &Message| ToldError {
-            message: message.what.clone(),
-            places: message.places.iter().map(|(at, _)| at.clone()).collect(),
-            hint: message.hint.clone(),
-        };
-        (!self.messages.is_empty()).then(|| ErrorDocument {
-            schema_version: 1,
-            exit_code: self.exit,
-            errors: self.messages.iter().map(told).collect(),
-        })
     }
 
     /// What is said of it.
