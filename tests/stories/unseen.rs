@@ -2,7 +2,7 @@
 //! the formats that frameworks print and read.
 
 use super::fixing;
-use super::place::Done;
+use super::place::{Done, Place};
 
 /// A failure for memory, below some frames of a traceback.
 fn failure(frames: &[&str]) -> String {
@@ -309,4 +309,23 @@ fn what_brings_back_little_is_not_tried_alone() {
     let much = fixing::fixed(script, &log("63.12", "15.06"), &[]);
     assert!(!much.out.contains(both[1]), "{}", much.told());
     much.says(&both[..1]);
+}
+
+/// A batch of all GPUs that the script computes from them does not grow with them.
+#[test]
+fn a_batch_that_is_computed_from_the_gpus_stays_where_more_are_asked_for() {
+    let script = "#!/bin/bash\n#SBATCH --gres=gpu:h100:4\n#SBATCH --nodes=1\nNGPU=$SLURM_GPUS_ON_NODE\npython -m verl.trainer.main_ppo \\\n  \
+        algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.rollout.name=vllm \\\n  \
+        trainer.n_gpus_per_node=$NGPU trainer.nnodes=1 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 \\\n  \
+        data.train_batch_size=$((32 * NGPU)) \\\n  actor_rollout_ref.actor.ppo_mini_batch_size=128\n";
+    let place = Place::bare();
+    place.write("job.sh", script);
+    place.write("oomctl.yaml", "cluster: example-h100\n");
+    let plan = place.run("plan --all --same-math job.sh").ends(0);
+    let (_, more) = plan.out.split_once("+#SBATCH --gres=gpu:h100:8").unwrap();
+    assert!(
+        more.contains("+  data.train_batch_size=128"),
+        "{}",
+        plan.told()
+    );
 }

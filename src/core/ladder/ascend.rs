@@ -46,8 +46,8 @@ pub fn ascend(
     Ok(finer)
 }
 
-/// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the message shows that the
-/// first brings back little more than was asked for.
+/// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the first brings back what lies
+/// idle and that is little more than was asked for.
 ///
 /// # Errors
 /// As `climb`.
@@ -66,8 +66,10 @@ fn unmodelled(
 ) -> Result<Decision, Refusal> {
     let mut decision = climb_in(evaluations, context, failure)?;
     let known = FailureContext::of(failure);
+    let idle = failure.is_some_and(|f| f.fragmentation) && known.brings_little();
     if let Decision::Climb { steps, .. } = &mut decision
-        && known.is_thin(context.preset, &steps[0].changes)
+        && idle
+        && known.remedies.name(context.preset, &steps[0].changes)
         && !context.whole_rungs
     {
         let rungs = [context.rungs, &[steps[0].layer.clone()]].concat();

@@ -2,7 +2,6 @@
 
 use minijinja::Value as Jinja;
 
-use super::decision::Change;
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
@@ -190,13 +189,6 @@ impl FailureContext {
     /// Whether what lies idle is little more than what was asked for, by the message's figures.
     pub fn brings_little(&self) -> bool {
         self.spare.is_some_and(|spare| spare < AMPLE)
-    }
-
-    /// Whether the failure names what these changes do, and they bring back little.
-    pub fn is_thin(&self, preset: &Preset, changes: &[Change]) -> bool {
-        let figures = self.share().is_some() || self.sampler.is_some();
-        let named = self.class == Class::GpuOom && self.remedies.name(preset, changes);
-        named && !figures && self.brings_little()
     }
 
     /// The scope in which an expression sees it.

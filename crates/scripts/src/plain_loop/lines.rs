@@ -1,6 +1,6 @@
 //! Lines of a program, and calls in them.
 
-use super::super::python::{PythonToken, TokenKind, arguments, closed_call, ends_block};
+use super::super::python::{PythonToken, TokenKind, arguments, closed_call, ends_block, line_of};
 use oomctl_base::word_list;
 
 /// What shows and measures, which trains nothing.
@@ -122,7 +122,15 @@ pub(super) fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
     let behind = end.map_or(&[][..], |end| &rest[end..]);
     let mut behind = behind.iter().skip_while(|t| t.closes()).take(DIVISOR);
-    let divided = behind.next().is_some_and(|t| t.is("/"));
+    let next = behind.next();
+    // A loss that is a sum is the same in parts; whether something divides it is asked elsewhere.
+    let line = &tokens[line_of(tokens, at)..at];
+    let is_loss = line.first().is_some_and(|t| t.text.ends_with("loss"));
+    let whole = next.is_none_or(|t| t.kind == TokenKind::End);
+    if is_loss && whole && tokens[at].is("sum") {
+        return false;
+    }
+    let divided = next.is_some_and(|t| t.is("/"));
     let mut divisor = behind.take_while(|t| t.kind != TokenKind::End);
     !(divided && divisor.any(|t| COUNTS.contains(&t.text)))
 }
