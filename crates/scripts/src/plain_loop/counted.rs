@@ -35,9 +35,9 @@ impl LoopOfBatches<'_, '_> {
     /// Where the loss of one micro batch ends the loop, a rate is taken by the number of micro batches, or the first step comes after
     /// the first of them.
     pub(super) fn counted(&self) -> Option<(&'static str, usize)> {
-        let ends = self.lines.iter().find(|at| self.ends_by_loss(**at));
-        let rates = || self.waits.iter().find(|at| self.takes_a_rate(**at));
         let all = || self.lines.iter().chain(&self.waits);
+        let ends = all().find(|at| self.ends_by_loss(**at));
+        let rates = || self.waits.iter().find(|at| self.takes_a_rate(**at));
         let early = || all().find(|at| self.steps_at_the_first(**at));
         let found = ends.or_else(rates).or_else(early);
         found.map(|at| (COUNT, *at))

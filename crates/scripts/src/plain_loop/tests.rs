@@ -409,6 +409,12 @@ fn what_goes_by_the_number_of_micro_batches_is_a_doubt() {
         loss("loss = F.cross_entropy(model(x), y)\nif loss.item() < 0.1:\n  break"),
         Some(COUNT)
     );
+    assert_eq!(
+        loss(
+            "loss = F.cross_entropy(model(x), y)\nif loss.item() * args.accum < 0.1:\n  raise SystemExit"
+        ),
+        Some(COUNT)
+    );
     for mixed in [
         "F.cross_entropy(model(x), y, weight=classes)",
         "F.cross_entropy(model(x), y, reduction=args.reduction)",
