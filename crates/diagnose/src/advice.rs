@@ -143,9 +143,7 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
 
 /// Does one request want about as much as the GPU has, or more?
 fn wants_a_gpu(incident: &Incident) -> bool {
-    let figures = incident.requested_bytes.zip(incident.total_bytes);
-    let whole = figures.is_some_and(|(wanted, all)| all.0 > 0 && wanted.0 >= all.0 / 100 * WHOLE);
-    whole && incident.class == Class::GpuOom
+    incident.asks_for(WHOLE, 100) && incident.class == Class::GpuOom
 }
 
 impl Advice {

@@ -158,6 +158,12 @@ impl Incident {
         self.class == Class::HostOom && self.is_host_oom == Tri::Ambiguous
     }
 
+    /// Is one request `parts` of the `of` parts of the GPU, or more?
+    pub(crate) fn asks_for(&self, parts: u64, of: u64) -> bool {
+        let figures = self.requested_bytes.zip(self.total_bytes);
+        figures.is_some_and(|(wanted, all)| all.0 > 0 && wanted.0 >= all.0 / of * parts)
+    }
+
     /// Does memory fill up whatever a step needs? Then another way to train only delays the end.
     pub fn leaks(&self) -> bool {
         let course = self.course.as_ref();

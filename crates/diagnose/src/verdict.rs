@@ -277,7 +277,8 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.engine = findings.ours.engine;
     incident.logits = root.marks.logits;
-    incident.attention_scores = root.marks.attention_scores && wants_much(&incident);
+    // What asked for less than 3 % of the GPU does not fill it.
+    incident.attention_scores = root.marks.attention_scores && incident.asks_for(1, 32);
     incident.in_layer = root.marks.in_layer();
     incident.own_loader = incident.phase == "eval" && root.marks.own_loader;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];
@@ -288,15 +289,6 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     incident.evidence.extend(remarks(findings));
     incident.consequences = consequences(findings, root, &same);
     incident
-}
-
-/// Part of a GPU from which on a request is no small one: 1 / this.
-const SMALL: u64 = 32;
-
-/// Whether what was asked for is a part of the GPU that counts.
-fn wants_much(incident: &Incident) -> bool {
-    let figures = incident.requested_bytes.zip(incident.total_bytes);
-    figures.is_some_and(|(wanted, all)| wanted.0 >= all.0 / SMALL)
 }
 
 /// Other events that say the same: the same class of memory, or the same kind.

@@ -9,6 +9,7 @@ mod counted;
 mod harmless;
 mod lines;
 mod losses;
+mod means;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,8 @@ use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
-use lines::{assignment, calls_in, is_optimizer, is_over_samples, lines_in, mixes_samples, shows};
+use lines::{assignment, calls_in, is_optimizer, lines_in, shows};
+use means::{is_over_samples, mixes_samples};
 use oomctl_base::word_list;
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
@@ -323,15 +325,9 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
         let line = self.line(begin);
         let has = |text: &str| line.iter().any(|t| t.is(text));
-        let counts = |t: &PythonToken<'_>| t.kind == TokenKind::Name && self.is_counter(t.text);
         let compares = has("<") || has(">");
-        let condition = (line[0].is("if") || line[0].is("while")) && line.iter().any(counts);
-        let ends = condition && {
-            let body = lines_in(self.tokens, begin);
-            let mut body = body.iter().map(|at| self.tokens[*at]);
-            let leaves = |t: &PythonToken<'_>| LEAVES.contains(&t.text);
-            body.any(|t| leaves(&t)) || line.iter().any(leaves)
-        };
+        let condition = (line[0].is("if") || line[0].is("while")) && self.names_a_counter(line);
+        let ends = condition && self.has_in_it(begin, &LEAVES);
         if condition && (compares || ends) && !self.is_beside(begin, ends) {
             return Some((COUNT, begin));
         }

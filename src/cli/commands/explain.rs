@@ -78,8 +78,8 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
         session.show(&SettingsView::of(&recipe), SettingsView::text)?;
         return Ok(Exit::Success);
     };
-    let plain = wanted.trim_start_matches('-').replace('-', "_");
-    let Some(knob) = preset.knob(wanted).or_else(|| preset.knob(&plain)) else {
+    let plain = || preset.knob(&script::plain(wanted));
+    let Some(knob) = preset.knob(wanted).or_else(plain) else {
         return Err(script::no_knob(&request, wanted));
     };
     let mut view = view(&request, knob, &recipe)?;

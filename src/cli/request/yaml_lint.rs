@@ -1,6 +1,7 @@
 //! What will be read differently than it was meant: by Python in YAML files that a run hands to it, and by us in
 //! variables that set nothing.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -24,17 +25,14 @@ pub fn tell(request: &Request) {
         .scripts
         .iter()
         .flat_map(|scripts| scripts.files.iter());
-    let adoption = request.adoption();
-    let calls = adoption.iter().flat_map(|a| &a.reading.calls);
-    let composed = calls.flat_map(|call| &call.settings);
-    let composed = composed.filter(|file| file.reached == Reached::Composed);
-    let composed: BTreeSet<&str> = composed.map(|file| file.path.as_str()).collect();
+    // The scripts are read again only where a file has what OmegaConf reads otherwise.
+    let composed = LazyCell::new(|| composed(request));
     let loads = |text: &String| text.contains("OmegaConf.load");
     let by_program = named
         .clone()
         .any(|(path, text)| !is_yaml(path) && loads(text));
     for (path, text) in named.filter(|(path, _)| is_yaml(path)) {
-        lint(path, text, by_program || composed.contains(path.as_str()));
+        lint(path, text, || by_program || composed.contains(path));
     }
 }
 
@@ -45,17 +43,26 @@ pub fn variables<'a>(preset: &Preset, names: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Tells those of one file. What is no YAML is told where it is read.
-pub fn of(path: &str, text: &str) {
-    lint(path, text, false);
+/// The files of which programs compose their configuration.
+fn composed(request: &Request) -> BTreeSet<String> {
+    let adoption = request.adoption();
+    let calls = adoption.iter().flat_map(|a| &a.reading.calls);
+    let files = calls.flat_map(|call| &call.settings);
+    let files = files.filter(|file| file.reached == Reached::Composed);
+    files.map(|file| file.path.clone()).collect()
 }
 
-fn lint(path: &str, text: &str, is_omegaconf: bool) {
+/// Tells those of one file. What is no YAML is told where it is read.
+pub fn of(path: &str, text: &str) {
+    lint(path, text, || false);
+}
+
+fn lint(path: &str, text: &str, is_omegaconf: impl Fn() -> bool) {
     let Ok(yaml) = Yaml::parse(path, text) else {
         return;
     };
     let mut found = yaml.misread();
-    found.retain(|at| !(is_omegaconf && at.omegaconf_agrees));
+    found.retain(|at| !(at.omegaconf_agrees && is_omegaconf()));
     for at in found.iter().take(MOST_TOLD) {
         print::warn(&format!(
             "{path}:{}:{}: {}; write {}",

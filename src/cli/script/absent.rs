@@ -45,11 +45,8 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
         let word = call.words.get(call.args.checked_sub(1)?)?.text.place();
         let place = word.and_then(|span| reading.place(span)).or(place);
         let place: String = place.map(|p| format!(" ({p})")).unwrap_or_default();
-        let meant = alike(&workdir.join(path)).map(|name| format!("; did you mean {name}?"));
-        Some((
-            path.clone(),
-            format!("{place}{}", meant.unwrap_or_default()),
-        ))
+        let meant = meant(&workdir.join(path)).unwrap_or_default();
+        Some((path.clone(), format!("{place}{meant}")))
     });
     missing.collect()
 }
@@ -76,14 +73,13 @@ pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<Strin
         }
         if let Some(said) = absent.get(program) {
             // A node may have what is nowhere here; a name beside which a like one lies is mistyped.
-            let mistyped = alike(&workdir.join(program)).is_some();
+            let mistyped = meant(&workdir.join(program)).is_some();
             return mistyped.then(|| format!("file not found: {program}{said}"));
         }
         let refused = adoption.refused_of(call).into_iter().next();
         refused.or_else(|| {
             let path = adoption.missing_settings(call).find(missing)?;
-            let meant = alike(&workdir.join(path)).map(|name| format!("; did you mean {name}?"));
-            let meant = meant.unwrap_or_default();
+            let meant = meant(&workdir.join(path)).unwrap_or_default();
             Some(format!("file not found: {path}{meant}"))
         })
     };
@@ -149,15 +145,15 @@ fn is_elsewhere(call: &Call) -> bool {
     before.any(|word| ELSEWHERE.iter().any(|name| word.contains(name)))
 }
 
-/// The file of the same kind beside it that may be meant.
-fn alike(path: &Path) -> Option<String> {
+/// What is said of the file of the same kind beside it that may be meant.
+fn meant(path: &Path) -> Option<String> {
     let folder = std::fs::read_dir(path.parent()?).ok()?;
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let ending = path.extension();
     let names = names.filter(|name| Path::new(name).extension() == ending);
     let mut names: Vec<String> = names.collect();
     names.sort();
-    nearest_file(path, &names).map(str::to_owned)
+    nearest_file(path, &names).map(|name| format!("; did you mean {name}?"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
 }
 
 /// A name without dashes before it, with `_` for those in it.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_")
 }
 

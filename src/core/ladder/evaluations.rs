@@ -4,8 +4,10 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use minijinja::Value as Jinja;
+
 use super::context::ClimbContext;
-use super::incident::FailureContext;
+use super::incident::to_jinja;
 use crate::core::memory::spec_by;
 use crate::core::recipe::copies::edits;
 use crate::core::recipe::{Layer, Preset, Shape, Shaper};
@@ -22,8 +24,8 @@ pub(super) struct EvaluationCache<'a> {
     pub profile: Option<&'a Profile>,
     layers: &'a [Layer],
     templates: &'a BTreeMap<String, String>,
-    /// What the answer is to: the memory model's fields see it.
-    failure: FailureContext,
+    /// The incident that is answered: the memory model's fields see it.
+    incident: Jinja,
     renderer: OnceCell<Result<Renderer<'a>, TemplateError>>,
     known: RefCell<Vec<Rc<Evaluation>>>,
 }
@@ -47,7 +49,7 @@ impl<'a> EvaluationCache<'a> {
     ) -> Self {
         Self {
             profile,
-            failure: FailureContext::of(failure),
+            incident: to_jinja(failure),
             shaper: Shaper::new(context.preset, context.cluster, context.cluster_name),
             layers: context.layers,
             templates: context.templates,
@@ -68,8 +70,7 @@ impl<'a> EvaluationCache<'a> {
     pub fn shape(&self, rungs: &[&Layer]) -> Result<Shape, Refusal> {
         let rungs = rungs.iter().copied();
         let shape = self.shaper.shape(self.layers.iter().chain(rungs))?;
-        let scope = self.failure.within(shape.scope());
-        Ok(shape.seen_in(scope))
+        Ok(shape.seen_with("incident", self.incident.clone()))
     }
 
     /// The same, remembered for the next time that it is asked for.

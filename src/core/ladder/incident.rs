@@ -241,7 +241,7 @@ fn free_share(incident: &Incident) -> Option<f64> {
 }
 
 /// `incident` for expressions: every field there is, missing ones `none`.
-fn to_jinja(incident: Option<&Incident>) -> Jinja {
+pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
     const OPTIONAL: [&str; 10] = word_list(
         "device_index rank requested_bytes total_bytes free_bytes allocated_bytes reserved_bytes
          reserved_unallocated_bytes co_tenant_bytes step",

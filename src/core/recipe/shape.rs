@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use minijinja::Value as Jinja;
+
 use super::cluster::ClusterFacts;
 use super::depends::knobs_of;
 use super::expr::{Expressions, Prepared, Scope};
@@ -46,10 +48,11 @@ impl Shape {
         &self.scope
     }
 
-    /// The same for expressions that see more: an incident.
+    /// The same for expressions that see one thing more.
     #[must_use]
-    pub fn seen_in(self, scope: Scope) -> Self {
-        Self { scope, ..self }
+    pub fn seen_with(mut self, name: &str, value: Jinja) -> Self {
+        self.scope.set(name, value);
+        self
     }
 }
 

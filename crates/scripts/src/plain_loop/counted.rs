@@ -1,7 +1,7 @@
 //! What a loop does by the number of its micro batches: where it ends, what a step takes, when a step comes.
 
 use super::lines::{lines_in, shows};
-use super::{COUNT, LEAVES, LoopOfBatches, PythonToken, TokenKind, arguments, is_named};
+use super::{COUNT, LEAVES, LoopOfBatches, PythonToken, TokenKind, arguments};
 
 /// Parts of names of rates and of what sets them.
 const RATES: [&str; 4] = ["lr", "rate", "sched", "scheduler"];
@@ -11,7 +11,6 @@ impl LoopOfBatches<'_, '_> {
     pub(super) fn goes_over_a_count(&self) -> bool {
         let header = self.line(self.begin);
         let has = |text: &str| header.iter().any(|t| t.is(text));
-        let counts = |t: &PythonToken<'_>| t.kind == TokenKind::Name && self.is_counter(t.text);
         let range = header.iter().position(|t| t.is("range"));
         // `range(0, n, batch)` and `range(len(loader))` follow the batch.
         let follows = range.is_some_and(|at| {
@@ -29,7 +28,7 @@ impl LoopOfBatches<'_, '_> {
         let follows = follows || header.iter().any(accumulates);
         let ranges = header[0].is("for") && range.is_some() && !follows;
         let compares = header[0].is("while") && (has("<") || has(">") || has("!"));
-        ranges || compares && header.iter().any(counts)
+        ranges || compares && self.names_a_counter(header)
     }
 
     /// Where the loss of one micro batch ends the loop, a rate is taken by the number of micro batches, or the first step comes after
@@ -43,6 +42,19 @@ impl LoopOfBatches<'_, '_> {
         found.map(|at| (COUNT, *at))
     }
 
+    /// Whether a condition or what it guards has a statement of one of these words.
+    pub(super) fn has_in_it(&self, begin: usize, words: &[&str]) -> bool {
+        let is = |t: &PythonToken<'_>| words.contains(&t.text);
+        let mut body = lines_in(self.tokens, begin).into_iter();
+        body.any(|at| is(&self.tokens[at])) || self.line(begin).iter().any(is)
+    }
+
+    /// Whether a line has the name of something that counts micro batches.
+    pub(super) fn names_a_counter(&self, line: &[PythonToken<'_>]) -> bool {
+        let counts = |t: &PythonToken<'_>| t.kind == TokenKind::Name && self.is_counter(t.text);
+        line.iter().any(counts)
+    }
+
     /// `if loss.item() < 0.1: break`
     fn ends_by_loss(&self, begin: usize) -> bool {
         let line = self.line(begin);
@@ -50,12 +62,8 @@ impl LoopOfBatches<'_, '_> {
         let loss = |t: &PythonToken<'_>| {
             t.kind == TokenKind::Name && t.text.to_lowercase().contains("loss")
         };
-        let leaves = |t: &PythonToken<'_>| LEAVES.contains(&t.text) || t.is("continue");
-        let body = || {
-            let mut inside = lines_in(self.tokens, begin).into_iter();
-            inside.any(|at| leaves(&self.tokens[at]))
-        };
-        line[0].is("if") && compares && line.iter().any(loss) && (line.iter().any(leaves) || body())
+        let leaves = || self.has_in_it(begin, &LEAVES) || self.has_in_it(begin, &["continue"]);
+        line[0].is("if") && compares && line.iter().any(loss) && leaves()
     }
 
     /// `lr = get_lr(i)` before a step.
@@ -105,38 +113,4 @@ impl LoopOfBatches<'_, '_> {
                 ours && (is_0 || no)
             })
     }
-}
-
-/// Losses whose mean a weight of classes makes one over weights.
-const CLASSES: [&str; 4] = ["CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss"];
-/// Reductions that are no sum.
-const REDUCTIONS: [&str; 3] = ["mean", "none", "batchmean"];
-
-/// Whether the call of a loss at `at` is no mean over its samples: `weight=classes`, `reduction=args.reduction`, `losses[mask].mean()`.
-pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let all = arguments(&tokens[at + 2..]);
-    let weighted = |argument: &&[PythonToken<'_>]| match argument {
-        [key, equals, value @ ..] if equals.is("=") && is_named(argument) => {
-            let none = matches!(value, [one] if one.is("None"));
-            let known = matches!(value, [one] if one.kind == TokenKind::Text && REDUCTIONS.contains(&one.text));
-            key.is("weight") && !none && CLASSES.contains(&tokens[at].text)
-                || key.is("reduction") && !known
-        }
-        _ => false,
-    };
-    all.iter().any(weighted) || tokens[at].is("mean") && is_of_a_mask(tokens, at)
-}
-
-/// `losses[mask].mean()`
-fn is_of_a_mask(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let Some(before) = at.checked_sub(2).map(|end| &tokens[..=end]) else {
-        return false;
-    };
-    let [.., close] = before else { return false };
-    let open = before.iter().rposition(|t| t.is("["));
-    let inner = open.map_or(&[][..], |open| &before[open + 1..before.len() - 1]);
-    let is_name = |t: &PythonToken<'_>| t.kind == TokenKind::Name && !t.is("None");
-    close.is("]")
-        && inner.first().is_some_and(is_name)
-        && !inner.iter().any(|t| t.is(":") || t.is(","))
 }

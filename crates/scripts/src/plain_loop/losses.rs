@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
-use super::counted::weighs;
-use super::lines::{adds_up, assignment, bends_a_mean, calls_in, is_over_samples, mixes_samples};
+use super::lines::{assignment, calls_in};
+use super::means::{is_no_mean, weighs};
 use super::{
     CALL, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL,
     PLAIN, PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
@@ -130,8 +130,7 @@ impl<'t> LoopProgram<'_, 't> {
         let tokens = self.files[file];
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
-        let mixed = is_over_samples(name) && mixes_samples(tokens, at);
-        if mixed || bends_a_mean(tokens, at) || adds_up(tokens, at) || weighs(tokens, at) {
+        if is_no_mean(tokens, at) {
             return Some((MIXED, file, at));
         }
         // A class makes one of itself; what it does then stands in its `forward`.
