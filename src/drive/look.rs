@@ -29,6 +29,7 @@ impl Handle {
                 let scanner =
                     Scanner::new(request.progress()).knowing(&request.inputs().signatures);
                 let scanner = scanner.knowing_bugs(bugs, request.inputs().installed.clone());
+                let scanner = scanner.of_several_programs(request.goes_on_after_failure());
                 scanner.knowing_own_bugs(&request.inputs().bugs)
             };
             let Some(attempt) = run.history.attempt() else {

@@ -74,8 +74,15 @@ fn wrong_usage_is_2() {
 fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
     let program = "import sys\nbatch = int(sys.argv[2])\nif batch > 2:\n    class OutOfMemoryError(RuntimeError): pass\n    \
                    raise OutOfMemoryError(f'CUDA out of memory. Tried to allocate {batch}.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.')\nprint('done')\n";
-    for end in ["2>&1 | tee log", "\necho finished", "; echo finished"] {
+    let next = "for batch in range(60): print(f'eval batch {batch} acc 0.1')\n";
+    for end in [
+        "2>&1 | tee log",
+        "\necho finished",
+        "; echo finished",
+        "\npython3 evaluate.py",
+    ] {
         let place = Place::bare();
+        place.write("evaluate.py", next);
         place.write("train.py", program);
         place.write(
             "job.sh",
@@ -85,7 +92,7 @@ fn a_script_that_hides_the_exit_code_is_no_success_and_the_ladder_goes_on() {
         let done = place.run(&words).ends(0);
         done.says(&[
             "the script may hide the exit code of its program (job.sh:3)",
-            "the job ended as COMPLETED, and its log ends with a failure: if its script hides the exit code",
+            "the job ended as COMPLETED although its log shows a failure: if its script hides the exit code",
             "`set -eo pipefail`",
             "batch_size  4 -> 2",
             "2 attempts",

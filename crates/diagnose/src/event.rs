@@ -86,6 +86,9 @@ pub(crate) struct LogEvent {
     restarted_at: Option<u64>,
     /// Training began anew after it and made some steps.
     pub rerun: bool,
+    /// It ended a traceback, and what was counted behind it began at its beginning: the next program may count.
+    #[serde(default)]
+    pub anew: bool,
     /// What was counted behind it, each with how far it rose.
     #[serde(default)]
     counted: Vec<(Count, u64)>,
@@ -128,6 +131,7 @@ impl LogEvent {
             survived: false,
             restarted_at: None,
             rerun: false,
+            anew: false,
             counted: Vec::new(),
             open: 0,
         };
@@ -154,14 +158,21 @@ impl LogEvent {
         }
     }
 
-    /// Training shows `step` finished steps; `anew` when it counts from its beginning.
-    pub(super) fn progress(&mut self, step: u64, anew: bool) {
+    /// Training shows `step` finished steps; `anew` when it counts from its beginning. In a script that starts the next of
+    /// `several` programs whatever became of the one before, the next begins.
+    pub(super) fn progress(&mut self, step: u64, anew: bool, several: bool) {
         self.progressed = true;
         if self.survived {
             return;
         }
         if self.ended() {
-            self.restart(step, anew);
+            if !several {
+                self.restart(step, anew);
+            }
+            return;
+        }
+        let first = self.step.is_none_or(|before| step < before) && step <= 1;
+        if self.begins(anew || first, several) {
             return;
         }
         let base = *self.step.get_or_insert(step);
@@ -182,8 +193,15 @@ impl LogEvent {
         self.is_cause() && !self.survived && !self.ended()
     }
 
+    /// Something is counted behind a traceback from its beginning. Where that is the next program, the one before is dead.
+    fn begins(&mut self, at_its_beginning: bool, several: bool) -> bool {
+        self.anew |= self.in_traceback && at_its_beginning;
+        self.dead |= self.anew && several;
+        self.dead
+    }
+
     /// A line of the file counts. What another rank counts proves nothing for the one that failed.
-    pub(super) fn count(&mut self, count: &Count, printer: Printer) {
+    pub(super) fn count(&mut self, count: &Count, printer: Printer, several: bool) {
         let other = matches!((self.rank, printer.rank), (Some(a), Some(b)) if a != b);
         if other || !self.waits() {
             return;
@@ -196,10 +214,12 @@ impl LogEvent {
             return;
         };
         let rose = count.rose(before);
+        let first = *risen == 0 && before.is_first(count);
         before.clone_from(count);
         *risen = risen.saturating_add(rose.unwrap_or(0));
         self.progressed |= rose.is_some();
-        self.survived = *risen >= STEPS_SURVIVED;
+        let survived = *risen >= STEPS_SURVIVED;
+        self.survived = !self.begins(first, several) && survived;
         if self.survived {
             self.counted = Vec::new();
         }

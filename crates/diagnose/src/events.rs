@@ -25,6 +25,9 @@ pub(crate) struct Events {
     #[serde(skip)]
     settled: usize,
     seen: u64,
+    /// The script starts the next of several programs, whatever became of the one before.
+    #[serde(skip)]
+    pub(super) several: bool,
 }
 
 impl Events {
@@ -108,16 +111,18 @@ impl Events {
 
     /// Training shows `step` finished steps; `anew` when it counts from its beginning.
     pub(crate) fn progress(&mut self, source: usize, step: u64, anew: bool) {
+        let several = self.several;
         for e in self.unsettled(source) {
-            e.progress(step, anew);
+            e.progress(step, anew, several);
         }
         self.settle();
     }
 
     /// A line of the file counts.
     pub(crate) fn count(&mut self, source: usize, count: &Count, printer: Printer) {
+        let several = self.several;
         for e in self.unsettled(source) {
-            e.count(count, printer);
+            e.count(count, printer, several);
         }
         self.settle();
     }

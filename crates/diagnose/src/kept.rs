@@ -25,7 +25,9 @@ impl Scanner {
         if kept.events.iter().any(|event| event.source >= files) {
             return false;
         }
+        let several = self.events.several;
         (self.sources, self.events, self.ours) = (kept.sources, kept.events, kept.ours);
+        self.events.several = several;
         true
     }
 

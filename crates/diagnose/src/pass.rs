@@ -173,9 +173,14 @@ impl Pass<'_> {
 
     /// A line, or a window of one, of which everything is known.
     fn see(&mut self, piece: LinePiece<'_>, seen: &LineFlags) {
-        if piece.starts_line && self.events.waits(self.source) {
+        let waited = self.events.waits(self.source);
+        self.look_at(piece, seen);
+        if piece.starts_line && waited && self.events.waits(self.source) {
             self.count(piece.bytes);
         }
+    }
+
+    fn look_at(&mut self, piece: LinePiece<'_>, seen: &LineFlags) {
         let attentive = self.attentive();
         if attentive || seen.read || self.table.may_match(piece.bytes) {
             let line = CleanLine::read(piece);
@@ -330,6 +335,7 @@ impl Pass<'_> {
             self.line(block, cursor, at);
             return;
         }
+        self.count_up_to(block, cursor, start);
         let alone = cursor.bars(block, start, end) == 1;
         let patterns = self.patterns;
         match shown {

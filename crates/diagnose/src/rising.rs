@@ -20,8 +20,8 @@ const HEAD: usize = 512;
 /// Numbers of a line that are compared.
 const NUMBERS: usize = 4;
 
-/// Parts of one in which numbers are held: epochs are printed as fractions.
-const PARTS: f64 = 10_000.0;
+/// The number 1 in the parts in which numbers are held: epochs are printed as fractions.
+const ONE: u32 = 10_000;
 
 /// What a line counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -98,8 +98,14 @@ impl Count {
         let pairs = self.numbers.iter().zip(&before.numbers);
         let (now, before) = pairs.into_iter().find(|(now, before)| now != before)?;
         let by = now.checked_sub(*before)?;
-        #[allow(clippy::cast_precision_loss, reason = "compared with 2")]
-        Some(if by as f64 >= 2.0 * PARTS { 2 } else { 1 })
+        Some(if by >= 2 * u64::from(ONE) { 2 } else { 1 })
+    }
+
+    /// Is it the first that is counted, where the next is this one? It lies no farther from nothing than from the next.
+    pub(super) fn is_first(&self, next: &Self) -> bool {
+        let mut pairs = self.numbers.iter().zip(&next.numbers);
+        let rises = pairs.find(|(now, next)| now != next || **now > ONE.into());
+        rises.is_some_and(|(now, next)| *now <= next.saturating_sub(*now))
     }
 
     /// Does it count the same?
@@ -117,7 +123,7 @@ fn number(digits: &str, unit: &str) -> Option<u64> {
         "b" | "B" => 1e9,
         _ => 1.0,
     };
-    let parts = plain.parse::<f64>().ok()? * times * PARTS;
+    let parts = plain.parse::<f64>().ok()? * times * f64::from(ONE);
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -136,6 +142,7 @@ mod tests {
 
     use super::*;
     use crate::{Class, Incident, Scanner};
+    use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus};
 
     const OOM: &str = "CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.69 GiB total capacity; 21.40 GiB already allocated; 204.00 MiB free; 22.60 GiB reserved in total by PyTorch)\n";
     const BUG: &str = "Traceback (most recent call last):\n  File \"/w/train.py\", line 61, in get_batch\n    return record[\"txt\"]\nKeyError: 'txt'\n";
@@ -191,6 +198,47 @@ mod tests {
             let lines = (0..6).map(|i| printed(form, "", first - i * down, "s/it"));
             let log = printed(form, "", first - 1, "s/it") + OOM + &lines.collect::<String>();
             prop_assert_eq!(judged(&(log + BUG)).kind, "cuda_oom");
+        }
+    }
+
+    /// `python train.py` and `python eval.py` on the next line: what is counted from its beginning behind a traceback is the
+    /// next program's, where the script starts one whatever became of the first.
+    #[test]
+    fn what_the_next_program_counts_does_not_make_the_one_before_alive() {
+        let died = "Traceback (most recent call last):\n  File \"/w/train.py\", line 61, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.56 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is free.\n";
+        let job = JobStatus {
+            exit: Some(ExitStatus::default()),
+            ..JobStatus::bare(JobId("4711".into()), JobState::Completed)
+        };
+        for (form, first, stride) in [(1, 1, 1), (1, 0, 1), (0, 100, 100), (5, 1, 1)] {
+            let counted: String = (0..60)
+                .map(|i| printed(form, "", first + i * stride, "ms"))
+                .collect();
+            let judged = |several: bool| {
+                let mut scanner = Scanner::new(&[]).of_several_programs(several);
+                let source = scanner.source("job.log");
+                scanner.feed(source, 0, format!("{died}{counted}").as_bytes());
+                scanner.finish_source(source);
+                (scanner.verdict(Some(&job)), scanner.verdict(None))
+            };
+            let (ended, open) = judged(true);
+            assert_eq!(
+                (ended.kind.as_str(), ended.fatal),
+                ("cuda_oom", true),
+                "{form}"
+            );
+            assert!(open.fatal, "{form}");
+            let (ended, open) = judged(false);
+            assert_eq!(
+                (ended.kind.as_str(), ended.fatal),
+                ("no_failure", false),
+                "{form}"
+            );
+            assert_eq!(
+                (open.kind.as_str(), open.fatal),
+                ("cuda_oom", false),
+                "{form}"
+            );
         }
     }
 

@@ -147,6 +147,12 @@ impl Scanner {
         self
     }
 
+    /// The same for the logs of a script that starts the next of `several` programs, whatever became of the one before.
+    pub fn of_several_programs(mut self, several: bool) -> Self {
+        self.events.several = several;
+        self
+    }
+
     /// Registers a file under the name that evidence shows.
     pub fn source(&mut self, name: &str) -> SourceId {
         // There are thousands of scanners, most of them of one or two files.

@@ -3,6 +3,10 @@
 //! The text names causes, the scheduler names ends. An OOM on a GPU is a plain `FAILED 1:0` to Slurm;
 //! host memory is `OUT_OF_MEMORY`, signal 125, or a bare kill.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use oomctl_base::job::{ExitStatus, JobState, JobStatus, somebody};
 
 use super::class::{Class, Tri};
@@ -197,7 +201,12 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
 }
 
 /// What is said of a job whose script may hide that its program failed.
-pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED, and its log ends with a failure: if its script hides the exit code, `set -eo pipefail` at its head shows it";
+pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED although its log shows a failure: if its script hides the exit code, `set -eo pipefail` at its head shows it";
+
+/// Bash's own line of a command that a signal ended: `slurm_script: line 5:  1125 Segmentation fault      python3 train.py`.
+static KILLED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r": line [0-9]+: +[0-9]+ [A-Z][a-z]+").expect("a constant, used by a test")
+});
 
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
 /// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,
@@ -215,7 +224,8 @@ fn join_success(
         let behind = findings.lines[e.source].saturating_sub(e.line);
         let is_last = e.in_traceback && (behind <= LAST_WORDS || incident.step.is_none());
         let serious = e.is_cause() && !e.rerun && (e.signature.weight >= weight::NAMED || is_last);
-        serious && (e.dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
+        let dead = e.dead || e.texts.first().is_some_and(|text| KILLED.is_match(text));
+        serious && (dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
     });
     if swallowed.is_some() {
         incident

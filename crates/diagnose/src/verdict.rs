@@ -14,6 +14,9 @@ use super::prefix::body_of;
 use super::signatures::{LineRole, weight};
 use super::{exceptions, kind, replicas, scheduler};
 
+/// What is said of a failure behind which steps are counted from their beginning.
+const ANEW: &str = "steps are counted from their beginning behind this traceback: either the program caught the failure, or another program printed them";
+
 /// Confirmations that an incident carries.
 const CONFIRMATIONS: usize = 3;
 /// Advice and survived lines that an incident carries, each.
@@ -218,8 +221,7 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
     let waits = |e: &LogEvent| e.signature.id == "network_retry" && !e.progressed;
     let memory = |e: &&LogEvent| {
         e.is_cause()
-            && e.handled
-            && !e.survived
+            && (e.anew || e.handled && !e.survived)
             && (waits(e) || (e.signature.weight >= weight::NAMED && is_memory(e) && !e.dealt_with))
     };
     let ended_well = job.is_some_and(|j| j.state == JobState::Completed);
@@ -227,10 +229,13 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
     if let Some(event) = handled {
         let mut incident = describe(findings, event);
         incident.fatal = false;
-        for evidence in &mut incident.evidence {
-            if evidence.role == EvidenceRole::Root {
-                evidence.role = EvidenceRole::Survived;
-            }
+        if let [root, remarks @ ..] = incident.evidence.as_mut_slice() {
+            root.role = EvidenceRole::Survived;
+            let again = remarks.iter().position(|remark| remark == root);
+            again.map(|at| incident.evidence.remove(at + 1));
+        }
+        if event.anew {
+            incident.notes.push(ANEW.to_owned());
         }
         return incident;
     }

@@ -21,6 +21,21 @@ pub fn hiding_place(reading: &Reading, call: &Call) -> Option<Span> {
     found.copied()
 }
 
+/// Whether a script goes on after a program whose exit code it hides, and starts another of these calls behind it.
+pub fn goes_on_to_another(reading: &Reading, call: &Call) -> bool {
+    let Some(hidden) = hiding_place(reading, call) else {
+        return false;
+    };
+    let Some(text) = reading.sources.get(hidden.file).map(|s| &s.text) else {
+        return false;
+    };
+    let (command, rest) = first_command(text.get(hidden.start..).unwrap_or_default());
+    let behind = text.len() - rest.len();
+    let calls = reading.calls.iter();
+    let mut others = calls.flat_map(|call| call.carriers.iter().chain(&call.start));
+    !command.contains("||") && others.any(|at| at.file == hidden.file && at.start >= behind)
+}
+
 /// Whether a script hides the exit code of the command at this byte.
 fn hides(text: &str, at: usize) -> bool {
     let (command, rest) = first_command(text.get(at..).unwrap_or_default());
@@ -234,19 +249,47 @@ mod tests {
         }
     }
 
+    fn read(text: &str, other: &str) -> Reading {
+        let launchers = include_str!("../../../presets/launchers/known.yaml");
+        let launchers = serde_yaml::from_str(launchers).unwrap();
+        let submission = Submission {
+            script: "a.sh".to_owned(),
+            ..Submission::default()
+        };
+        let files = [("a.sh", text), ("b.sh", other)];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        follow(&submission, &files.into(), &launchers, &BTreeSet::new())
+    }
+
+    #[test]
+    fn a_script_goes_on_to_another_program_where_nothing_stops_it() {
+        let goes_on = |text: &str| {
+            let reading = read(text, "");
+            goes_on_to_another(&reading, &reading.calls[0])
+        };
+        for script in [
+            "python train.py\npython eval.py\n",
+            "torchrun train.py --fold 0 | tee log\ntorchrun train.py --fold 1\n",
+            "srun python train.py; python eval.py\n",
+        ] {
+            assert!(goes_on(script), "{script}");
+        }
+        for script in [
+            "python train.py\necho done\n",
+            "set -e\npython train.py\npython eval.py\n",
+            "python train.py && python eval.py\n",
+            "python train.py || python train.py --batch-size 8\n",
+            "for i in 1 2 3; do\n  python train.py && break\ndone\n",
+        ] {
+            assert!(!goes_on(script), "{script}");
+        }
+    }
+
     /// A command in a variable is as good as one that stands there.
     #[test]
     fn a_command_in_a_variable_is_hidden_by_what_runs_it() {
         let of = |text: &str, other: &str| {
-            let launchers = include_str!("../../../presets/launchers/known.yaml");
-            let launchers = serde_yaml::from_str(launchers).unwrap();
-            let submission = Submission {
-                script: "a.sh".to_owned(),
-                ..Submission::default()
-            };
-            let files = [("a.sh", text), ("b.sh", other)];
-            let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-            let reading = follow(&submission, &files.into(), &launchers, &BTreeSet::new());
+            let reading = read(text, other);
             let at = hiding_place(&reading, reading.calls.last().unwrap());
             at.map(|at| &text[at.start..])
                 .and_then(|text| text.split_whitespace().next().map(str::to_owned))

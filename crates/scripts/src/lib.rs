@@ -78,7 +78,7 @@ pub use change::{Means, PatchError, TextEdit};
 pub use code::{CodeArgument, CodeRule};
 pub use declared::required_options;
 pub use devices::{DataParallel, DeviceScript, Literal};
-pub use exit_code::hiding_place;
+pub use exit_code::{goes_on_to_another, hiding_place};
 pub use host_memory::host_memory;
 pub use in_program::{InProgram, NumberInProgram};
 pub use kept::{Keeping, KeptMemory};

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::core::adopt::ProgramLog;
 use crate::core::adopt::version::{LogExcerpt, MAX_LOG};
 use crate::core::engine::LogEnd;
+use crate::core::request::Request;
 use crate::io::library::bugs;
 use crate::io::snapshots;
 use crate::io::window::log_tail;
@@ -49,7 +50,9 @@ pub struct LogGroup {
     /// How its program prints progress.
     progress: Vec<ProgressPattern>,
     /// Versions of packages that are installed where it ran.
-    pub installed: Versions,
+    installed: Versions,
+    /// Its script goes on to another program, even where one has failed.
+    goes_on: bool,
     /// A snapshot of PyTorch's allocator that is given for them.
     pub snapshot: Option<PathBuf>,
     /// Where the present part of the job begins in the files.
@@ -100,6 +103,14 @@ impl LogGroup {
         self.program.iter().find(|text| text.path == path)
     }
 
+    /// The same as what jobs of this request print.
+    pub fn of_request(mut self, request: &Request) -> Self {
+        self.progress = request.progress().to_vec();
+        self.installed = request.inputs().installed.clone();
+        self.goes_on = request.goes_on_after_failure();
+        self
+    }
+
     /// Logs of files alone.
     pub fn of_files(files: Vec<PathBuf>) -> Self {
         Self {
@@ -139,6 +150,7 @@ impl LogGroup {
     ) -> Result<Incident, CommandFailure> {
         let scanner = Scanner::new(&self.progress).knowing(&own.signatures);
         let scanner = scanner.knowing_bugs(bugs, self.installed.clone());
+        let scanner = scanner.of_several_programs(self.goes_on);
         let mut scanner = scanner.knowing_own_bugs(&own.bugs);
         let of_a_job = self.attempt.is_some() || self.status.is_some();
         let mut notes = Vec::new();

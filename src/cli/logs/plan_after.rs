@@ -47,7 +47,7 @@ pub fn decide(
                 [] => load::request(session, flags, "plan", &[])?,
                 words => of_script(session, flags, words, &mut group)?,
             };
-            group.installed = request.inputs().installed.clone();
+            let group = group.of_request(&request);
             let incident = group.diagnose(&session.own_failures()?)?;
             Died::at_first(request.on_gpu_of(&incident)?, incident)
         }

@@ -190,22 +190,20 @@ fn attempts<'h>(history: &'h History, wanted: &str) -> Vec<&'h Attempt> {
 pub fn of_run(stored: &runs::Stored, wanted: &str) -> Vec<LogGroup> {
     let history = &stored.history;
     let request = stored.request();
-    let of_program = request.map(|r| (r.progress().to_vec(), r.inputs().installed.clone()));
-    let (progress, installed) = of_program.unwrap_or_default();
+    let of_program = request.map(|request| LogGroup::default().of_request(&request));
+    let of_program = of_program.unwrap_or_default();
     let group = |a: &Attempt| {
         let (program, overwritten) = program_logs(history, a);
         let own = attempt_logs(&stored.folder, a).into_iter();
-        let of_program = a.program_logs();
-        let own = own.filter(|path| !of_program.iter().any(|log| log.path == *path));
+        let printed = a.program_logs();
+        let own = own.filter(|path| !printed.iter().any(|log| log.path == *path));
         LogGroup {
             files: own.collect(),
             attempt: Some((history.run.clone(), a.number)),
             status: a.status.clone(),
-            progress: progress.clone(),
-            installed: installed.clone(),
             starts: a.log_starts.clone(),
             overwritten,
-            ..LogGroup::default()
+            ..of_program.clone()
         }
         .with_program(program)
     };

@@ -31,7 +31,7 @@ pub use attempt::{CLAIM, PATCH, files};
 pub use broken::{broken, cut};
 pub use comparable::comparable;
 pub use evidence::loosen;
-pub use exit_code::{hidden, hidden_remark};
+pub use exit_code::{goes_on, hidden, hidden_remark};
 pub use job::{
     Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
     impossible, job_name, logs, resources, workdir,

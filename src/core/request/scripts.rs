@@ -33,6 +33,12 @@ impl Request {
         adoption.is_some_and(|adoption| adopt::hidden(&adoption).is_some())
     }
 
+    /// Whether the scripts start another program behind theirs, even where that has failed.
+    pub fn goes_on_after_failure(&self) -> bool {
+        let adoption = self.adoption();
+        adoption.is_some_and(|adoption| adopt::goes_on(&adoption))
+    }
+
     /// The job array that the scripts ask for: a run for each of its tasks. `None` where they are one job, or one task.
     ///
     /// # Errors
