@@ -181,8 +181,7 @@ impl Pass<'_> {
     }
 
     fn look_at(&mut self, piece: LinePiece<'_>, seen: &LineFlags) {
-        let attentive = self.attentive();
-        if attentive || seen.read || self.table.may_match(piece.bytes) {
+        if self.attentive() || seen.read || self.table.may_match(piece.bytes) {
             let line = CleanLine::read(piece);
             let patterns = self.patterns;
             let held = PREFILTER.held(&line.text);
@@ -300,10 +299,8 @@ impl Pass<'_> {
             if latest < pattern {
                 return;
             }
-            if !cursor
-                .bar
-                .is_none_or(|(_, before)| before.goes_on(step, total))
-            {
+            let before = cursor.bar;
+            if !before.is_none_or(|(_, before)| before.goes_on(step, total)) {
                 self.catch_up(block, cursor);
             }
             let track = &self.text.track;

@@ -10,8 +10,10 @@ mod harmless;
 mod lines;
 mod losses;
 mod means;
+mod micro_batches;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,12 +22,16 @@ use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
-use lines::{assignment, calls_in, is_optimizer, lines_in, shows};
+use lines::{assignment, lines_in};
 use means::{is_over_samples, mixes_samples};
+use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
 pub const DOUBT: &str = "<unclear> ";
+
+/// What the name of a doubt begins with that is raised by a loss of one's own in somebody else's loop: `compute_loss` of a Trainer.
+pub const LOSS_DOUBT: &str = "<unclear loss> ";
 
 const NO_LOOP: &str = "its training loop was not found";
 const NO_WAIT: &str = "where its optimizer waits for the accumulation was not found";
@@ -35,6 +41,8 @@ const SPLIT: &str = "this splits a batch of the loader by the accumulation";
 const KEPT: &str = "this is kept from one micro batch to the next";
 const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
+const TOKENS: &str =
+    "this is a mean over the tokens of a micro batch that count, and padding differs";
 const MODEL: &str = "whether this model has batch norm was not read";
 const BATCH: &str = "this is computed from the batch size";
 const LENGTH: &str = "this is computed from the number of micro batches";
@@ -74,10 +82,6 @@ const BY_NAME: [&str; 4] = word_list("create_model create_model_and_transforms g
 /// Calls, in a module of one's own, that look at the samples of a batch together.
 const MIXES: [&str; 6] =
     word_list("cdist pdist randperm all_gather gather_all all_gather_into_tensor");
-/// What ends a loop.
-const LEAVES: [&str; 5] = word_list("break return raise exit quit");
-/// Changes in place.
-const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
 /// Most functions that are entered in each other.
 const DEPTH: usize = 4;
 
@@ -104,6 +108,24 @@ pub(super) fn doubt(
         (why, file, (token.from, token.to))
     })
 }
+
+/// The first doubt about the losses that a program with these files gives a Trainer of transformers.
+pub(super) fn loss_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
+    let program = LoopProgram::new(files, Vec::new());
+    let places = program.places(COMPUTE_LOSS).iter();
+    let mut losses = places.filter_map(|(file, at)| {
+        let begin = line_of(files[*file], *at);
+        files[*file][begin].is("def").then_some((*file, begin))
+    });
+    let found = losses.find_map(|(file, begin)| LoopOfBatches::new(&program, file, begin).loss());
+    found.map(|(why, file, at)| {
+        let token = &files[file][at];
+        (why, file, (token.from, token.to))
+    })
+}
+
+/// The method by which programs give a Trainer of transformers a loss of their own.
+const COMPUTE_LOSS: &str = "compute_loss";
 
 /// A place in a file that raises a doubt.
 type DoubtPlace = (&'static str, usize, usize);
@@ -227,166 +249,18 @@ impl<'a, 't> LoopProgram<'a, 't> {
                     module && (MIXES.contains(&tokens[*at].text) || mixes_samples(tokens, *at))
                 })
             };
-            let model = foreign.next().map(|at| (MODEL, file, at));
+            // `getattr(nn, name)` may be any layer.
+            let mut named = calls(tokens, |t| t.is("getattr"));
+            let named = || {
+                named.find(|at| {
+                    let given = arguments(&tokens[at + 2..]);
+                    given
+                        .first()
+                        .is_some_and(|of| of.last().is_some_and(|t| LAYERS.contains(&t.text)))
+                })
+            };
+            let model = foreign.next().or_else(named).map(|at| (MODEL, file, at));
             model.or_else(|| mixes().map(|at| (MIXED, file, at)))
         })
-    }
-}
-
-/// A loop over micro batches.
-struct LoopOfBatches<'a, 't> {
-    program: &'a LoopProgram<'a, 't>,
-    file: usize,
-    tokens: &'a [PythonToken<'t>],
-    /// The token that begins its header.
-    begin: usize,
-    /// The lines that run for each micro batch.
-    lines: Vec<usize>,
-    /// The lines that wait for the accumulation.
-    waits: Vec<usize>,
-    /// Its header goes over the accumulation.
-    accumulates: bool,
-    /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
-    handed: bool,
-}
-
-impl<'a, 't> LoopOfBatches<'a, 't> {
-    fn new(program: &'a LoopProgram<'a, 't>, file: usize, begin: usize) -> Self {
-        let tokens = program.files[file];
-        let all = lines_in(tokens, begin);
-        let line = |at: usize| rest_of_line(&tokens[at..]);
-        let of_accumulation = |line: &[PythonToken<'_>]| {
-            line.iter()
-                .any(|t| program.is_accumulation(t) || t.is("sync_gradients"))
-        };
-        // `is_update = (i + 1) % accum == 0`
-        let named = all
-            .iter()
-            .map(|at| line(*at))
-            .filter(|line| line.get(1).is_some_and(|t| t.is("=")) && of_accumulation(line));
-        let named = named
-            .filter(|l| l.iter().any(|t| t.is("%")) || l.iter().any(|t| t.is("sync_gradients")));
-        let named: Vec<&str> = named.map(|line| line[0].text).collect();
-        let guards = |line: &[PythonToken<'_>]| {
-            (line[0].is("if") || line[0].is("elif"))
-                && (of_accumulation(line) || line.iter().any(|t| named.contains(&t.text)))
-        };
-        let guarded = |at: &usize| {
-            let mut around = headers(tokens, *at).take_while(|(b, _)| *b != begin);
-            guards(line(*at)) || around.any(|(_, header)| guards(header))
-        };
-        let hands = |at: &usize| {
-            let given = arguments(&tokens[at + 2..]);
-            tokens[*at].is("backward") && given.first().is_some_and(|given| !is_named(given))
-        };
-        let mut calls = all
-            .iter()
-            .flat_map(|at| calls_in(tokens, *at, line(*at).len()));
-        let handed = calls.any(|at| hands(&at));
-        let (waits, lines): (Vec<usize>, Vec<usize>) = all.iter().partition(|at| guarded(at));
-        let counted = of_accumulation(rest_of_line(&tokens[begin..]));
-        Self {
-            program,
-            file,
-            tokens,
-            begin,
-            lines,
-            waits,
-            accumulates: counted,
-            handed,
-        }
-    }
-
-    fn line(&self, at: usize) -> &'a [PythonToken<'t>] {
-        rest_of_line(&self.tokens[at..])
-    }
-
-    /// Whether something in it waits for the accumulation, or a framework does.
-    fn waits(&self) -> bool {
-        self.accumulates || !self.waits.is_empty() || self.is_framework()
-    }
-
-    /// Whether a framework accumulates, and steps only then.
-    fn is_framework(&self) -> bool {
-        self.program
-            .uses(&["accumulate_grad_batches", "LightningCLI"])
-            || self.handed && self.program.uses(&["Accelerator", "deepspeed"])
-    }
-
-    fn doubt(&self) -> Option<DoubtPlace> {
-        let states = || self.lines.iter().find_map(|at| self.state(*at));
-        let found = self.over().or_else(|| self.counted()).or_else(states);
-        found
-            .map(|(why, at)| (why, self.file, at))
-            .or_else(|| self.loss())
-    }
-
-    /// What a line that runs for each micro batch does beside the backward pass.
-    fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
-        let line = self.line(begin);
-        let has = |text: &str| line.iter().any(|t| t.is(text));
-        let compares = has("<") || has(">");
-        let condition = (line[0].is("if") || line[0].is("while")) && self.names_a_counter(line);
-        let ends = condition && self.has_in_it(begin, &LEAVES);
-        if condition && (compares || ends) && !self.is_beside(begin, ends) {
-            return Some((COUNT, begin));
-        }
-        if has("param_groups") && !self.sets_by_steps(begin) {
-            return Some((EACH, begin));
-        }
-        let sign = assignment(line);
-        let is_element = line.len() > 1 && line[0].kind == TokenKind::Name && line[1].is("[");
-        let is_element = is_element && !self.is_of_groups(begin);
-        if sign.is_some() && is_element && !self.is_given(line[0].text) && !shows(line) {
-            return Some((KEPT, begin));
-        }
-        let mut all = calls_in(self.tokens, begin, line.len());
-        all.find_map(|at| {
-            let name = self.tokens[at].text;
-            let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
-            let profiles = object.contains("prof");
-            let steps = ["step", "zero_grad"].contains(&name);
-            let steps = steps && !profiles && !self.is_framework();
-            let keeps = !object.contains("loss") && !self.is_fresh(object);
-            let updates = name.starts_with("update") && !shows(line) && keeps;
-            let given = arguments(&self.tokens[at + 2..]);
-            let mut given = given.iter().filter_map(|all| all.first());
-            let is_plain = PLAIN.contains(&name) || name == "step" || name.starts_with("clip_grad");
-            let optimizer = given.any(|t| is_optimizer(t.text)) && !is_plain;
-            match (IN_PLACE.contains(&name), optimizer && !self.is_framework()) {
-                (true, _) => Some((KEPT, at)),
-                (_, true) => Some((EACH, at)),
-                _ => (steps || updates).then_some((EACH, at)),
-            }
-        })
-    }
-
-    /// Whether a name counts micro batches: `for i, … in enumerate(…)`, `n += 1`.
-    fn is_counter(&self, name: &str) -> bool {
-        let header = self.line(self.begin);
-        let enumerated =
-            header.iter().any(|t| t.is("enumerate")) && header.get(1).is_some_and(|t| t.is(name));
-        let added = self.lines.iter().any(|at| {
-            matches!(self.line(*at), [first, plus, equals, one]
-                if first.is(name) && plus.is("+") && equals.is("=") && one.is("1"))
-        });
-        // `it = epoch * len(loader) + i`
-        let made = self.lines.iter().any(|at| {
-            let line = self.line(*at);
-            line[0].is(name) && assignment(line) == Some(1) && line.iter().any(|t| t.is("len"))
-        });
-        enumerated || added || made
-    }
-
-    /// Whether the loop gives a name its value for each micro batch.
-    fn is_given(&self, name: &str) -> bool {
-        let header = self.line(self.begin);
-        let targets = header.iter().take_while(|t| !t.is("in"));
-        let mut lines = self.lines.iter().map(|at| self.line(*at));
-        targets.into_iter().any(|t| t.is(name))
-            || lines.any(|line| {
-                line[0].is(name)
-                    && assignment(line).is_some_and(|sign| line[..sign].iter().all(|t| !t.is("[")))
-            })
     }
 }

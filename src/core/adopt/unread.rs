@@ -2,7 +2,7 @@
 
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, DOUBT, Span};
+use oomctl_scripts::{Adoption, Call, DOUBT, LOSS_DOUBT, Span};
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
@@ -13,7 +13,15 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let own = adoption
         .stack
         .is_some_and(|stack| stack.is_of_any_program());
-    let Some(why) = reason(adoption).filter(|_| own) else {
+    // The loop of a framework is known; a loss of the program's own in it is not.
+    let why = match own {
+        true => reason(adoption),
+        false => adoption
+            .calls()
+            .next()
+            .and_then(|call| of_call(adoption, call, LOSS_DOUBT)),
+    };
+    let Some(why) = why else {
         return;
     };
     let cuts = [Role::MicroBatch, Role::GradAccumulation];
@@ -35,17 +43,19 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
 /// Why nobody knows what smaller micro batches do, where that is so.
 fn reason(adoption: &Adoption<'_>) -> Option<String> {
     let mut calls = adoption.calls();
-    calls.find_map(|call| {
-        let Some(names) = &call.names else {
-            return Some("the program was not read".to_owned());
-        };
-        let (why, span) = names
-            .iter()
-            .find_map(|(name, span)| Some((name.strip_prefix(DOUBT)?, span)))?;
-        Some(match adoption.reading.place(*span) {
-            Some(place) => format!("{why} ({place}){}", line(adoption, *span)),
-            None => why.to_owned(),
-        })
+    calls.find_map(|call| match call.names {
+        None => Some("the program was not read".to_owned()),
+        Some(_) => of_call(adoption, call, DOUBT),
+    })
+}
+
+/// The doubt of this sort that the text of a program raises.
+fn of_call(adoption: &Adoption<'_>, call: &Call, sort: &str) -> Option<String> {
+    let mut names = call.names.iter().flatten();
+    let (why, span) = names.find_map(|(name, span)| Some((name.strip_prefix(sort)?, span)))?;
+    Some(match adoption.reading.place(*span) {
+        Some(place) => format!("{why} ({place}){}", line(adoption, *span)),
+        None => why.to_owned(),
     })
 }
 

@@ -8,6 +8,10 @@ use super::{
     bracket, line_of, rest_of_line, word_list,
 };
 
+pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
+/// Calls that take so many.
+const COUNTED: [&str; 2] = ["islice", "take"];
+
 /// Calls that cut a batch.
 const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 
@@ -18,8 +22,63 @@ impl LoopOfBatches<'_, '_> {
         let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
         match self.accumulates {
             true => has(&CUTS).then_some((SPLIT, self.begin)),
-            false => (has(&["islice"]) || self.goes_over_a_count()).then_some((COUNT, self.begin)),
+            false => {
+                let counted = has(&COUNTED) || self.goes_over_a_count() || self.is_cut();
+                let found = counted.then_some((COUNT, self.begin));
+                let other = || has(&["zip"]) || self.takes_of_another();
+                found.or_else(|| other().then_some((OTHER, self.begin)))
+            }
         }
+    }
+
+    /// Whether what it goes over was made as so many micro batches: `batches = list(islice(loader, 8))`.
+    fn is_cut(&self) -> bool {
+        let header = self.line(self.begin);
+        let mut over = header
+            .iter()
+            .skip_while(|t| !t.is("in"))
+            .filter(|t| t.kind == TokenKind::Name);
+        over.any(|t| {
+            let made = self.program.made_by(t.text);
+            made.iter().any(|(.., value)| {
+                let has = |name: &str| value.iter().any(|t| t.is(name));
+                value.iter().any(|t| COUNTED.contains(&t.text)) || has("range") && has("next")
+            })
+        })
+    }
+
+    /// Whether it takes data of a loader whose batch is not that of the program, nor one of evaluation.
+    fn takes_of_another(&self) -> bool {
+        let of_ours = |value: &[PythonToken<'_>]| {
+            let none = BTreeSet::new();
+            let given = (0..value.len()).any(|at| is_batch(value, at, &none));
+            let sized = value.iter().any(|t| t.is("batch_size"));
+            let loads = value.iter().any(|t| t.text.ends_with("DataLoader"));
+            !(loads && sized) || given && !value.iter().any(|t| t.is("*") || t.is("/"))
+        };
+        let makes = |name: &str| {
+            let made = self.program.made_by(name);
+            made.iter().any(|(.., value)| !of_ours(value))
+        };
+        let mut all = self
+            .lines
+            .iter()
+            .chain(&self.waits)
+            .flat_map(|at| self.line(*at));
+        all.any(|t| {
+            t.kind == TokenKind::Name
+                && (makes(t.text) || {
+                    let through = self.program.made_by(t.text);
+                    through.iter().any(|(.., value)| {
+                        value
+                            .first()
+                            .is_some_and(|t| ["iter", "cycle", "itertools"].contains(&t.text))
+                            && value
+                                .iter()
+                                .any(|t| t.kind == TokenKind::Name && makes(t.text))
+                    })
+                })
+        })
     }
 }
 

@@ -1,10 +1,7 @@
 //! What a loop does by the number of its micro batches: where it ends, what a step takes, when a step comes.
 
-use super::lines::{lines_in, shows};
-use super::{COUNT, LEAVES, LoopOfBatches, PythonToken, TokenKind, arguments};
-
-/// Parts of names of rates and of what sets them.
-const RATES: [&str; 4] = ["lr", "rate", "sched", "scheduler"];
+use super::lines::lines_in;
+use super::{COUNT, LoopOfBatches, PythonToken, TokenKind, arguments, bracket};
 
 impl LoopOfBatches<'_, '_> {
     /// `for step in range(max_steps)`, `while n < max_steps`: so many micro batches, and as many whatever their size.
@@ -31,15 +28,11 @@ impl LoopOfBatches<'_, '_> {
         ranges || compares && self.names_a_counter(header)
     }
 
-    /// Where the loss of one micro batch ends the loop, a rate is taken by the number of micro batches, or the first step comes after
-    /// the first of them.
+    /// Where the first step comes after the first micro batch.
     pub(super) fn counted(&self) -> Option<(&'static str, usize)> {
-        let all = || self.lines.iter().chain(&self.waits);
-        let ends = all().find(|at| self.ends_by_loss(**at));
-        let rates = || self.waits.iter().find(|at| self.takes_a_rate(**at));
-        let early = || all().find(|at| self.steps_at_the_first(**at));
-        let found = ends.or_else(rates).or_else(early);
-        found.map(|at| (COUNT, *at))
+        let mut all = self.lines.iter().chain(&self.waits);
+        let early = all.find(|at| self.steps_at_the_first(**at));
+        early.map(|at| (COUNT, *at))
     }
 
     /// Whether a condition or what it guards has a statement of one of these words.
@@ -49,39 +42,26 @@ impl LoopOfBatches<'_, '_> {
         body.any(|at| is(&self.tokens[at])) || self.line(begin).iter().any(is)
     }
 
-    /// Whether a line has the name of something that counts micro batches.
+    /// Whether a line has the name of something that counts micro batches: `i`, `self.seen`, and no `scheduler.step()`.
     pub(super) fn names_a_counter(&self, line: &[PythonToken<'_>]) -> bool {
-        let counts = |t: &PythonToken<'_>| t.kind == TokenKind::Name && self.is_counter(t.text);
-        line.iter().any(counts)
-    }
-
-    /// `if loss.item() < 0.1: break`
-    fn ends_by_loss(&self, begin: usize) -> bool {
-        let line = self.line(begin);
-        let compares = line.iter().any(|t| t.is("<") || t.is(">"));
-        let loss = |t: &PythonToken<'_>| {
-            t.kind == TokenKind::Name && t.text.to_lowercase().contains("loss")
-        };
-        let leaves = || self.has_in_it(begin, &LEAVES) || self.has_in_it(begin, &["continue"]);
-        line[0].is("if") && compares && line.iter().any(loss) && leaves()
-    }
-
-    /// `lr = get_lr(i)` before a step.
-    fn takes_a_rate(&self, begin: usize) -> bool {
-        let line = self.line(begin);
-        let rate = |t: &PythonToken<'_>| {
-            let name = t.text.to_lowercase();
-            let mut parts = name.split('_');
-            t.is("param_groups") || parts.any(|part| RATES.contains(&part))
-        };
-        // `scheduler.step()` has none of a name `step`.
-        let counts = |at: usize| {
+        (0..line.len()).any(|at| {
             let member = at.checked_sub(1).is_some_and(|at| line[at].is("."));
-            line[at].kind == TokenKind::Name && !member && self.is_counter(line[at].text)
-        };
-        let of_steps = line.iter().any(|t| self.program.is_accumulation(t));
-        let rates = !of_steps && !shows(line) && line.iter().any(rate);
-        rates && (0..line.len()).any(counts)
+            let called = line.get(at + 1).is_some_and(|t| t.is("("));
+            let named = line.get(at + 1).is_some_and(|t| t.is("=")) && bracket(line, at).is_some();
+            line[at].kind == TokenKind::Name
+                && match member {
+                    true => !called && self.is_counting_member(line[at].text),
+                    false => !named && self.is_counter(line[at].text),
+                }
+        })
+    }
+
+    /// `model.seen += 1`
+    fn is_counting_member(&self, name: &str) -> bool {
+        self.lines.iter().any(|at| {
+            matches!(self.line(*at), [.., dot, member, plus, equals, one]
+                if dot.is(".") && member.is(name) && plus.is("+") && equals.is("=") && one.is("1"))
+        })
     }
 
     /// `if i % accum == 0` with an `i` from 0.

@@ -22,9 +22,16 @@ impl LoopOfBatches<'_, '_> {
         let body = lines_in(self.tokens, begin);
         let mut body = body.iter().map(|at| self.line(*at));
         let mut inside = body.clone();
+        // `steps_trained_in_current_epoch -= 1`
+        let counts_down = |line: &[PythonToken<'_>]| {
+            matches!(line, [name, minus, equals, one]
+                if self.line(begin).iter().any(|t| t.is(name.text)) && minus.is("-") && equals.is("=") && one.is("1"))
+        };
         let passes = inside.any(|line| line[0].is("continue"))
-            && body.all(|line| line[0].is("continue") || line[0].is("if") || shows(line));
-        has(&["resume"]) && passes || !ends && has(&ASIDE)
+            && body.all(|line| {
+                line[0].is("continue") || line[0].is("if") || shows(line) || counts_down(line)
+            });
+        has(&["resume", "trained"]) && passes || !ends && has(&ASIDE)
     }
 
     /// Whether a line on an optimizer's groups gives them a value that no micro batch has a part in, so that each of a step

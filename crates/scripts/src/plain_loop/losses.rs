@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
-use super::lines::{assignment, calls_in};
+use super::lines::{assignment, calls_in, shows};
 use super::means::{is_no_mean, weighs};
+use super::uses::{DRAWN, draws_once};
 use super::{
-    CALL, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram, MIXED, MODEL,
-    PLAIN, PythonToken, TokenKind, WRAPPERS, arguments, headers, line_of, rest_of_line,
+    CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram,
+    MIXED, MODEL, PLAIN, PythonToken, TOKENS, TokenKind, WRAPPERS, arguments, headers, line_of,
+    rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
@@ -17,6 +19,24 @@ const HOOKS: [&str; 3] = [
     "register_hook",
     "register_full_backward_hook",
     "register_post_accumulate_grad_hook",
+];
+/// What Lightning calls with each micro batch (lightning/pytorch/core/hooks.py).
+const EACH_BATCH: [&str; 6] = [
+    "on_train_batch_start",
+    "on_train_batch_end",
+    "on_before_backward",
+    "on_after_backward",
+    "optimizer_step",
+    "lr_scheduler_step",
+];
+/// Parts of names of models whose loss is a mean over tokens (transformers, models/auto).
+const LANGUAGE: [&str; 6] = [
+    "ForCausalLM",
+    "LMHead",
+    "ForConditionalGeneration",
+    "ForMaskedLM",
+    "ForSeq2SeqLM",
+    "ForTokenClassification",
 ];
 /// Methods by which objects hand out the next data.
 const NEXT: [&str; 3] = ["next_batch", "get_batch", "next_train_batch"];
@@ -116,6 +136,9 @@ impl<'t> LoopProgram<'_, 't> {
         if TELLS.contains(&line[0].text) {
             return None;
         }
+        if self.is_over_tokens(line) {
+            return Some((TOKENS, file, begin));
+        }
         let transposed = (begin..begin + line.len()).find(|at| {
             tokens[*at].is(".") && tokens.get(at + 1).is_some_and(|t| t.is("T") || t.is("mT"))
         });
@@ -126,12 +149,31 @@ impl<'t> LoopProgram<'_, 't> {
         all.find_map(|at| self.call(file, at, depth))
     }
 
+    /// Whether a line takes a mean over tokens, of which the program ignores some.
+    fn is_over_tokens(&self, line: &[PythonToken<'_>]) -> bool {
+        let entropy = line
+            .iter()
+            .any(|t| ["cross_entropy", "CrossEntropyLoss"].contains(&t.text));
+        let of_model = line.windows(2).any(|w| w[0].is(".") && w[1].is("loss"));
+        let minus_100 = || {
+            let mut places = self.files.iter().flat_map(|tokens| tokens.windows(2));
+            places.any(|w| w[0].is("-") && w[1].is("100"))
+        };
+        let all = || self.places.keys();
+        let of_language = || all().any(|name| LANGUAGE.iter().any(|part| name.contains(part)));
+        let pads = || all().any(|name| name.contains("pad_") || name.starts_with("DataCollator"));
+        entropy && minus_100() || of_model && of_language() && (pads() || minus_100())
+    }
+
     fn call(&self, file: usize, at: usize, depth: usize) -> Option<DoubtPlace> {
         let tokens = self.files[file];
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
         if is_no_mean(tokens, at) {
             return Some((MIXED, file, at));
+        }
+        if draws_once(tokens, at) {
+            return Some((DRAWN, file, at));
         }
         // A class makes one of itself; what it does then stands in its `forward`.
         let bodies = self.bodies(name);
@@ -150,7 +192,11 @@ impl<'t> LoopProgram<'_, 't> {
         }
         if made.is_empty() {
             let hands_on = ["forward", "module"].contains(&name) && before(1) == ".";
-            return (!hands_on).then_some((CALL, file, at));
+            let mut around = headers(tokens, at);
+            let own_loss = around.any(|(_, header)| header.iter().any(|t| t.is(COMPUTE_LOSS)));
+            let of_super = name == "super" || name == COMPUTE_LOSS && before(4) == "super";
+            let given = own_loss && (name == "model" || of_super);
+            return (!hands_on && !given).then_some((CALL, file, at));
         }
         made.into_iter()
             .find_map(|(file, from, value)| self.maker(file, from, value, depth))
@@ -212,7 +258,24 @@ impl<'t> LoopProgram<'_, 't> {
         let hook = places.next().map(|(file, at)| (HOOK, *file, *at));
         // Its estimate of the largest singular value goes on with each forward (PyTorch, torch.nn.utils.spectral_norm).
         let kept = || self.places("spectral_norm").first();
+        let hook = hook.or_else(|| self.hooks_of_lightning());
         hook.or_else(|| kept().map(|(file, at)| (KEPT, *file, *at)))
+    }
+
+    /// A function that Lightning calls with each micro batch, and that does more than to show something.
+    fn hooks_of_lightning(&self) -> Option<DoubtPlace> {
+        EACH_BATCH.iter().find_map(|name| {
+            let mut bodies = self.bodies(name).into_iter();
+            bodies.find_map(|(file, lines)| {
+                let line = |at: &usize| rest_of_line(&self.files[file][*at..]);
+                let mut lines = lines.into_iter();
+                let shown = |at: &usize| {
+                    let line = line(at);
+                    shows(line) || line[0].is("pass") || line[0].kind == TokenKind::Text
+                };
+                lines.find(|at| !shown(at)).map(|at| (HOOK, file, at))
+            })
+        })
     }
 
     /// A value that is called: a model, or a loss.

@@ -6,7 +6,32 @@ use oomctl_base::word_list;
 /// Whether the call at `at` looks at several samples, or is no mean over them.
 pub(super) fn is_no_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let mixed = is_over_samples(tokens[at].text) && mixes_samples(tokens, at);
-    mixed || bends_a_mean(tokens, at) || adds_up(tokens, at) || weighs(tokens, at)
+    mixed
+        || pairs(tokens, at)
+        || bends_a_mean(tokens, at)
+        || adds_up(tokens, at)
+        || weighs(tokens, at)
+}
+
+/// `x.unsqueeze(0)` beside `x.unsqueeze(1)` makes pairs of samples; `arange(len(x)) / len(x)` numbers them.
+fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let given = arguments(&tokens[at + 2..]);
+    let first = |text: &str| matches!(given.first(), Some([one]) if one.is(text));
+    let numbers = || {
+        let rest = &tokens[at + 2..];
+        let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
+        let next = end.and_then(|end| rest.get(end));
+        let counts = given
+            .iter()
+            .flat_map(|value| value.iter())
+            .any(|t| COUNTS.contains(&t.text));
+        counts && next.is_some_and(|t| ["/", "*", "+", "-", "<", ">"].iter().any(|sign| t.is(sign)))
+    };
+    match tokens[at].text {
+        "unsqueeze" => first("0"),
+        "arange" => numbers(),
+        _ => false,
+    }
 }
 
 pub(super) fn is_over_samples(name: &str) -> bool {
@@ -97,7 +122,7 @@ const CLASSES: [&str; 4] = ["CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll
 /// Reductions that are no sum.
 const REDUCTIONS: [&str; 3] = ["mean", "none", "batchmean"];
 
-/// Whether the call of a loss at `at` is no mean over its samples: `weight=classes`, `reduction=args.reduction`, `losses[mask].mean()`.
+/// Whether the call of a loss at `at` is no mean over its samples: `weight=classes`, `ignore_index=0`, `reduction=args.reduction`, `losses[mask].mean()`.
 pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let all = arguments(&tokens[at + 2..]);
     let weighted = |argument: &&[PythonToken<'_>]| match argument {
@@ -106,6 +131,7 @@ pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
             let known = matches!(value, [one] if one.kind == TokenKind::Text && REDUCTIONS.contains(&one.text));
             key.is("weight") && !none && CLASSES.contains(&tokens[at].text)
                 || key.is("reduction") && !known
+                || key.is("ignore_index") && !none
         }
         _ => false,
     };

@@ -1,5 +1,7 @@
 use super::super::listed_options::declared_by;
 use super::super::python::tokens;
+use super::batches::OTHER;
+use super::uses::{DECIDES, DRAWN};
 use super::*;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
@@ -407,13 +409,13 @@ fn what_goes_by_the_number_of_micro_batches_is_a_doubt() {
     let loss = |body: &str| looped("", body, "pass");
     assert_eq!(
         loss("loss = F.cross_entropy(model(x), y)\nif loss.item() < 0.1:\n  break"),
-        Some(COUNT)
+        Some(DECIDES)
     );
     assert_eq!(
         loss(
             "loss = F.cross_entropy(model(x), y)\nif loss.item() * args.accum < 0.1:\n  raise SystemExit"
         ),
-        Some(COUNT)
+        Some(DECIDES)
     );
     for mixed in [
         "F.cross_entropy(model(x), y, weight=classes)",
@@ -428,6 +430,99 @@ fn what_goes_by_the_number_of_micro_batches_is_a_doubt() {
     let weighted = "crit = nn.CrossEntropyLoss(weight=classes)";
     assert_eq!(
         looped(weighted, "loss = crit(model(x), y)", "pass"),
+        Some(MIXED)
+    );
+}
+
+#[test]
+fn what_else_than_its_loss_a_micro_batch_is_used_for_is_a_doubt() {
+    for (before, body, why) in [
+        ("", "model.head.requires_grad_(i >= 4)", COUNT),
+        ("", "if i % 4 == 0:\n  scale = 2", COUNT),
+        ("", "model.seen += 1\nx = x * model.seen", COUNT),
+        ("", "if loss > 2 * last:\n  loss = loss * 0", DECIDES),
+        ("", "if x.size(0) < 4:\n  continue", DECIDES),
+        ("", "if random.random() < 0.5:\n  x = x.flip(-1)", DRAWN),
+        ("", "lam = np.random.beta(a, a)", DRAWN),
+        (
+            "",
+            "t = torch.rand(1)\nloss = F.mse_loss(model(x * t), y)",
+            DRAWN,
+        ),
+        (
+            "",
+            "for p in model.parameters():\n  p.grad += noise(p)",
+            EACH,
+        ),
+        ("loader = list(itertools.islice(loader, 8))", "pass", COUNT),
+        (
+            "it = cycle(loader)\nloader = [next(it) for _ in range(8)]",
+            "pass",
+            COUNT,
+        ),
+        (
+            "others = DataLoader(b, batch_size=8)\nothers = iter(others)",
+            "u = next(others)",
+            OTHER,
+        ),
+        (
+            "crit = nn.CrossEntropyLoss(ignore_index=0)",
+            "loss = crit(model(x), y)",
+            MIXED,
+        ),
+        ("net = getattr(nn, args.norm)(8)", "pass", MODEL),
+    ] {
+        let body = format!("{LOSS}\n{body}");
+        assert_eq!(looped(before, &body, "pass"), Some(why), "{before} {body}");
+    }
+    let padded = "def collate(b):\n  return pad(b, -100)";
+    assert!(looped(padded, LOSS, "pass").is_some_and(|why| why.contains("padding")));
+    for body in [
+        "if i % 100 == 0:\n  print(f'{loss}')",
+        "if i % args.eval_every == 0:\n  evaluate(model)",
+        "mean = total / (i + 1)\nprint(mean)",
+        "seen += x.shape[0]\nif seen >= args.samples:\n  break",
+        "if torch.isnan(loss):\n  raise ValueError('nan')",
+        "x = torch.rand(x.shape)\nz = [random.choice(a) for a in x]",
+    ] {
+        let body = format!("{LOSS}\n{body}");
+        assert_eq!(looped("", &body, "pass"), None, "{body}");
+    }
+}
+
+/// Accelerate steps a scheduler that it prepared once an optimizer step.
+#[test]
+fn a_scheduler_that_accelerate_does_not_know_steps_with_each_micro_batch() {
+    let of = |prepared: &str| {
+        why(&format!(
+            "{HEAD}acc = Accelerator(gradient_accumulation_steps=args.accum)\nsched = LambdaLR(opt, f)\n\
+             model, opt, loader{prepared} = acc.prepare(model, opt, loader{prepared})\nfor x, y in loader:\n  with acc.accumulate(model):\n    \
+             {LOSS}\n    acc.backward(loss)\n    opt.step()\n    sched.step()\n    opt.zero_grad()\n"
+        ))
+    };
+    assert_eq!(of(", sched"), None);
+    assert_eq!(of(""), Some(EACH));
+}
+
+/// A Trainer of transformers knows its own loss; another one is read.
+#[test]
+fn a_loss_of_ones_own_in_a_trainer_is_a_doubt_unless_it_is_a_mean_over_samples() {
+    let of = |body: &str| {
+        let text = format!(
+            "class T(Trainer):\n  def compute_loss(self, model, inputs, return_outputs=False):\n    y = inputs.pop('labels')\n    \
+             out = model(**inputs)\n    {body}\n    return (loss, out) if return_outputs else loss\n"
+        );
+        let all = tokens(&text);
+        loss_doubt(&[&all]).map(|(why, ..)| why)
+    };
+    assert_eq!(of("loss = F.cross_entropy(out.logits, y)"), None);
+    assert_eq!(of("loss = super().compute_loss(model, inputs)"), None);
+    assert_eq!(
+        of("loss = F.cross_entropy(out.logits, y, reduction='sum')"),
+        Some(MIXED)
+    );
+    assert_eq!(
+        of("loss = nn.CrossEntropyLoss(weight=w)(out.logits, y)"),
         Some(MIXED)
     );
 }

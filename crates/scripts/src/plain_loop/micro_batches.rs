@@ -1,0 +1,183 @@
+//! One loop over micro batches: which lines run for each of them, and which wait for the optimizer's step.
+
+use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
+use super::{
+    DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, arguments, headers,
+    is_named, rest_of_line,
+};
+use oomctl_base::word_list;
+
+/// Changes in place.
+const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
+
+/// A loop over micro batches.
+pub(super) struct LoopOfBatches<'a, 't> {
+    pub(super) program: &'a LoopProgram<'a, 't>,
+    pub(super) file: usize,
+    pub(super) tokens: &'a [PythonToken<'t>],
+    /// The token that begins its header.
+    pub(super) begin: usize,
+    /// The lines that run for each micro batch.
+    pub(super) lines: Vec<usize>,
+    /// The lines that wait for the accumulation.
+    pub(super) waits: Vec<usize>,
+    /// Its header goes over the accumulation.
+    pub(super) accumulates: bool,
+    /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
+    pub(super) handed: bool,
+}
+
+impl<'a, 't> LoopOfBatches<'a, 't> {
+    pub(super) fn new(program: &'a LoopProgram<'a, 't>, file: usize, begin: usize) -> Self {
+        let tokens = program.files[file];
+        let all = lines_in(tokens, begin);
+        let line = |at: usize| rest_of_line(&tokens[at..]);
+        let of_accumulation = |line: &[PythonToken<'_>]| {
+            line.iter()
+                .any(|t| program.is_accumulation(t) || t.is("sync_gradients"))
+        };
+        // `is_update = (i + 1) % accum == 0`
+        let named = all
+            .iter()
+            .map(|at| line(*at))
+            .filter(|line| line.get(1).is_some_and(|t| t.is("=")) && of_accumulation(line));
+        let named = named
+            .filter(|l| l.iter().any(|t| t.is("%")) || l.iter().any(|t| t.is("sync_gradients")));
+        let named: Vec<&str> = named.map(|line| line[0].text).collect();
+        let guards = |line: &[PythonToken<'_>]| {
+            (line[0].is("if") || line[0].is("elif"))
+                && (of_accumulation(line) || line.iter().any(|t| named.contains(&t.text)))
+        };
+        let guarded = |at: &usize| {
+            let mut around = headers(tokens, *at).take_while(|(b, _)| *b != begin);
+            guards(line(*at)) || around.any(|(_, header)| guards(header))
+        };
+        let hands = |at: &usize| {
+            let given = arguments(&tokens[at + 2..]);
+            tokens[*at].is("backward") && given.first().is_some_and(|given| !is_named(given))
+        };
+        let mut calls = all
+            .iter()
+            .flat_map(|at| calls_in(tokens, *at, line(*at).len()));
+        let handed = calls.any(|at| hands(&at));
+        let (waits, lines): (Vec<usize>, Vec<usize>) = all.iter().partition(|at| guarded(at));
+        let counted = of_accumulation(rest_of_line(&tokens[begin..]));
+        Self {
+            program,
+            file,
+            tokens,
+            begin,
+            lines,
+            waits,
+            accumulates: counted,
+            handed,
+        }
+    }
+
+    pub(super) fn line(&self, at: usize) -> &'a [PythonToken<'t>] {
+        rest_of_line(&self.tokens[at..])
+    }
+
+    /// Whether something in it waits for the accumulation, or a framework does.
+    pub(super) fn waits(&self) -> bool {
+        self.accumulates || !self.waits.is_empty() || self.is_framework()
+    }
+
+    /// Whether a framework accumulates, and steps only then.
+    pub(super) fn is_framework(&self) -> bool {
+        self.program
+            .uses(&["accumulate_grad_batches", "LightningCLI"])
+            || self.handed && self.program.uses(&["Accelerator", "deepspeed"])
+    }
+
+    /// Whether Accelerate does not know a scheduler, so that it steps with each micro batch.
+    fn is_unprepared(&self, object: &str) -> bool {
+        let mut prepared = self.program.places("prepare").iter();
+        let knows = |(file, at): &(usize, usize)| {
+            let given = arguments(self.program.files[*file].get(at + 2..).unwrap_or_default());
+            given
+                .iter()
+                .flat_map(|value| value.iter())
+                .any(|t| t.is(object) || t.is("*"))
+        };
+        let schedules = object.to_lowercase().contains("sched");
+        schedules && self.program.uses(&["Accelerator"]) && !prepared.any(knows)
+    }
+
+    pub(super) fn doubt(&self) -> Option<DoubtPlace> {
+        let states = || self.lines.iter().find_map(|at| self.state(*at));
+        let found = self.over().or_else(|| self.counted()).or_else(states);
+        let found = found.or_else(|| self.uses());
+        found
+            .map(|(why, at)| (why, self.file, at))
+            .or_else(|| self.loss())
+    }
+
+    /// What a line that runs for each micro batch does beside the backward pass.
+    fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
+        let line = self.line(begin);
+        let has = |text: &str| line.iter().any(|t| t.is(text));
+        if has("param_groups") && !self.sets_by_steps(begin) {
+            return Some((EACH, begin));
+        }
+        let sign = assignment(line);
+        let is_element = line.len() > 1 && line[0].kind == TokenKind::Name && line[1].is("[");
+        let is_element = is_element && !self.is_of_groups(begin);
+        if sign.is_some() && is_element && !self.is_given(line[0].text) && !shows(line) {
+            return Some((KEPT, begin));
+        }
+        let mut all = calls_in(self.tokens, begin, line.len());
+        all.find_map(|at| {
+            let name = self.tokens[at].text;
+            let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
+            let profiles = object.contains("prof");
+            let steps = ["step", "zero_grad"].contains(&name);
+            let steps = steps && !profiles && (!self.is_framework() || self.is_unprepared(object));
+            let keeps = !object.contains("loss") && !self.is_fresh(object);
+            let updates = name.starts_with("update") && !shows(line) && keeps;
+            let given = arguments(&self.tokens[at + 2..]);
+            let mut given = given.iter().filter_map(|all| all.first());
+            let is_plain = PLAIN.contains(&name) || name == "step" || name.starts_with("clip_grad");
+            let optimizer = given.any(|t| is_optimizer(t.text)) && !is_plain;
+            match (IN_PLACE.contains(&name), optimizer && !self.is_framework()) {
+                (true, _) => Some((KEPT, at)),
+                (_, true) => Some((EACH, at)),
+                _ => (steps || updates).then_some((EACH, at)),
+            }
+        })
+    }
+
+    /// Whether a name counts micro batches: `for i, … in enumerate(…)`, `n += 1`.
+    pub(super) fn is_counter(&self, name: &str) -> bool {
+        let header = self.line(self.begin);
+        let enumerated =
+            header.iter().any(|t| t.is("enumerate")) && header.get(1).is_some_and(|t| t.is(name));
+        // `def training_step(self, batch, batch_idx)`
+        let mut parameters = header.iter().filter(|t| t.kind == TokenKind::Name).skip(2);
+        let enumerated = enumerated
+            || header.get(1).is_some_and(|t| t.is("training_step"))
+                && parameters.nth(2).is_some_and(|t| t.is(name));
+        let added = self.lines.iter().any(|at| {
+            matches!(self.line(*at), [first, plus, equals, one]
+                if first.is(name) && plus.is("+") && equals.is("=") && one.is("1"))
+        });
+        // `it = epoch * len(loader) + i`
+        let made = self.lines.iter().any(|at| {
+            let line = self.line(*at);
+            line[0].is(name) && assignment(line) == Some(1) && line.iter().any(|t| t.is("len"))
+        });
+        enumerated || added || made
+    }
+
+    /// Whether the loop gives a name its value for each micro batch.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        let header = self.line(self.begin);
+        let targets = header.iter().take_while(|t| !t.is("in"));
+        let mut lines = self.lines.iter().map(|at| self.line(*at));
+        targets.into_iter().any(|t| t.is(name))
+            || lines.any(|line| {
+                line[0].is(name)
+                    && assignment(line).is_some_and(|sign| line[..sign].iter().all(|t| !t.is("[")))
+            })
+    }
+}

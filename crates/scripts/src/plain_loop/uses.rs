@@ -1,0 +1,225 @@
+//! What a loop does with the number, the values and the chances of a micro batch beside its loss.
+//!
+//! Rule: of these only what shows, what saves and what evaluates is known to train nothing.
+
+use super::lines::{assignment, calls_in, lines_in, shows};
+use oomctl_base::word_list;
+
+use super::{COUNT, EACH, LoopOfBatches, PythonToken, TokenKind, arguments, headers};
+
+pub(super) const DECIDES: &str = "this decides by one micro batch";
+pub(super) const DRAWN: &str = "this is drawn once for each micro batch";
+
+/// Parts of names of what runs beside training.
+const ASIDE: [&str; 9] = word_list("eval valid test save checkpoint ckpt logg plot prof");
+/// What leaves a loop or a micro batch.
+const LEAVES: [&str; 6] = word_list("break continue return raise exit quit");
+/// Tests of values.
+const TESTS: [&str; 3] = ["isnan", "isfinite", "isinf"];
+/// How many names may hand on what is only shown.
+const HANDS_ON: usize = 3;
+
+impl LoopOfBatches<'_, '_> {
+    /// The first line that uses the number of a micro batch, decides by its values, draws for it, or changes its gradients.
+    pub(super) fn uses(&self) -> Option<(&'static str, usize)> {
+        let all = || self.lines.iter().chain(&self.waits).copied();
+        let counts = all().find(|at| self.uses_a_counter(*at));
+        let counts = counts.map(|at| (COUNT, at));
+        let each = || self.lines.iter().copied();
+        let decides = || all().find(|at| self.decides(*at)).map(|at| (DECIDES, at));
+        let draws = || each().find(|at| self.draws(*at)).map(|at| (DRAWN, at));
+        let changes = || each().find(|at| self.changes_gradients(*at));
+        let found = counts.or_else(decides).or_else(draws);
+        found.or_else(|| changes().map(|at| (EACH, at)))
+    }
+
+    fn uses_a_counter(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let is_ours = || {
+            line.iter()
+                .any(|t| self.program.is_accumulation(t) || t.is("sync_gradients"))
+        };
+        self.names_a_counter(line)
+            && !shows(line)
+            && !is_ours()
+            && !self.is_beside_training(begin)
+            && !self.is_share_of_an_epoch(begin)
+            && !self.gives_what_is_shown(line, HANDS_ON)
+    }
+
+    /// Whether a line gives a name a value that is only shown, or counts.
+    fn gives_what_is_shown(&self, line: &[PythonToken<'_>], depth: usize) -> bool {
+        let Some(sign) = assignment(line) else {
+            return false;
+        };
+        let mut given = line[..sign].iter().filter(|t| t.kind == TokenKind::Name);
+        given.all(|t| self.is_counter(t.text) || self.is_only_shown(t.text, depth))
+    }
+
+    fn is_only_shown(&self, name: &str, depth: usize) -> bool {
+        let Some(depth) = depth.checked_sub(1) else {
+            return false;
+        };
+        let mut all = self.lines.iter().chain(&self.waits);
+        all.all(|at| {
+            let line = self.line(*at);
+            let value = assignment(line).map_or(line, |sign| &line[sign + 1..]);
+            let used = value.iter().any(|t| t.is(name));
+            let first = line[0].is(name) && assignment(line).is_some();
+            !used
+                || first
+                || shows(line)
+                || self.is_beside_training(*at)
+                || self.gives_what_is_shown(line, depth)
+        })
+    }
+
+    /// Whether a line is a condition of which nothing of training depends, or stands below one.
+    fn is_beside_training(&self, at: usize) -> bool {
+        let around = headers(self.tokens, at).take_while(|(begin, _)| *begin != self.begin);
+        let mut around = around.map(|(begin, _)| begin);
+        self.guards_nothing(at) || around.any(|begin| self.guards_nothing(begin))
+    }
+
+    /// Whether all that a condition guards shows, saves, evaluates or fails.
+    fn guards_nothing(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        if !(line[0].is("if") || line[0].is("elif")) {
+            return false;
+        }
+        let aside = |line: &[PythonToken<'_>]| {
+            line.iter().any(|t| {
+                let name = t.text.to_lowercase();
+                t.kind == TokenKind::Name && ASIDE.iter().any(|part| name.contains(part))
+            })
+        };
+        let harmless = |at: &usize| {
+            let line = self.line(*at);
+            shows(line) || aside(line) || line[0].is("raise") || line[0].is("pass")
+        };
+        let body = lines_in(self.tokens, begin);
+        let ends = self.has_in_it(begin, &LEAVES);
+        let of_failure = line.iter().any(|t| TESTS.contains(&t.text));
+        let raises = |at: &usize| {
+            let line = self.line(*at);
+            line[0].is("raise") && !line.iter().any(|t| t.is("SystemExit"))
+        };
+        let fails = body.iter().any(raises) || of_failure && self.has_in_it(begin, &["exit"]);
+        let shown = match body.is_empty() {
+            true => shows(line) || fails,
+            false => aside(line) || body.iter().all(harmless),
+        };
+        (!ends || fails) && shown || self.is_beside(begin, ends)
+    }
+
+    /// `if loss > 2 * last:`, `if torch.isnan(loss):`
+    fn decides(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let condition = line[0].is("if") || line[0].is("elif") || line[0].is("while");
+        let compares = line
+            .iter()
+            .any(|t| t.is("<") || t.is(">") || TESTS.contains(&t.text));
+        let of_time = line.iter().any(|t| {
+            let name = t.text.to_lowercase();
+            ["time", "elapsed"].iter().any(|part| name.contains(part))
+        });
+        let of_batch = |t: &PythonToken<'_>| {
+            t.kind == TokenKind::Name
+                && self.is_given(t.text)
+                && !self.is_counter(t.text)
+                && !self.counts_samples(t.text)
+        };
+        condition
+            && compares
+            && !of_time
+            && line.iter().any(of_batch)
+            && !self.is_beside_training(begin)
+    }
+
+    /// `seen += x.shape[0]`
+    fn counts_samples(&self, name: &str) -> bool {
+        let mut all = self.lines.iter().map(|at| self.line(*at));
+        all.any(|line| {
+            matches!(line, [first, plus, equals, value @ ..]
+                if first.is(name) && plus.is("+") && equals.is("=")
+                    && value.iter().any(|t| ["shape", "size", "len", "batch_size"].contains(&t.text)))
+        })
+    }
+
+    /// `if i % accum == 0: lr = at(i / len(loader) + epoch)`: how far an epoch is at the first micro batch of a step.
+    fn is_share_of_an_epoch(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let shares = line
+            .windows(3)
+            .any(|w| w[1].is("/") && w[2].is("len") && self.is_counter(w[0].text));
+        let mut around = headers(self.tokens, begin).take_while(|(begin, _)| *begin != self.begin);
+        let at_first = |(_, header): (usize, &[PythonToken<'_>])| matches!(header, [_, counter, divided, ..] if divided.is("%") && self.is_counter(counter.text));
+        shares && around.any(at_first)
+    }
+
+    fn draws(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let mut all = calls_in(self.tokens, begin, line.len());
+        !shows(line) && all.any(|at| draws_once(self.tokens, at)) && !self.is_beside_training(begin)
+    }
+
+    /// `p.grad += noise`, `p.grad.clamp_(-1, 1)`
+    fn changes_gradients(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let of_gradients =
+            |line: &[PythonToken<'_>]| line.windows(2).any(|w| w[0].is(".") && w[1].is("grad"));
+        let given = assignment(line).is_some_and(|sign| of_gradients(&line[..sign]));
+        let in_place = || {
+            line.windows(2)
+                .any(|w| w[1].is("(") && w[0].kind == TokenKind::Name && w[0].text.ends_with('_'))
+        };
+        given || of_gradients(line) && in_place()
+    }
+}
+
+/// Whether a call draws one number, whatever the batch: `random.random()`, `np.random.beta(a, a)`, `torch.rand(1)`.
+pub(super) fn draws_once(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
+    let line = &tokens[super::line_of(tokens, at)..at];
+    let given = arguments(&tokens[at + 2..]);
+    let of_each = super::rest_of_line(&tokens[at..])
+        .iter()
+        .any(|t| t.is("for"))
+        || line.iter().any(|t| t.is("for"));
+    let of_one = |all: &[&[PythonToken<'_>]]| {
+        let one = |value: &&[PythonToken<'_>]| {
+            value
+                .iter()
+                .all(|t| t.is("1") || t.is("(") || t.is(")") || t.is(",") || t.is("[") || t.is("]"))
+        };
+        !all.is_empty() && all.iter().all(one)
+    };
+    let sized = given
+        .iter()
+        .any(|value| value.first().is_some_and(|t| t.is("size")));
+    let name = tokens[at].text;
+    let plain = before(1) == "."
+        && before(2) == "random"
+        && before(4) != "torch"
+        && ![
+            "seed",
+            "default_rng",
+            "RandomState",
+            "Random",
+            "get_state",
+            "getstate",
+            "setstate",
+        ]
+        .contains(&name);
+    let torch = before(1) == "."
+        && before(2) == "torch"
+        && match name {
+            "rand" | "randn" => of_one(&given[..given.len().min(1)]),
+            "randint" => given
+                .iter()
+                .skip(1)
+                .any(|value| value.len() > 1 && of_one(&[value])),
+            _ => false,
+        };
+    (plain && !sized && given.len() < 3 || torch) && !of_each
+}
