@@ -83,3 +83,17 @@ fn a_fraction_of_an_epoch_stays() {
         assert!(!plan.told().contains(stays), "{}", plan.told());
     }
 }
+
+/// Where `rich` is installed, Lightning draws its bar so.
+#[test]
+fn the_bar_that_rich_draws_shows_the_steps() {
+    let place = Place::bare();
+    let bar = "Epoch 1/1  ━━━━━━━━━━━━━━━━━━━━ 6/6 0:00:00 • 0:00:00 100.50it/s v_num: 0.000";
+    place.write("train.py", &format!("print('{bar}')\n"));
+    let script = "#!/bin/bash\npython3 train.py --batch_size 4\n";
+    place.write("job.sh", script);
+    let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
+    let done = place.run(&words).ends(0);
+    done.says(&["succeeded", "step 6"]);
+    assert!(!done.told().contains("finds no step"), "{}", done.told());
+}

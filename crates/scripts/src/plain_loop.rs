@@ -22,19 +22,22 @@ use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
-use lines::{assignment, lines_in};
+use lines::{assignment, lines_in, shows};
 use means::{is_over_samples, mixes_samples};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
+use uses::{DRAWN, draws_once};
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
 pub const DOUBT: &str = "<unclear> ";
 
-/// What the name of a doubt begins with that is raised by a loss of one's own in somebody else's loop: `compute_loss` of a Trainer.
-pub const LOSS_DOUBT: &str = "<unclear loss> ";
+/// What the name of a doubt begins with that is raised by what a program does itself beside a Trainer of transformers.
+pub const TRAINER_DOUBT: &str = "<unclear beside a trainer> ";
 
 const NO_LOOP: &str = "its training loop was not found";
 const NO_WAIT: &str = "where its optimizer waits for the accumulation was not found";
+const UNDIVIDED: &str = "this loss was not seen divided by the accumulation";
+const DIVIDED: &str = "this divides by the accumulation, and Accelerate does so, too";
 const EACH: &str = "this runs after each micro batch";
 const COUNT: &str = "this counts micro batches";
 const SPLIT: &str = "this splits a batch of the loader by the accumulation";
@@ -79,9 +82,12 @@ const LAYERS: [&str; 3] = word_list("nn transformers peft");
 const LOADS: [&str; 2] = word_list("from_pretrained from_config");
 /// Calls that make a model by a name, whatever it is made of.
 const BY_NAME: [&str; 4] = word_list("create_model create_model_and_transforms get_model hub");
-/// Calls, in a module of one's own, that look at the samples of a batch together.
-const MIXES: [&str; 6] =
-    word_list("cdist pdist randperm all_gather gather_all all_gather_into_tensor");
+/// Calls that look at the samples of a batch together, wherever they stand.
+const MIXES: [&str; 5] = word_list("cdist pdist bincount cov corrcoef");
+/// The same in a module of one's own.
+const TOGETHER: [&str; 4] = word_list("randperm all_gather gather_all all_gather_into_tensor");
+/// Most tokens behind a sign of division that may be the accumulation.
+const DIVISOR: usize = 8;
 /// Most functions that are entered in each other.
 const DEPTH: usize = 4;
 
@@ -101,6 +107,7 @@ pub(super) fn doubt(
     let waits = loops.iter().any(|one| one.waits());
     let found = (!waits).then_some((NO_WAIT, first.file, first.begin));
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
+    let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
     let found = found.or_else(|| batches::doubt(&program));
     found.map(|(why, file, at)| {
@@ -109,15 +116,25 @@ pub(super) fn doubt(
     })
 }
 
-/// The first doubt about the losses that a program with these files gives a Trainer of transformers.
-pub(super) fn loss_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
+/// The first doubt about what a program with these files does itself beside a Trainer of transformers.
+pub(super) fn trainer_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
     let program = LoopProgram::new(files, Vec::new());
-    let places = program.places(COMPUTE_LOSS).iter();
-    let mut losses = places.filter_map(|(file, at)| {
-        let begin = line_of(files[*file], *at);
-        files[*file][begin].is("def").then_some((*file, begin))
+    let defined = |name: &str| -> Vec<(usize, usize)> {
+        let places = program.places(name).iter();
+        let begins = places.map(|(file, at)| (*file, line_of(files[*file], *at)));
+        begins
+            .filter(|(file, begin)| files[*file][*begin].is("def"))
+            .collect()
+    };
+    let mut losses = defined(COMPUTE_LOSS).into_iter();
+    let found = losses.find_map(|(file, begin)| {
+        let loss = LoopOfBatches::new(&program, file, begin);
+        loss.undivided().or_else(|| loss.loss())
     });
-    let found = losses.find_map(|(file, begin)| LoopOfBatches::new(&program, file, begin).loss());
+    // transformers calls it after each micro batch but the last of a step (trainer_callback.py).
+    let substeps = || defined("on_substep_end").into_iter().next();
+    let found = found.or_else(|| substeps().map(|(file, at)| (EACH, file, at)));
+    let found = found.or_else(|| batches::computed_steps(&program));
     found.map(|(why, file, at)| {
         let token = &files[file][at];
         (why, file, (token.from, token.to))
@@ -126,6 +143,18 @@ pub(super) fn loss_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
 
 /// The method by which programs give a Trainer of transformers a loss of their own.
 const COMPUTE_LOSS: &str = "compute_loss";
+
+/// Whether a place stands in a function that measures and trains nothing, by its name.
+fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
+    let mut around = headers(tokens, at).filter(|(_, header)| header[0].is("def"));
+    around.any(|(_, header)| {
+        let name = header
+            .get(1)
+            .map_or_else(String::new, |t| t.text.to_lowercase());
+        ASIDE.iter().any(|part| name.contains(part))
+    }) || shows(rest_of_line(&tokens[line_of(tokens, at)..]))
+}
 
 /// A place in a file that raises a doubt.
 type DoubtPlace = (&'static str, usize, usize);
@@ -230,6 +259,47 @@ impl<'a, 't> LoopProgram<'a, 't> {
         made.collect()
     }
 
+    /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.
+    fn division(&self, first: &LoopOfBatches<'_, '_>) -> Option<DoubtPlace> {
+        let divides = |tokens: &[PythonToken<'_>], at: usize| {
+            let single =
+                tokens[at].is("/") && at.checked_sub(1).is_some_and(|at| !tokens[at].is("/"));
+            let rest = rest_of_line(&tokens[at + 1..]);
+            let rest = rest.get(..DIVISOR).unwrap_or(rest);
+            single
+                && !rest.first().is_some_and(|t| t.is("/"))
+                && rest.iter().any(|t| self.is_accumulation(t))
+        };
+        let counts = |tokens: &[PythonToken<'_>], at: usize| {
+            rest_of_line(&tokens[line_of(tokens, at)..])
+                .iter()
+                .any(|t| t.is("len") || t.is("range"))
+        };
+        let mut places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
+            (0..tokens.len())
+                .filter(move |at| divides(tokens, *at) && !counts(tokens, *at))
+                .map(move |at| (file, at))
+        });
+        let place = places.next();
+        let accelerates = self.places("Accelerator").iter().any(|(file, at)| {
+            let given = arguments(self.files[*file].get(at + 2..).unwrap_or_default());
+            given
+                .iter()
+                .flat_map(|value| value.iter())
+                .any(|t| self.is_accumulation(t))
+        });
+        match place {
+            Some((file, at)) if accelerates && first.is_framework() => {
+                let line = rest_of_line(&self.files[file][line_of(self.files[file], at)..]);
+                let shown = line.iter().any(|t| t.is("item"));
+                let of_loss = !shown && line.iter().any(|t| t.text.contains("loss"));
+                of_loss.then_some((DIVIDED, file, at))
+            }
+            Some(_) => None,
+            None => (!first.is_framework()).then_some((UNDIVIDED, first.file, first.begin)),
+        }
+    }
+
     /// A model that is not made of layers whose text was read.
     fn models(&self) -> Option<DoubtPlace> {
         self.files.iter().enumerate().find_map(|(file, tokens)| {
@@ -240,13 +310,21 @@ impl<'a, 't> LoopProgram<'a, 't> {
             });
             let mut foreign = names.filter(|at| self.bodies(tokens[*at].text).is_empty());
             let mixes = || {
-                let mut all = calls(tokens, |t| {
-                    MIXES.contains(&t.text) || is_over_samples(t.text)
-                });
-                all.find(|at| {
-                    let module = headers(tokens, *at)
-                        .any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")));
-                    module && (MIXES.contains(&tokens[*at].text) || mixes_samples(tokens, *at))
+                let mut all = calls(tokens, |_| true).filter(|at| !is_aside(tokens, *at));
+                all.find_map(|at| {
+                    let name = tokens[at].text;
+                    let module = || {
+                        let mut around = headers(tokens, at);
+                        around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
+                    };
+                    let mixed = MIXES.contains(&name)
+                        || TOGETHER.contains(&name) && module()
+                        || is_over_samples(name) && mixes_samples(tokens, at) && module();
+                    let drawn = || draws_once(tokens, at) && module();
+                    match mixed {
+                        true => Some((MIXED, file, at)),
+                        false => drawn().then_some((DRAWN, file, at)),
+                    }
                 })
             };
             // `getattr(nn, name)` may be any layer.
@@ -260,7 +338,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 })
             };
             let model = foreign.next().or_else(named).map(|at| (MODEL, file, at));
-            model.or_else(|| mixes().map(|at| (MIXED, file, at)))
+            model.or_else(mixes)
         })
     }
 }

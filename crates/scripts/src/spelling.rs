@@ -157,7 +157,8 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
 
 /// `--batch-size` is `--batch_size`, as most parsers of arguments have it.
 pub fn same_flag(word: &str, flag: &str) -> bool {
-    word == flag || word.starts_with('-') && word.chars().map(plain).eq(flag.chars().map(plain))
+    let alike = || word.chars().map(plain).eq(flag.chars().map(plain));
+    word == flag || word.starts_with('-') && word.len() == flag.len() && alike()
 }
 
 /// A flag in the form in which all that are the same are equal.

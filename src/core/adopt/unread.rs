@@ -2,7 +2,7 @@
 
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, Call, DOUBT, LOSS_DOUBT, Span};
+use oomctl_scripts::{Adoption, Call, DOUBT, Span, TRAINER_DOUBT};
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
@@ -13,13 +13,13 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let own = adoption
         .stack
         .is_some_and(|stack| stack.is_of_any_program());
-    // The loop of a framework is known; a loss of the program's own in it is not.
+    // The loop of a framework is known; what the program does itself beside it is not.
     let why = match own {
         true => reason(adoption),
         false => adoption
             .calls()
             .next()
-            .and_then(|call| of_call(adoption, call, LOSS_DOUBT)),
+            .and_then(|call| of_call(adoption, call, TRAINER_DOUBT)),
     };
     let Some(why) = why else {
         return;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::lines::{assignment, shows};
 use super::{
     BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    bracket, line_of, rest_of_line, word_list,
+    arguments, bracket, line_of, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -85,7 +85,53 @@ impl LoopOfBatches<'_, '_> {
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
 /// beside it, the product stays.
 pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
-    sampler(program).or_else(|| computed(program))
+    let stops = program.uses(&["EarlyStopping", "ReduceLROnPlateau"]);
+    let validates = program
+        .places("val_check_interval")
+        .first()
+        .filter(|_| stops);
+    let validates = validates.map(|(file, at)| (COUNT, *file, *at));
+    let found = sampler(program).or_else(|| computed(program));
+    found.or(validates)
+}
+
+/// `max_steps=rows // args.batch_size`: steps of a Trainer that follow its micro batch.
+pub(super) fn computed_steps(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+    let steps = [
+        "max_steps",
+        "warmup_steps",
+        "num_training_steps",
+        "num_warmup_steps",
+    ];
+    let mut given = steps.iter().flat_map(|name| program.places(name));
+    let none = BTreeSet::new();
+    let follows = |file: usize, value: &[PythonToken<'_>], from: usize| {
+        let tokens = program.files[file];
+        let mut places = from..from + value.len();
+        let ours = value.iter().any(|t| program.is_accumulation(t));
+        !ours && places.any(|at| is_batch(tokens, at, &none) && computes(tokens, at))
+    };
+    let found = given.find(|(file, at)| {
+        let tokens = program.files[*file];
+        let Some(equals) = tokens.get(at + 1).filter(|t| t.is("=")) else {
+            return false;
+        };
+        let from = at + 2;
+        let value = arguments(&tokens[from..])
+            .first()
+            .copied()
+            .unwrap_or_default();
+        let made = || match value {
+            [one] if one.kind == TokenKind::Name => program.made_by(one.text),
+            _ => Vec::new(),
+        };
+        equals.is("=")
+            && (follows(*file, value, from)
+                || made()
+                    .iter()
+                    .any(|(file, from, value)| follows(*file, value, *from)))
+    });
+    found.map(|(file, at)| (BATCH, *file, *at))
 }
 
 fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
@@ -168,6 +214,7 @@ fn is_batch(tokens: &[PythonToken<'_>], at: usize, names: &BTreeSet<&str>) -> bo
     let is = |name: &str| {
         (name.contains("batch_size")
             || name.contains("batchsize")
+            || name.contains("micro_b")
             || ["bs", "bsz", "mbs"].contains(&name))
             && !["eval", "val", "test"]
                 .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
 use super::lines::{assignment, calls_in, shows};
-use super::means::{is_no_mean, weighs};
+use super::means::{is_no_mean, nests_a_mean, weighs};
 use super::uses::{DRAWN, draws_once};
 use super::{
     CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram,
@@ -78,14 +78,17 @@ impl LoopOfBatches<'_, '_> {
             taken.insert(at);
             wanted.extend(names(line));
         }
-        taken.into_iter().find_map(|at| {
+        let nested = nests_a_mean(self.tokens, &self.lines).map(|at| (MIXED, self.file, at));
+        let mut taken = taken.into_iter();
+        let found = taken.find_map(|at| {
             let begin = self.lines[at];
             let counts = self.is_scaled_by_a_count(begin);
             let counts = counts.then_some((COUNT, self.file, begin));
             let kept = || self.takes_its_last(at).then_some((KEPT, self.file, begin));
             let found = counts.or_else(kept);
             found.or_else(|| self.program.line(self.file, begin, 0))
-        })
+        });
+        found.or(nested)
     }
 
     /// `out, h = model(x, h)`: whether a line makes a value of what the micro batch before left in it.
@@ -140,7 +143,10 @@ impl<'t> LoopProgram<'_, 't> {
             return Some((TOKENS, file, begin));
         }
         let transposed = (begin..begin + line.len()).find(|at| {
-            tokens[*at].is(".") && tokens.get(at + 1).is_some_and(|t| t.is("T") || t.is("mT"))
+            let of_self = at.checked_sub(1).is_some_and(|at| tokens[at].is("self"));
+            tokens[*at].is(".")
+                && !of_self
+                && tokens.get(at + 1).is_some_and(|t| t.is("T") || t.is("mT"))
         });
         if let Some(at) = transposed {
             return Some((MIXED, file, at));
@@ -155,14 +161,25 @@ impl<'t> LoopProgram<'_, 't> {
             .iter()
             .any(|t| ["cross_entropy", "CrossEntropyLoss"].contains(&t.text));
         let of_model = line.windows(2).any(|w| w[0].is(".") && w[1].is("loss"));
+        let all = || self.places.keys();
         let minus_100 = || {
             let mut places = self.files.iter().flat_map(|tokens| tokens.windows(2));
             places.any(|w| w[0].is("-") && w[1].is("100"))
         };
-        let all = || self.places.keys();
         let of_language = || all().any(|name| LANGUAGE.iter().any(|part| name.contains(part)));
         let pads = || all().any(|name| name.contains("pad_") || name.starts_with("DataCollator"));
-        entropy && minus_100() || of_model && of_language() && (pads() || minus_100())
+        // What is padded to the longest of a batch counts in a mean, unless something masks it.
+        let padded = self.places.contains_key("pad_sequence");
+        let masks = || {
+            all().any(|name| {
+                ["mask", "length", "pack_"]
+                    .iter()
+                    .any(|part| name.to_lowercase().contains(part))
+            })
+        };
+        padded && !masks() && (entropy || of_model)
+            || entropy && minus_100()
+            || of_model && of_language() && (pads() || minus_100())
     }
 
     fn call(&self, file: usize, at: usize, depth: usize) -> Option<DoubtPlace> {
@@ -178,7 +195,7 @@ impl<'t> LoopProgram<'_, 't> {
         // A class makes one of itself; what it does then stands in its `forward`.
         let bodies = self.bodies(name);
         let is_own = !bodies.is_empty() && before(1) != ".";
-        let is_plain = PLAIN.contains(&name) || LOADS.contains(&name);
+        let is_plain = PLAIN.contains(&name) || LOADS.contains(&name) || name == "self";
         if is_keyword(name) || is_plain && !is_own {
             return None;
         }
@@ -234,6 +251,10 @@ impl<'t> LoopProgram<'_, 't> {
             let begin = lines.first()?.checked_sub(2)?;
             let is_class = tokens[line_of(tokens, begin)].is("class");
             let read = !is_class || is_loss;
+            let nested = || nests_a_mean(tokens, lines).map(|at| (MIXED, *file, at));
+            if let Some(found) = read.then(nested).flatten() {
+                return Some(found);
+            }
             let mut lines = lines
                 .iter()
                 .filter(|at| read && self.is_read(*file, **at, is_class));

@@ -1,6 +1,9 @@
 //! Whether a call makes of a micro batch something else than a mean over its samples.
 
-use super::super::python::{PythonToken, TokenKind, arguments, closed_call, is_named, line_of};
+use super::super::python::{
+    PythonToken, TokenKind, arguments, bracket, closed_call, is_named, line_of, rest_of_line,
+};
+use super::lines::shows;
 use oomctl_base::word_list;
 
 /// Whether the call at `at` looks at several samples, or is no mean over them.
@@ -8,9 +11,55 @@ pub(super) fn is_no_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let mixed = is_over_samples(tokens[at].text) && mixes_samples(tokens, at);
     mixed
         || pairs(tokens, at)
+        || balances(tokens, at)
         || bends_a_mean(tokens, at)
         || adds_up(tokens, at)
         || weighs(tokens, at)
+}
+
+/// `main.detach() / aux.detach()`: a factor by what a micro batch came to.
+fn balances(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    if !["detach", "item"].contains(&tokens[at].text) {
+        return false;
+    }
+    let rest = &tokens[at + 2..];
+    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
+    let factor = |t: Option<&PythonToken<'_>>| t.is_some_and(|t| t.is("*") || t.is("/"));
+    let mut object = tokens[..at].iter().rev();
+    let before = object.find(|t| !(t.is(".") || t.kind == TokenKind::Name));
+    factor(end.and_then(|end| rest.get(end))) || factor(before)
+}
+
+/// Of these lines, the first that puts a mean over a whole micro batch into a call: `kl = rewards.mean()`, then `sigmoid(rewards - kl)`.
+pub(super) fn nests_a_mean(tokens: &[PythonToken<'_>], lines: &[usize]) -> Option<usize> {
+    let whole = |line: &[PythonToken<'_>]| {
+        line.windows(4).any(|w| {
+            w[0].is(".") && ["mean", "sum"].contains(&w[1].text) && w[2].is("(") && w[3].is(")")
+        })
+    };
+    let means = lines
+        .iter()
+        .filter_map(|at| match rest_of_line(&tokens[*at..]) {
+            [name, equals, value @ ..]
+                if equals.is("=") && whole(value) && !name.text.contains("loss") =>
+            {
+                Some((*at, name.text))
+            }
+            _ => None,
+        });
+    let means: Vec<(usize, &str)> = means.collect();
+    let nests = |at: &usize| {
+        let used = |of: usize| {
+            let name = means
+                .iter()
+                .any(|(made, name)| made < at && tokens[of].is(name));
+            let call = || bracket(tokens, of).and_then(|open| open.checked_sub(1));
+            name && call().is_some_and(|at| tokens[at].kind == TokenKind::Name)
+        };
+        let length = rest_of_line(&tokens[*at..]).len();
+        !shows(&tokens[*at..at + length]) && (*at..at + length).any(used)
+    };
+    lines.iter().copied().find(nests)
 }
 
 /// `x.unsqueeze(0)` beside `x.unsqueeze(1)` makes pairs of samples; `arange(len(x)) / len(x)` numbers them.

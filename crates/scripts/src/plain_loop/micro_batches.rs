@@ -2,8 +2,8 @@
 
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
-    DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, arguments, headers,
-    is_named, rest_of_line,
+    DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
+    headers, is_named, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -87,7 +87,10 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     pub(super) fn is_framework(&self) -> bool {
         self.program
             .uses(&["accumulate_grad_batches", "LightningCLI"])
-            || self.handed && self.program.uses(&["Accelerator", "deepspeed"])
+            || self.handed && self.program.uses(&["deepspeed"])
+            || self.handed
+                && self.program.uses(&["Accelerator"])
+                && self.program.uses(&["accumulate"])
     }
 
     /// Whether Accelerate does not know a scheduler, so that it steps with each micro batch.
@@ -113,6 +116,32 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .or_else(|| self.loss())
     }
 
+    /// A loss of one's own that leaves out by how many tokens transformers divides, of a model that takes that number. The Trainer
+    /// then divides it by nothing (trainer.py, 4.46 to 5.x: `model_accepts_loss_kwargs`).
+    pub(super) fn undivided(&self) -> Option<DoubtPlace> {
+        let hands_on = self.lines.iter().flat_map(|at| self.line(*at));
+        let mut hands_on =
+            hands_on.filter(|t| t.is("num_items_in_batch") || t.text.ends_with("kwargs"));
+        let of_library = self.program.places.keys().any(|name| {
+            [
+                "ForCausalLM",
+                "LMHead",
+                "ForConditionalGeneration",
+                "from_pretrained",
+                "from_config",
+            ]
+            .iter()
+            .any(|part| name.contains(part))
+        });
+        let calls_model = self.lines.iter().find(|at| {
+            self.line(**at)
+                .windows(2)
+                .any(|w| w[0].is("model") && w[1].is("("))
+        });
+        let place = calls_model.filter(|_| of_library && hands_on.next().is_none());
+        place.map(|at| (UNDIVIDED, self.file, *at))
+    }
+
     /// What a line that runs for each micro batch does beside the backward pass.
     fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
         let line = self.line(begin);
@@ -134,7 +163,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let steps = ["step", "zero_grad"].contains(&name);
             let steps = steps && !profiles && (!self.is_framework() || self.is_unprepared(object));
             let keeps = !object.contains("loss") && !self.is_fresh(object);
-            let updates = name.starts_with("update") && !shows(line) && keeps;
+            let shown = shows(&line[..at.saturating_sub(begin)]);
+            let updates = name.starts_with("update") && !shown && keeps;
             let given = arguments(&self.tokens[at + 2..]);
             let mut given = given.iter().filter_map(|all| all.first());
             let is_plain = PLAIN.contains(&name) || name == "step" || name.starts_with("clip_grad");

@@ -1,7 +1,7 @@
 use super::super::listed_options::declared_by;
 use super::super::python::tokens;
 use super::batches::OTHER;
-use super::uses::{DECIDES, DRAWN};
+use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
@@ -471,9 +471,30 @@ fn what_else_than_its_loss_a_micro_batch_is_used_for_is_a_doubt() {
             MIXED,
         ),
         ("net = getattr(nn, args.norm)(8)", "pass", MODEL),
+        ("", "drop.observe(loss)", UNREAD),
+        ("", "model.update_moving_average()", EACH),
+        ("", "loss = loss * (loss.detach() / other.detach())", MIXED),
+        (
+            "",
+            "kl = x.mean()\nloss = F.mse_loss(model(x - kl), y)",
+            MIXED,
+        ),
+        (
+            "class Drop(nn.Module):\n  def forward(self, x):\n    return x if random.random() > 0.5 else self.f(x)",
+            "pass",
+            DRAWN,
+        ),
+        ("def pairs(e):\n  return torch.cdist(e, e)", "pass", MIXED),
+        ("def iou(e):\n  return torch.bincount(e)", "pass", ""),
+        (
+            "trainer = Trainer(val_check_interval=2, callbacks=[EarlyStopping()])",
+            "pass",
+            COUNT,
+        ),
     ] {
         let body = format!("{LOSS}\n{body}");
-        assert_eq!(looped(before, &body, "pass"), Some(why), "{before} {body}");
+        let expected = Some(why).filter(|why| !why.is_empty());
+        assert_eq!(looped(before, &body, "pass"), expected, "{before} {body}");
     }
     let padded = "def collate(b):\n  return pad(b, -100)";
     assert!(looped(padded, LOSS, "pass").is_some_and(|why| why.contains("padding")));
@@ -513,7 +534,7 @@ fn a_loss_of_ones_own_in_a_trainer_is_a_doubt_unless_it_is_a_mean_over_samples()
              out = model(**inputs)\n    {body}\n    return (loss, out) if return_outputs else loss\n"
         );
         let all = tokens(&text);
-        loss_doubt(&[&all]).map(|(why, ..)| why)
+        trainer_doubt(&[&all]).map(|(why, ..)| why)
     };
     assert_eq!(of("loss = F.cross_entropy(out.logits, y)"), None);
     assert_eq!(of("loss = super().compute_loss(model, inputs)"), None);
@@ -524,5 +545,52 @@ fn a_loss_of_ones_own_in_a_trainer_is_a_doubt_unless_it_is_a_mean_over_samples()
     assert_eq!(
         of("loss = nn.CrossEntropyLoss(weight=w)(out.logits, y)"),
         Some(MIXED)
+    );
+}
+
+/// Half the batch and twice the accumulation of a sum is no mean; Accelerate divides once by itself.
+#[test]
+fn a_loss_is_divided_by_the_accumulation_exactly_once() {
+    let of = |head: &str, backward: &str| {
+        why(&format!(
+            "{HEAD}{head}for i, (x, y) in enumerate(loader):\n  {LOSS}\n  {backward}\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n"
+        ))
+    };
+    assert_eq!(of("", "(loss / args.accum).backward()"), None);
+    assert_eq!(of("", "loss /= args.accum\n  loss.backward()"), None);
+    assert_eq!(of("", "loss.backward()"), Some(UNDIVIDED));
+    let accelerate = "a = Accelerator(gradient_accumulation_steps=args.accum)\na.accumulate\n";
+    assert_eq!(of(accelerate, "a.backward(loss)"), None);
+    assert_eq!(
+        of(accelerate, "a.backward(loss / args.accum)"),
+        Some(DIVIDED)
+    );
+}
+
+#[test]
+fn what_a_program_does_beside_a_trainer_is_read() {
+    let of = |text: &str| {
+        let all = tokens(text);
+        trainer_doubt(&[&all]).map(|(why, ..)| why)
+    };
+    let loss = "from transformers import GPT2LMHeadModel\nclass T(Trainer):\n  def compute_loss(self, model, inputs, **kwargs):\n    ";
+    assert_eq!(
+        of(&format!("{loss}return model(**inputs).loss\n")),
+        Some(UNDIVIDED)
+    );
+    assert_eq!(
+        of(&format!("{loss}return model(**inputs, **kwargs).loss\n")),
+        None
+    );
+    assert_eq!(
+        of("class C(TrainerCallback):\n  def on_substep_end(self, args):\n    self.seen += 1\n"),
+        Some(EACH)
+    );
+    let computed =
+        "steps = rows // args.batch_size\nt = TrainingArguments('out', max_steps=steps)\n";
+    assert_eq!(of(computed), Some(BATCH));
+    assert_eq!(
+        of("t = TrainingArguments('out', max_steps=args.max_steps)\n"),
+        None
     );
 }

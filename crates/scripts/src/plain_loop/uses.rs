@@ -2,6 +2,7 @@
 //!
 //! Rule: of these only what shows, what saves and what evaluates is known to train nothing.
 
+use super::super::python::is_keyword;
 use super::lines::{assignment, calls_in, lines_in, shows};
 use oomctl_base::word_list;
 
@@ -14,6 +15,11 @@ pub(super) const DRAWN: &str = "this is drawn once for each micro batch";
 const ASIDE: [&str; 9] = word_list("eval valid test save checkpoint ckpt logg plot prof");
 /// What leaves a loop or a micro batch.
 const LEAVES: [&str; 6] = word_list("break continue return raise exit quit");
+pub(super) const UNREAD: &str = "what this does after each micro batch was not read";
+/// Calls after which training goes on as before.
+const HARMLESS: [&str; 18] = word_list(
+    "backward manual_backward step zero_grad update train eval append extend add set_description set_postfix put empty_cache collect clip_grad_norm_ clip_grad_value_ unscale_",
+);
 /// Tests of values.
 const TESTS: [&str; 3] = ["isnan", "isfinite", "isinf"];
 /// How many names may hand on what is only shown.
@@ -29,8 +35,10 @@ impl LoopOfBatches<'_, '_> {
         let decides = || all().find(|at| self.decides(*at)).map(|at| (DECIDES, at));
         let draws = || each().find(|at| self.draws(*at)).map(|at| (DRAWN, at));
         let changes = || each().find(|at| self.changes_gradients(*at));
+        let unread = || each().find(|at| self.calls_unread(*at));
         let found = counts.or_else(decides).or_else(draws);
-        found.or_else(|| changes().map(|at| (EACH, at)))
+        let found = found.or_else(|| changes().map(|at| (EACH, at)));
+        found.or_else(|| unread().map(|at| (UNREAD, at)))
     }
 
     fn uses_a_counter(&self, begin: usize) -> bool {
@@ -155,6 +163,34 @@ impl LoopOfBatches<'_, '_> {
         let mut around = headers(self.tokens, begin).take_while(|(begin, _)| *begin != self.begin);
         let at_first = |(_, header): (usize, &[PythonToken<'_>])| matches!(header, [_, counter, divided, ..] if divided.is("%") && self.is_counter(counter.text));
         shares && around.any(at_first)
+    }
+
+    /// A statement that only calls something, of which nobody knows what it does: `drop.observe(loss.item())`.
+    fn calls_unread(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let plain = |t: &PythonToken<'_>| t.kind == TokenKind::Name || t.is(".");
+        let length = line.iter().take_while(|t| plain(t)).count();
+        let Some(called) = length
+            .checked_sub(1)
+            .filter(|_| line.get(length).is_some_and(|t| t.is("(")))
+        else {
+            return false;
+        };
+        if is_keyword(line[0].text) {
+            return false;
+        }
+        let name = line[called].text;
+        let object = &line[..called];
+        let handed = line[length..]
+            .iter()
+            .any(|t| t.is("loss") || t.text.ends_with("_loss") || t.is("model"));
+        let own = !self.program.bodies(name).is_empty();
+        let known = super::PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
+        (handed || own)
+            && !known
+            && !shows(object)
+            && !shows(&line[called..=called])
+            && !self.is_beside_training(begin)
     }
 
     fn draws(&self, begin: usize) -> bool {
