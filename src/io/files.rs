@@ -50,6 +50,16 @@ pub fn is_full(error: &std::io::Error) -> bool {
     )
 }
 
+/// Is a folder on a disk that takes no more?
+pub fn is_without_room(dir: &Path) -> bool {
+    const PIECE: [u8; 4_096] = [0; 4_096];
+    let tried = disk::temporary(dir, ".room", Access::Private.mode()).and_then(|mut file| {
+        file.write_all(&PIECE)?;
+        file.as_file().sync_all()
+    });
+    tried.is_err_and(|error| is_full(&error))
+}
+
 /// A file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
