@@ -240,7 +240,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     place.says("submit --yes tools", 5, &["is a directory"]);
     place
         .run("submit --yes gone.slurm")
-        .ends(5)
+        .ends(2)
         .says(&["cannot read the job script gone.slurm", "hint:"]);
     place
         .run("submit --yes --dataset diamonds-seed0 job.slurm")
@@ -992,7 +992,7 @@ fn a_log_and_a_script_are_not_taken_for_each_other() {
     let nothing = Place::bare();
     nothing.write("my.slurm", JOB);
     nothing
-        .run(&["plan"])
+        .run(&["estimate"])
         .ends(5)
         .says(&["`oomctl plan my.slurm`", "`oomctl submit my.slurm`"]);
 }

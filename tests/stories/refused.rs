@@ -217,7 +217,7 @@ fn an_error_is_a_document_where_json_is_asked_for() {
     for (command, code, message) in [
         (
             "submit --yes --json nosuch.sh",
-            5,
+            2,
             "cannot read the job script nosuch.sh",
         ),
         (
