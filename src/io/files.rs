@@ -5,6 +5,7 @@
 
 mod named;
 mod removal;
+mod room;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,6 +18,7 @@ use super::disk;
 
 pub use named::write_to;
 pub use removal::{folder_bytes, remove_whole};
+pub use room::is_without_room;
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;
@@ -48,16 +50,6 @@ pub fn is_full(error: &std::io::Error) -> bool {
         error.kind(),
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
     )
-}
-
-/// Is a folder on a disk that takes no more?
-pub fn is_without_room(dir: &Path) -> bool {
-    const PIECE: [u8; 4_096] = [0; 4_096];
-    let tried = disk::temporary(dir, ".room", Access::Private.mode()).and_then(|mut file| {
-        file.write_all(&PIECE)?;
-        file.as_file().sync_all()
-    });
-    tried.is_err_and(|error| is_full(&error))
 }
 
 /// A file operation failed.

@@ -192,13 +192,13 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     assert_eq!(place.read("job.slurm"), JOB);
     let fresh = ["submit", "--fresh", "--dry-run", "job.slurm"];
     let done = place.run(&fresh).ends(0);
-    done.says(&["your script, plus oomctl's own lines"]);
+    done.says(&["your script as it is"]);
     // Another model or another program is another job.
     for other in ["train.py --model huge", "other.py"] {
         place.write("tools/train.sh", &LAUNCHER.replace("train.py", other));
         let other = ["submit", "--dry-run", "job.slurm"];
         let done = place.run(&other).ends(0);
-        done.says(&["your script, plus oomctl's own lines"]);
+        done.says(&["your script as it is"]);
         assert!(!done.told().contains("start  "), "{}", done.told());
     }
 }

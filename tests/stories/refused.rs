@@ -236,6 +236,6 @@ fn an_error_is_a_document_where_json_is_asked_for() {
         assert!(said.contains(message), "{document:#}");
         assert!(done.err.contains("error: "), "{}", done.told());
     }
-    let plain = place.run("submit --yes nosuch.sh").ends(5);
+    let plain = place.run("submit --yes nosuch.sh").ends(2);
     assert!(plain.out.is_empty(), "{}", plain.told());
 }
