@@ -140,7 +140,7 @@ pub struct SubmitOptions {
     /// Start from a checkpoint: its folder, or the newest of a run
     #[arg(long, value_name = "FOLDER|RUN", hide_short_help = true)]
     pub resume_from: Option<PathBuf>,
-    /// Do not ask before a script of your own is submitted
+    /// Do not ask before the job is submitted
     #[arg(short, long)]
     pub yes: bool,
     /// Print one JSON document

@@ -116,8 +116,8 @@ fn was_read_changed(run: &Run, file: &ChangedFile) -> bool {
 
 fn other_values(path: &str) -> String {
     format!(
-        "{path} changed before attempt 1 ended, so attempt 1 may have trained with other values than the text from when the run was submitted, which the next attempt would get. \
-         Submit the script again, and leave {path} as it is while the run goes on. A file that the script writes is read where it writes it with `cat > FILE <<EOF`"
+        "{path} changed before attempt 1 ended, so the next attempt could train with other values. Submit the script again, and leave {path} as it is. \
+         If the script writes it, oomctl can read it from `cat > FILE <<EOF`"
     )
 }
 

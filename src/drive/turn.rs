@@ -14,11 +14,12 @@ use crate::core::adopt::version::LogExcerpt;
 use crate::core::engine::{Action, AttemptEvent, Event, RunPhase, due};
 use crate::core::report::GpuTrack;
 use crate::core::request::VersionInLog;
+use crate::io::files::is_without_room;
 use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
 use crate::io::window::log_ends;
 use oomctl_base::job::JobRef;
-use oomctl_diagnose::{Incident, MemoryCourse, Progress, of_samples};
+use oomctl_diagnose::{Class, Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
 
 /// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
@@ -192,6 +193,16 @@ fn drain(
     }
     if complete {
         handle.see_snapshot(&mut incident);
+        let folder = handle.folder.attempt(attempt);
+        // The job could not write down why it ended either.
+        if incident.kind == "other" && incident.is_of_empty_log() && is_without_room(&folder) {
+            let full = format!("no space left in {}", folder.display());
+            incident = Incident {
+                exit: incident.exit,
+                notes: vec![full],
+                ..Incident::bare("disk", Class::NotOom)
+            };
+        }
     }
     let measured = handle.measured();
     if incident.course.is_none() && !measured.prints_gpu_memory() {

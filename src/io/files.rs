@@ -5,6 +5,7 @@
 
 mod named;
 mod removal;
+mod room;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,6 +18,7 @@ use super::disk;
 
 pub use named::write_to;
 pub use removal::{folder_bytes, remove_whole};
+pub use room::is_without_room;
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;

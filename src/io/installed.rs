@@ -1,10 +1,13 @@
 //! What is installed in a Python environment.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::core::adopt::version::active;
 use crate::core::ladder::JobEnvironment;
 use crate::core::recipe::RungSpec;
+use crate::io::scheduler::command::{CommandCall, CommandEnd, SearchPath, run};
 use oomctl_diagnose::{Versions, same_package};
 
 /// Packages of an environment that are looked at.
@@ -102,6 +105,26 @@ pub fn lacking(environments: &[PythonEnvironment], ladder: &[RungSpec]) -> Optio
         folder: folders.join(", "),
         lacking: needed.filter(|package| !has(package)).cloned().collect(),
     })
+}
+
+/// Whether a Python of this shell is there and cannot find a module, in a folder.
+pub fn lacks_module(python: &str, module: &str, folder: &Path) -> bool {
+    const ABSENT: i32 = 3;
+    let code = format!(
+        "import importlib.util as u, sys; sys.exit({ABSENT} if u.find_spec(sys.argv[1]) is None else 0)"
+    );
+    let path = std::env::var_os("PATH").map(SearchPath::Path);
+    let Some(program) = path.and_then(|path| path.locate(python)) else {
+        return false;
+    };
+    let call = CommandCall {
+        program,
+        arguments: ["-c", &code, module].map(OsString::from).to_vec(),
+        environment: std::env::vars_os().collect(),
+        folder: Some(folder.to_owned()),
+        deadline: Duration::from_secs(5),
+    };
+    run(&call).end == CommandEnd::Exited(ABSENT)
 }
 
 /// The name of a package from that of its folder (`liger_kernel-0.6.2.dist-info`).

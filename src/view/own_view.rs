@@ -1,6 +1,7 @@
 //! What a script of the user's own would be run as: the attempts in a table, and all that is known of them behind it.
 
 mod details;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::passed_over::reasons;
+use super::passed_over::reasons_here;
 use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
@@ -25,9 +26,6 @@ use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
-
-/// Values that an estimate needs and that are told one by one.
-const MOST_ASKED: usize = 3;
 
 /// What to do with a program of one's own.
 const OPTIONS_ONLY: &str = "oomctl found no batch that it can change: no option such as `--batch_size 8` or `train.batch_size=8`,
@@ -91,9 +89,9 @@ pub struct ScriptView {
     /// What becomes of checkpoints.
     #[serde(skip)]
     of_checkpoints: BTreeSet<String>,
-    /// The script with its arguments, as it is given to oomctl.
+    /// The script with its arguments, as it is given to oomctl; none where no file has it.
     #[serde(skip)]
-    command: String,
+    command: Option<String>,
     #[serde(skip)]
     measure: Option<String>,
     /// Why the memory model does not describe the program.
@@ -104,6 +102,9 @@ pub struct ScriptView {
     /// What speaks for the preset.
     #[serde(skip)]
     by: Option<String>,
+    /// What was read only submits other jobs, as far as it was understood.
+    #[serde(skip)]
+    submits: bool,
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
@@ -153,11 +154,11 @@ impl ScriptView {
             most_attempts: inputs.limits.attempts,
             queue: None,
             of_checkpoints,
-            command: inputs
-                .scripts
-                .as_ref()
-                .map_or_else(String::new, Scripts::command),
-            measure: told.measure,
+            command: told
+                .in_file
+                .then(|| inputs.scripts.as_ref().map(Scripts::command))
+                .flatten(),
+            measure: told.measure.filter(|_| told.in_file),
             no_model: told.no_model,
             modelled: told
                 .preset
@@ -165,6 +166,7 @@ impl ScriptView {
                 .as_ref()
                 .is_some_and(|m| !m.fields.is_empty()),
             by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
+            submits: !recognised && adoption.is_some_and(|a| !a.reading.submits.is_empty()),
             is_any: adoption
                 .and_then(|a| a.stack)
                 .is_some_and(|stack| stack.recognise.is_any()),
@@ -173,6 +175,9 @@ impl ScriptView {
 
     /// What decides, on few lines: what was read, memory, the attempts in a table.
     pub fn text(&self, columns: usize) -> String {
+        if self.submits {
+            return self.doubts();
+        }
         let mut out = match &self.now {
             Some(_) => format!("{}\n", self.memory()),
             None => String::new(),
@@ -191,7 +196,7 @@ impl ScriptView {
         }
         out += &self.values.gaps();
         out += &unchangeable(&self.computed, &self.values);
-        self.doubts(&mut out);
+        out += &self.doubts();
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
         for note in notes
@@ -241,7 +246,7 @@ impl ScriptView {
                 Some(_) => {
                     let mut not_used = self.not_used.clone();
                     not_used.sort_by_key(Skipped::is_for_another_failure);
-                    for reason in reasons(&not_used).iter().take(MOST_REASONS) {
+                    for reason in reasons_here(&not_used).iter().take(MOST_REASONS) {
                         let _ = writeln!(out, "  {reason}");
                     }
                 }
@@ -294,70 +299,17 @@ impl ScriptView {
         out
     }
 
-    fn doubts(&self, out: &mut String) {
-        for doubt in &self.doubts {
-            let _ = writeln!(out, "note: {doubt}");
-        }
+    fn doubts(&self) -> String {
+        let lines = self.doubts.iter().map(|doubt| format!("note: {doubt}\n"));
+        lines.collect()
     }
 
     fn first(&self) -> &'static str {
         match (self.measured, self.taught) {
             (true, _) => "your script with the rungs above, taken after measuring",
             (false, true) => "your script with the values that earlier runs needed",
-            (false, false) => "your script, plus oomctl's own lines",
+            (false, false) => "your script as it is",
         }
-    }
-
-    /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
-    fn memory(&self) -> String {
-        let open = UnreadKnob::lines(&self.asked, false);
-        match &self.now {
-            Some(now) if self.asked.is_empty() => {
-                // Where a rung is expected to fit, nothing hinges on how rough this one is.
-                let measure = self.measure.as_deref().filter(|_| !self.is_healed());
-                let rough = measure.and_then(|m| now.undecided(m));
-                let rough: String = rough.iter().map(|r| format!("\n{r}")).collect();
-                format!("{}{}{rough}", now.now(), self.first_fit())
-            }
-            Some(now) => format!(
-                "{}. To see whether it fits, add before SCRIPT:{open}",
-                now.now()
-            ),
-            None if self.asked.len() > MOST_ASKED => {
-                let of = match self.is_any {
-                    true => " of a transformer",
-                    false => "",
-                };
-                format!(
-                    "memory unknown. An estimate{of} needs {} values that the script leaves open: `oomctl estimate {}` lists them{}",
-                    self.asked.len(),
-                    self.command,
-                    self.measured_instead()
-                )
-            }
-            None if self.asked.iter().any(|a| a.needed) => {
-                format!(
-                    "memory unknown. To estimate it, add before SCRIPT (`oomctl estimate {}` explains each):{open}",
-                    self.command
-                )
-            }
-            None => {
-                let why = match &self.preset {
-                    _ if self.no_model.is_some() => self.no_model.clone().unwrap_or_default(),
-                    Some(_) if self.modelled => "the model does not cover a value here".to_owned(),
-                    Some(preset) => format!("no memory model for {preset}"),
-                    None => "framework not recognised".to_owned(),
-                };
-                format!("memory unknown: {why}{}", self.measured_instead())
-            }
-        }
-    }
-
-    fn measured_instead(&self) -> String {
-        let measure = self.measure.iter();
-        measure
-            .map(|m| format!("; `{m}` measures it without a GPU"))
-            .collect()
     }
 
     /// The first attempt that is expected to fit.

@@ -10,6 +10,7 @@ use super::table::{Side, Table};
 use super::{DIM, Paint};
 use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::request::{Freed, PlannedStep};
+use oomctl_base::Effect;
 use oomctl_memory::{Estimate, Phase, SAFE};
 
 /// A rung with what the memory model expects after it.
@@ -268,12 +269,15 @@ pub fn table(rows: &[PhaseRow]) -> String {
     table.text("")
 }
 
-/// The changes of a rung, one a line, with what each does to the experiment.
-pub fn change_lines(changes: &[Change]) -> Vec<String> {
+/// The changes of a rung, one a line, with what each does to the experiment, where that is not said of the rung.
+pub fn change_lines(changes: &[Change], said: Effect) -> Vec<String> {
     let mut table = Table::new([(Side::Left, 0), (Side::Left, 0)]);
     for c in changes {
-        let effect = format!("({})", c.effect.describe());
-        let change = format!("{}  {}", c.values("->"), Paint(DIM, &effect));
+        let mut change = c.values("->");
+        if c.effect != said {
+            let effect = format!("({})", c.effect.describe());
+            change.push_str(&format!("  {}", Paint(DIM, &effect)));
+        }
         table.row([c.knob.clone(), change]);
     }
     table.lines().collect()

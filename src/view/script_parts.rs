@@ -39,6 +39,8 @@ pub struct AdoptedScript<'a> {
     pub absent: BTreeMap<String, String>,
     /// The job that is the first attempt, where it was submitted without us.
     pub job: Option<&'a str>,
+    /// A file has the script, which commands can name.
+    pub in_file: bool,
     /// The command that measures it without a GPU, where that works.
     pub measure: Option<String>,
     /// The attempts that may come.

@@ -45,7 +45,7 @@ fn a_value_that_is_computed_is_given_where_it_wins() {
         .run(&wrong)
         .ends(2)
         .says(&["--set no_such_knob=1 before SCRIPT changes nothing"]);
-    place.run(&["plan", "--all", "nowhere.slurm"]).ends(5);
+    place.run(&["plan", "--all", "nowhere.slurm"]).ends(2);
 }
 
 #[test]

@@ -63,7 +63,7 @@ const COMMANDS: [[&str; 5]; 47] = table(
     init with a preset misspelled | init --force --preset waever | 5 | no preset named "waever" | did you mean weaver?
     init without a terminal | init --force --interactive | 2 | not a terminal | --preset NAME --set
     a sweep that there is not | sweep check missing.yaml | 2 | missing.yaml | check the path
-    a script that there is not | submit missing.sbatch | 5 | cannot read the job script missing.sbatch | oomctl options come before it
+    a script that there is not | submit missing.sbatch | 2 | cannot read the job script missing.sbatch | oomctl options come before it
     a program that there is not | run --wait 1s --allow-cpu -- no-such-program-zz | 127 | no-such-program-zz | check that it is installed
     no program | run | 2 | required arguments were not provided | --help
     a schema of nothing | schema prest | 2 | invalid value 'prest' | a similar value exists: 'preset'

@@ -45,9 +45,9 @@ fn rescued(command: &str) -> Option<Place> {
     let done = place.run(&words).ends(0);
     done.says(&[
         "out of memory",
-        "climb      halve-batch-keep-effective",
-        " 8 -> 4  (same math",
-        "gradient_accumulation_steps  2 -> 4  (same math",
+        "climb      halve-batch-keep-effective: lower the batch and accumulate that much more often (same math",
+        " 8 -> 4",
+        "gradient_accumulation_steps  2 -> 4",
         "the effective batch",
     ]);
     assert!(!place.has(".oomctl/runs/r/attempt-3"), "{}", done.told());

@@ -100,6 +100,7 @@ mod tab;
 mod templates;
 mod tenth_stranger;
 mod third_stranger;
+mod thirteenth_stranger;
 mod torchrun_preset;
 mod tuning;
 mod understood;

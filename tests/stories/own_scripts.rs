@@ -192,13 +192,13 @@ fn what_one_run_of_a_script_taught_is_where_the_next_one_starts() {
     assert_eq!(place.read("job.slurm"), JOB);
     let fresh = ["submit", "--fresh", "--dry-run", "job.slurm"];
     let done = place.run(&fresh).ends(0);
-    done.says(&["your script, plus oomctl's own lines"]);
+    done.says(&["your script as it is"]);
     // Another model or another program is another job.
     for other in ["train.py --model huge", "other.py"] {
         place.write("tools/train.sh", &LAUNCHER.replace("train.py", other));
         let other = ["submit", "--dry-run", "job.slurm"];
         let done = place.run(&other).ends(0);
-        done.says(&["your script, plus oomctl's own lines"]);
+        done.says(&["your script as it is"]);
         assert!(!done.told().contains("start  "), "{}", done.told());
     }
 }
@@ -240,7 +240,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     place.says("submit --yes tools", 5, &["is a directory"]);
     place
         .run("submit --yes gone.slurm")
-        .ends(5)
+        .ends(2)
         .says(&["cannot read the job script gone.slurm", "hint:"]);
     place
         .run("submit --yes --dataset diamonds-seed0 job.slurm")
@@ -992,7 +992,7 @@ fn a_log_and_a_script_are_not_taken_for_each_other() {
     let nothing = Place::bare();
     nothing.write("my.slurm", JOB);
     nothing
-        .run(&["plan"])
+        .run(&["estimate"])
         .ends(5)
         .says(&["`oomctl plan my.slurm`", "`oomctl submit my.slurm`"]);
 }

@@ -217,7 +217,7 @@ fn an_error_is_a_document_where_json_is_asked_for() {
     for (command, code, message) in [
         (
             "submit --yes --json nosuch.sh",
-            5,
+            2,
             "cannot read the job script nosuch.sh",
         ),
         (
@@ -236,6 +236,6 @@ fn an_error_is_a_document_where_json_is_asked_for() {
         assert!(said.contains(message), "{document:#}");
         assert!(done.err.contains("error: "), "{}", done.told());
     }
-    let plain = place.run("submit --yes nosuch.sh").ends(5);
+    let plain = place.run("submit --yes nosuch.sh").ends(2);
     assert!(plain.out.is_empty(), "{}", plain.told());
 }

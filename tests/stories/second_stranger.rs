@@ -56,8 +56,8 @@ fn a_project_file_without_a_preset_is_for_a_script() {
 fn a_script_with_a_misspelled_name_is_found_and_of_several_none_is_named() {
     let place = Place::bare();
     place.write("pretrain.slurm", PRETRAIN);
-    place.says("plan pretrain.slrum", 5, &["did you mean pretrain.slurm?"]);
-    place.says("plan", 5, &["`oomctl plan pretrain.slurm`"]);
+    place.says("plan pretrain.slrum", 2, &["did you mean pretrain.slurm?"]);
+    place.says("plan", 0, &["pretrain.slurm is the only job script here"]);
     place.write("other.slurm", PRETRAIN);
     place.says("plan", 5, &["`oomctl plan SCRIPT`"]);
 }

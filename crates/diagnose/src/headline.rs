@@ -29,7 +29,8 @@ impl Incident {
         if says && self.kind != "no_failure" && !self.only_starts() {
             line.push_str(&format!(" in {}", self.phase));
         }
-        if let Some(figures) = self.figures() {
+        // Figures of what was survived are no end.
+        if let Some(figures) = self.figures().filter(|_| self.kind != "no_failure") {
             line.push_str(&format!(": {figures}"));
         }
         if !self.fatal && self.kind != "no_failure" {
@@ -54,7 +55,6 @@ impl Incident {
             .evidence
             .first()
             .filter(|e| e.role == EvidenceRole::Root)?;
-        let cut = |text: &str| text.chars().take(WORDS).collect::<String>();
         match root.signature.as_str() {
             "python_exception"
             | "python_exception_config"
@@ -112,4 +112,12 @@ fn place(frame: &Frame) -> String {
     let name = frame.file.rsplit(['/', '\\']).next().unwrap_or_default();
     let line = frame.line.map(|line| format!(":{line}"));
     format!(" at {name}{}", line.unwrap_or_default())
+}
+/// The beginning of a text, up to the end of a word.
+fn cut(text: &str) -> String {
+    let Some((at, _)) = text.char_indices().nth(WORDS) else {
+        return text.to_owned();
+    };
+    let whole = text[..at].rfind(' ').unwrap_or(at);
+    format!("{}…", text[..whole].trim_end())
 }

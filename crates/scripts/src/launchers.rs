@@ -31,6 +31,9 @@ pub struct Launcher {
     /// Words without a dash that stand before what is started, such as a container's image.
     #[serde(default)]
     pub words: usize,
+    /// The word between several programs that it starts together.
+    #[serde(default)]
+    pub between: Option<String>,
     /// Keys of its files of settings that name a further one (`section.key`).
     #[serde(default)]
     pub file_keys: Vec<String>,

@@ -12,9 +12,10 @@ use crate::cli::session::Session;
 use crate::cli::sweep::array;
 use crate::core::exit::Exit;
 use crate::core::request::Request;
+use crate::io::job_scripts::job_scripts;
 use crate::view::plan_table::places_of;
 use crate::view::plan_view::{PlanSettings, PlanView};
-use crate::view::{CommandFailure, columns};
+use crate::view::{CommandFailure, columns, print};
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
@@ -54,12 +55,13 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
         plan_after::run(&session, &args.configuration, &args.script, failure)?;
         return Ok(Exit::Success);
     }
-    if !args.script.is_empty() {
+    let script = script_meant(&session, args);
+    if !script.is_empty() {
         let asked = script::ScriptCommandLine {
             flags: &args.configuration,
             run: None,
             sbatch: &args.sbatch,
-            words: &args.script,
+            words: &script,
             logs: &[],
         };
         let request = array::shown(
@@ -80,6 +82,21 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
         view.text(columns().unwrap_or(NO_TERMINAL), args.all, args.phases)
     })?;
     Ok(Exit::Success)
+}
+
+/// The script that is given, or the only one of a folder that has nothing else to plan.
+fn script_meant(session: &Session, args: &PlanArgs) -> Vec<String> {
+    if !args.script.is_empty() || !session.asks_nothing(&args.configuration) {
+        return args.script.clone();
+    }
+    let found = job_scripts(&session.folder);
+    match found.as_slice() {
+        [only] => {
+            print::talk(&format!("{only} is the only job script here"));
+            found
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What the table says of the configuration: where its values are given, and why the memory of a GPU is unknown.

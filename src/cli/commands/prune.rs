@@ -78,7 +78,11 @@ fn chosen(runs: &Runs, args: &PruneArgs, now: Timestamp) -> Result<PruneView, Co
     let before = args.older_than.before(now);
     let mut view = PruneView::default();
     for name in names {
-        let stored = match runs.open(&name) {
+        let stored = match named {
+            true => runs.find(&name),
+            false => runs.open(&name),
+        };
+        let stored = match stored {
             Ok(stored) => stored,
             Err(failure) if named => return Err(failure),
             Err(_) => {
@@ -100,7 +104,7 @@ fn chosen(runs: &Runs, args: &PruneArgs, now: Timestamp) -> Result<PruneView, Co
             continue;
         }
         view.runs.push(PrunedRun {
-            run: name,
+            run: stored.history.run.clone(),
             state: state.to_owned(),
             ended,
             bytes: folder_bytes(stored.folder.dir()),

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use crate::cli::args::{Configuration, SubmitOptions};
-use crate::cli::request::{checkpoint, learned, yaml_lint};
+use crate::cli::request::{agreed, checkpoint, learned, yaml_lint};
 use crate::cli::session::Session;
 use crate::cli::sweep::cells::SweepPlan;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
@@ -91,6 +91,8 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     }
     if !args.script.is_empty() {
         script::agreed(&session, &measured.shown(&request), None, args.how.yes)?;
+    } else {
+        agreed::agreed(&name, &request, args.how.yes)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check(&request)?;

@@ -1,5 +1,6 @@
 //! From flags, files and environment to what a run is asked to do.
 
+pub mod agreed;
 pub mod checkpoint;
 pub mod climbing;
 pub mod copied;

@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::core::adopt::version::{activated, active};
 use crate::core::recipe::Layer;
-use crate::io::installed::{PythonEnvironment, variable};
-use oomctl_base::Value;
+use crate::core::request::Request;
+use crate::io::installed::{PythonEnvironment, lacks_module, variable};
+use oomctl_base::{Role, Value};
 
 /// Knobs by which a job gets packages that cannot be seen here.
 const ELSEWHERE: [&str; 2] = ["container_image", "modules"];
 /// The knob with the lines of shell that are run before the program.
 const SETUP: &str = "setup";
+
+/// The knob with the variables of a job.
+const ENVIRONMENT: &str = "environment";
 
 /// The environment that the job's setup activates, or else the one in which it is submitted, whose variables it gets. None
 /// where a container or a module brings the packages.
@@ -32,4 +36,32 @@ pub fn environments_of_jobs(layers: &[Layer], folder: &Path) -> Vec<PythonEnviro
     let words = setup.split(|c: char| c.is_whitespace() || "[],;'\"".contains(c));
     let folders = words.filter_map(activated).map(|f| folder.join(f));
     folders.map(PythonEnvironment::read).collect()
+}
+
+/// The Python of a job's launcher, and the module that it is to run, where that Python lacks it here. None where the job may have
+/// another Python than this shell.
+pub fn missing_module(request: &Request) -> Option<(String, String)> {
+    let recipe = request.recipe(&[]).ok()?;
+    let given = |knob: &str| match recipe.value(knob) {
+        Value::List(items) => !items.is_empty(),
+        Value::Map(items) => !items.is_empty(),
+        value => !value.is_null(),
+    };
+    if [ELSEWHERE[0], ELSEWHERE[1], SETUP, ENVIRONMENT]
+        .into_iter()
+        .any(given)
+    {
+        return None;
+    }
+    let launcher = request.preset().with_role(Role::Launcher).next()?;
+    let Value::List(words) = recipe.value(&launcher.name) else {
+        return None;
+    };
+    let [python, option, module, ..] = words.as_slice() else {
+        return None;
+    };
+    let module = module.split('.').next()?;
+    let runs = option == "-m" && python.starts_with("python");
+    (runs && lacks_module(python, module, request.workdir()))
+        .then(|| (python.clone(), module.to_owned()))
 }

@@ -88,6 +88,12 @@ pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<Strin
     reasons?.into_iter().next()
 }
 
+/// Whether a file has the script; one that sbatch got with `--wrap` has none.
+pub fn is_in_file(request: &Request) -> bool {
+    let scripts = request.inputs().scripts.as_ref();
+    scripts.is_some_and(|s| request.workdir().join(&s.script).is_file())
+}
+
 /// Whether a job may find other files than those that are here now: something may make them, or it begins in another folder, in
 /// a container, or after another job.
 fn is_open(adoption: &Adoption<'_>) -> bool {

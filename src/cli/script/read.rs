@@ -7,6 +7,7 @@ use crate::cli::request::load;
 use crate::cli::session::Session;
 use crate::core::adopt::version::LogExcerpt;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
+use crate::core::exit::Exit;
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
@@ -137,7 +138,12 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
             let what = format!("cannot read the job script {shown}: {e}");
             let path_first =
                 "give its path; oomctl options come before it, the script's own arguments after it";
-            return refused(what, &alike(path).unwrap_or_else(|| path_first.to_owned()));
+            let failure = CommandFailure::configuration(what);
+            let failure = match e.kind() {
+                std::io::ErrorKind::NotFound => failure.with_exit(Exit::Usage),
+                _ => failure,
+            };
+            return Err(failure.hint(alike(path).unwrap_or_else(|| path_first.to_owned())));
         }
     };
     let bytes = read_bounded(&real, MAX_FILE)?;
@@ -190,10 +196,16 @@ fn is_of_a_job(path: &Path, text: &str) -> Result<(), CommandFailure> {
         return Err(CommandFailure::usage(what).hint(hint));
     }
     if !text.starts_with("#!") && ends(&["py"]) {
-        return refused(
-            format!("{shown} does not start with `#!`, and is not a shell script"),
-            "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`",
-        );
+        let what = format!("{shown} does not start with `#!`, and is not a shell script");
+        let hint = match text.contains("sbatch") {
+            true => {
+                "if it submits jobs itself, run it; `oomctl watch JOBID` takes each of them over"
+            }
+            false => {
+                "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`"
+            }
+        };
+        return refused(what, hint);
     }
     Ok(())
 }

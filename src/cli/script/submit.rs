@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::args::Configuration;
 use crate::cli::interrupt::OpenQuestion;
 use crate::cli::request::{learned, preview, queue};
-use crate::cli::script::absent::{absent, fails_at_once};
+use crate::cli::script::absent::{absent, fails_at_once, is_in_file};
 use crate::cli::script::measuring::measure_command;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
@@ -374,9 +374,9 @@ fn width(stream: impl IsTerminal + AsFd) -> usize {
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
 fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView {
-    let first = if job.is_some() { 2 } else { 1 };
     let adoption = request.adoption();
     ScriptView::new(AdoptedScript {
+        in_file: job.is_none() || is_in_file(request),
         inputs: request.inputs(),
         preset: request.preset(),
         adoption: adoption.as_ref(),
@@ -395,6 +395,6 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
             .or_else(|| request.uncovered()),
         measure: measure_command(session, request),
         job,
-        plan: request.script_plan(first, program().as_deref()),
+        plan: request.script_plan(1 + u32::from(job.is_some()), program().as_deref()),
     })
 }

@@ -58,6 +58,9 @@ pub fn read(
     let line = foreign.submit_line.as_deref().unwrap_or_default();
     let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
     let (options, rest) = split_line(&words);
+    // Behind `--wrap` stands the rest of its command.
+    let wraps = options.iter().any(|option| option.starts_with("--wrap="));
+    let rest = if wraps { &[] } else { rest };
     // Slurm keeps the line without its quotes: a value with blanks ends the options too early, and the script is not
     // where it should be.
     let name = |path: &str| path.rsplit('/').next().map(str::to_owned);

@@ -68,12 +68,11 @@ impl Loaded {
             return Ok(());
         }
         let what = format!(
-            "{}: no preset is chosen for `{}`. oomctl makes the cells from a preset's template",
+            "{}: oomctl has no template that starts `{}`, and makes each cell from one",
             self.path,
             self.given.first_words().join(" ")
         );
-        let hint =
-            "name one with --preset, or `preset:` in oomctl.yaml; `oomctl presets` lists them";
+        let hint = "submit a job array: `#SBATCH --array=0-N` and bash arrays of the values, then `oomctl submit -w SCRIPT`; for a framework name its preset (--preset, or `preset:` in oomctl.yaml)";
         Err(CommandFailure::configuration(what).hint(hint))
     }
 

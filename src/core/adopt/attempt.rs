@@ -37,11 +37,10 @@ id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}}"
 id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-${FLUX_ENCLOSING_ID:-}}}}"
 # Flux writes its ids with this letter where the locale has it.
 case "$id" in ƒ*) id="f${id#ƒ}" ;; esac
-if (set -C && printf '%s\n' "$id" >"$claim") 2>/dev/null; then
-  exit 0
-fi
-if [ ! -e "$claim" ]; then
-  printf 'oomctl: cannot write %s\n' "$claim" >&2
+why="$( (set -C && printf '%s\n' "$id" >"$claim") 2>&1)" && exit 0
+# On a full disk the file is there and empty.
+if [ ! -s "$claim" ]; then
+  printf 'oomctl: cannot write %s: %s\n' "$claim" "${why##*: }" >&2
   exit 1
 fi
 read -r first <"$claim"

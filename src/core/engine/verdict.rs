@@ -168,12 +168,21 @@ fn reason(attempt: &Attempt, status: Option<&JobStatus>, incident: Option<&Incid
         .and_then(|i| i.evidence.first().map(|e| (i, e)));
     if let Some((incident, evidence)) = proof {
         let (headline, text) = (incident.headline(), &evidence.text);
-        let says_it = headline.starts_with(text.as_str()) || text.contains(&headline);
+        let begins = headline
+            .rsplit_once(" at ")
+            .map_or(headline.as_str(), |(words, _)| words);
+        let says_it =
+            headline.starts_with(text.as_str()) || text.contains(begins.trim_end_matches('…'));
         return match incident.kind.as_str() {
             "other" => text.clone(),
             _ if says_it || incident.class == Class::GpuOom => headline,
             _ => format!("{headline}: {text}"),
         };
+    }
+    // What is known without a line of a log, as of a disk that took none.
+    let known = incident.filter(|i| i.kind == "disk" && i.evidence.is_empty());
+    if let Some((incident, note)) = known.and_then(|i| Some((i, i.notes.first()?))) {
+        return format!("{}: {note}", incident.headline());
     }
     let job = attempt
         .job

@@ -23,7 +23,7 @@ impl ScriptView {
         let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
         self.gaps(&mut out);
-        self.doubts(&mut out);
+        out += &self.doubts();
         let known = self.preset.is_some();
         if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
             let _ = writeln!(out, "later runs learn nothing from this one: {why}");

@@ -159,7 +159,7 @@ fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) ->
         step.title,
         step.effect.describe()
     );
-    for line in change_lines(&changes) {
+    for line in change_lines(&changes, step.effect) {
         text.push_str(&format!("\n           {line}"));
     }
     let notes = laps.iter().flat_map(|lap| &lap.notes);

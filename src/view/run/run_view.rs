@@ -147,9 +147,12 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         .map(|a| attempt_view(history, a, now))
         .collect();
     let last = history.attempts.last();
+    // The scheduler may know of an end that nobody has written down.
+    let told = history.attempt().filter(|_| is_over(history));
     let until = history
         .over_at()
-        .or_else(|| last.and_then(Attempt::over_at));
+        .or_else(|| last.and_then(Attempt::over_at))
+        .or_else(|| told?.status.as_ref()?.ended);
     let until = until.unwrap_or(now);
     let created = history.created.unwrap_or(until).min(began(history, until));
     let gpu_seconds = history.gpu_seconds(until);

@@ -7,7 +7,7 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::scope::{Function, ShellScope, VariableValue};
 use super::{MAX_STEPS, Walker, arithmetic};
-use crate::shell::{ScriptBlock, SimpleCommand, Word};
+use crate::shell::{self, ScriptBlock, SimpleCommand, Word};
 use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
@@ -15,7 +15,7 @@ const MAX_TURNS: usize = 256;
 
 impl Walker<'_> {
     pub(super) fn run_blocks(&mut self, blocks: &[ScriptBlock], doc: &Rc<Doc>) {
-        for block in blocks {
+        for (at, block) in blocks.iter().enumerate() {
             self.steps += 1;
             if self.steps > MAX_STEPS || !self.spend(0) {
                 self.out.cut = true;
@@ -24,7 +24,69 @@ impl Walker<'_> {
             if self.scope.ended {
                 return;
             }
-            self.run_block(block, doc);
+            match (
+                block,
+                at.checked_sub(1).and_then(|before| blocks.get(before)),
+            ) {
+                (ScriptBlock::Maybe(inner), Some(before)) => match self.goes_on(before, doc) {
+                    None => self.run_block(block, doc),
+                    Some(true) => self.run_blocks(inner, doc),
+                    Some(false) => {}
+                },
+                _ => self.run_block(block, doc),
+            }
+        }
+    }
+
+    /// Whether what stands behind a test and `&&` or `||` is run; nothing where that is unknown.
+    fn goes_on(&mut self, test: &ScriptBlock, doc: &Rc<Doc>) -> Option<bool> {
+        let (holds, end) = match test {
+            ScriptBlock::Command(command) => {
+                let [open, words @ .., close] = command.words.as_slice() else {
+                    return None;
+                };
+                let named = open.bare(&doc.text) == Some("[") && close.bare(&doc.text) == Some("]");
+                (named.then(|| self.holds(words, doc))??, close.end)
+            }
+            ScriptBlock::Test { start, end } => {
+                let text = doc.text.get(*start..*end)?;
+                text.strip_prefix("[[")?.strip_suffix("]]")?;
+                let traced = doc.traced.slice(start + 2, end - 2);
+                let text = traced.text();
+                let inner = Doc {
+                    script: shell::read(&text),
+                    folder: doc.folder.clone(),
+                    traced,
+                    text,
+                };
+                let [ScriptBlock::Command(command)] = inner.script.blocks.as_slice() else {
+                    return None;
+                };
+                (self.holds(&command.words, &inner)?, *end)
+            }
+            _ => return None,
+        };
+        let behind = doc.text.get(end..)?.trim_start_matches([' ', '\t']);
+        match behind.get(..2)? {
+            "&&" => Some(holds),
+            "||" => Some(!holds),
+            _ => None,
+        }
+    }
+
+    /// Whether a test for an empty word, or of two words, holds.
+    fn holds(&mut self, words: &[Word], doc: &Doc) -> Option<bool> {
+        let plain: Vec<Option<String>> = words.iter().map(|w| w.plain(&doc.text)).collect();
+        let plain: Vec<Option<&str>> = plain.iter().map(Option::as_deref).collect();
+        let mut text = |at: usize| self.text_of(&words[at].pieces, doc).known();
+        match plain[..] {
+            [Some("-z"), _] => Some(text(1)?.is_empty()),
+            [Some("-n"), _] => Some(!text(1)?.is_empty()),
+            [_, Some("=" | "==" | "-eq"), Some(wanted)] if is_text(wanted) => {
+                Some(text(0)? == wanted)
+            }
+            [_, Some("!=" | "-ne"), Some(wanted)] if is_text(wanted) => Some(text(0)? != wanted),
+            _ => None,
         }
     }
 
@@ -262,6 +324,11 @@ impl Walker<'_> {
         self.scope.args = args;
         self.scope.ended = false;
     }
+}
+
+/// Whether a word is no pattern, which stands for others too.
+fn is_text(word: &str) -> bool {
+    !word.contains(['*', '?', '[', '\\'])
 }
 
 /// The branch of a case that a text takes; `None` inside where it takes none. Nothing where a pattern is more than

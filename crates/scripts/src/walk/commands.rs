@@ -7,7 +7,7 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::reading::FileRole;
 use super::scope::VariableValue;
-use crate::shell::{Assignment, RedirectTarget, SimpleCommand};
+use crate::shell::{Assignment, RedirectTarget, SimpleCommand, in_name};
 use crate::traced::{Quote, Traced};
 
 /// Text that files made by scripts may have, all together, in bytes.
@@ -52,8 +52,13 @@ impl Walker<'_> {
             self.outputs.truncate(outside);
         }
         if let Some(before) = before {
-            // Assignments before a command are the command's.
-            self.scope.variables = before.variables;
+            // Assignments before a command are the command's, and what it sets besides stays.
+            for Assignment { name, .. } in &command.assignments {
+                match before.variables.get(name) {
+                    Some(value) => self.scope.variables.insert(name.clone(), value.clone()),
+                    None => self.scope.variables.remove(name),
+                };
+            }
             self.scope.exported = before.exported;
         }
     }
@@ -128,6 +133,9 @@ impl Walker<'_> {
     fn read_variables(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Rc<Doc>) {
         self.forget_all(args, doc);
         let texts: Vec<String> = args.iter().map(|arg| arg.text.text()).collect();
+        if self.read_words(command, &texts, doc).is_some() {
+            return;
+        }
         let whole = texts.windows(2).any(|w| w[0] == "-d" && w[1].is_empty());
         let raw = texts.iter().any(|t| t.starts_with('-') && t.contains('r'));
         let name = texts
@@ -139,6 +147,59 @@ impl Walker<'_> {
         let length = text.text().trim_end_matches('\n').len();
         self.scope
             .set(name, VariableValue::Text(text.slice(0, length)), false);
+    }
+
+    /// `read -r LR BS <<< "$LINE"`: a line whose words are known.
+    fn read_words(
+        &mut self,
+        command: &SimpleCommand,
+        words: &[String],
+        doc: &Rc<Doc>,
+    ) -> Option<()> {
+        let [option, names @ ..] = words else {
+            return None;
+        };
+        let plain = |name: &String| !name.is_empty() && name.chars().all(in_name);
+        let [redirect] = command.redirects.as_slice() else {
+            return None;
+        };
+        let RedirectTarget::Text(word) = &redirect.target else {
+            return None;
+        };
+        let is_read = option == "-r" && names.iter().all(plain) && !names.is_empty();
+        let first = command.words.first().and_then(|w| w.plain(&doc.text));
+        if !is_read || first.as_deref() != Some("read") {
+            return None;
+        }
+        let between = match command.assignments.as_slice() {
+            [] => " \t".to_owned(),
+            [ifs] if ifs.name == "IFS" => self.text_of(&ifs.value.pieces, doc).known()?,
+            _ => return None,
+        };
+        let text = self.text_of(&word.pieces, doc);
+        let line = text.known().filter(|line| !line.contains('\n'))?;
+        let (blank, end) = (between.trim().is_empty(), line.len());
+        let (mut all, mut start) = (Vec::new(), 0);
+        let ends = line.match_indices(|c| between.contains(c));
+        for (at, behind) in ends.map(|(at, c)| (at, at + c.len())).chain([(end, end)]) {
+            // Several blanks are one.
+            all.extend(Some(start..at).filter(|part| !(blank && part.is_empty())));
+            start = behind;
+        }
+        // What is left over goes to the last name.
+        if all.len() > names.len() {
+            return None;
+        }
+        let words = command.words.get(2..)?;
+        for (at, (name, word)) in names.iter().zip(words).enumerate() {
+            let part = all.get(at).cloned().unwrap_or(end..end);
+            let (span, quote) = doc.place(word.start, word.end, false);
+            // The line stays as it is: another value is given where the variable is used.
+            self.out.uses.insert((span, vec![span]));
+            let value = Traced::escape(span, line.get(part)?, quote);
+            self.scope.set(name, VariableValue::Text(value), false);
+        }
+        Some(())
     }
 
     fn here_document(&mut self, command: &SimpleCommand, doc: &Rc<Doc>) -> Option<Traced> {

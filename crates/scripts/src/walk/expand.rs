@@ -190,7 +190,8 @@ impl Walker<'_> {
                 let sum = code.text();
                 let result = arithmetic::inside(&sum).and_then(|sum| self.calculated(sum, &code));
                 let result = result.map(|number| number.to_string());
-                match result.or_else(|| self.counted_gpus(&sum)) {
+                let result = result.or_else(|| self.counted_gpus(&sum));
+                match result.or_else(|| self.looked_up(*start, *end, doc)) {
                     Some(result) => doc.escape(*start, *end, &result, quotes(*quoted)),
                     None => code,
                 }

@@ -16,6 +16,9 @@ use crate::traced::{Quote, Span, Use};
 /// Bytes that a word takes which is looked at, roughly.
 const WORK_OF_WORD: usize = 32;
 
+/// Programs that one launcher starts together.
+const MAX_TOGETHER: usize = 16;
+
 /// How far the words of a command are understood.
 struct Chain {
     words: Vec<Arg>,
@@ -36,8 +39,30 @@ impl Walker<'_> {
     /// Follows a command that is none of the shell's own.
     pub(super) fn run_program(&mut self, args: Vec<Arg>, command: &SimpleCommand, doc: &Rc<Doc>) {
         let outside = (self.scope.folder.clone(), self.scope.container.clone());
-        self.run_chain(args, command, doc);
+        match self.programs_of(command, doc) {
+            None => self.run_chain(args, command, doc),
+            Some(programs) => {
+                for program in programs {
+                    let args = self.expand_all(&program.words, doc);
+                    self.run_chain(args, &program, doc);
+                }
+            }
+        }
         (self.scope.folder, self.scope.container) = outside;
+    }
+
+    /// `srun -n1 a : -n3 b`: a command each for the programs that a launcher starts together.
+    fn programs_of(&self, command: &SimpleCommand, doc: &Doc) -> Option<Vec<SimpleCommand>> {
+        let (first, rest) = command.words.split_first()?;
+        let (launcher, _) = self.launchers.find(&[first.plain(&doc.text)?])?;
+        let between = launcher.between.as_deref()?;
+        let parts = rest.split(|word| word.bare(&doc.text) == Some(between));
+        let parts = parts.map(|words| SimpleCommand {
+            words: std::iter::once(first).chain(words).cloned().collect(),
+            ..command.clone()
+        });
+        let parts: Vec<SimpleCommand> = parts.take(MAX_TOGETHER).collect();
+        (parts.len() > 1).then_some(parts)
     }
 
     fn run_chain(&mut self, args: Vec<Arg>, command: &SimpleCommand, doc: &Rc<Doc>) {

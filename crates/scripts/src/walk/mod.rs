@@ -11,6 +11,7 @@ mod container;
 mod doc;
 mod expand;
 mod launch;
+mod looked_up;
 mod paths;
 mod reading;
 mod redirected;

@@ -3,9 +3,11 @@
 use super::Walker;
 use super::call::Arg;
 use super::doc::Doc;
-use crate::settings::SettingsFormat;
 use crate::shell::{RedirectTarget, SimpleCommand};
 use crate::traced::Traced;
+
+/// Files that are remembered.
+const MAX_REWRITTEN: usize = 4_096;
 
 /// Commands that write the last file that they name.
 const TO_THE_LAST: [&str; 5] = ["cp", "mv", "install", "ln", "rsync"];
@@ -17,7 +19,7 @@ const IN_PLACE: [&str; 4] = ["sed", "yq", "perl", "gawk"];
 const OUTPUT: [&str; 2] = ["--out", "--save"];
 
 impl Walker<'_> {
-    /// Remembers the files of settings and the Python files that a command writes.
+    /// Remembers the files that a command writes.
     pub(super) fn remember_rewritten(&mut self, command: &SimpleCommand, args: &[Arg], doc: &Doc) {
         let mut written: Vec<Traced> = Vec::new();
         for redirect in &command.redirects {
@@ -42,7 +44,7 @@ impl Walker<'_> {
                     name.unwrap_or_default()
                 );
             }
-            if SettingsFormat::of(&path).is_some() || path.ends_with(".py") {
+            if self.out.rewritten.len() < MAX_REWRITTEN {
                 self.out.created.remove(&path);
                 self.out.rewritten.insert(path);
             }

@@ -17,7 +17,7 @@ impl Slurm {
     /// What can be said of Slurm on this machine.
     pub fn checkup(&self) -> Vec<CheckFinding> {
         if self.clients.search.locate("sbatch").is_none() {
-            let found = "no sbatch on PATH: jobs run on this machine (backend local)";
+            let found = "no sbatch on PATH: a script with #SBATCH lines is refused; `--backend local` runs it on this machine";
             let advice = "if there is a Slurm: `module load slurm`, or put its commands on PATH";
             return vec![CheckFinding::with(
                 CheckHealth::Absent,

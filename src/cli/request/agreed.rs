@@ -1,0 +1,34 @@
+//! What is said and asked before a rendered job is handed to a scheduler.
+
+use std::io::IsTerminal;
+
+use crate::cli::ask::agree;
+use crate::cli::request::packages;
+use crate::core::exit::Exit;
+use crate::core::request::Request;
+use crate::view::{CommandFailure, print};
+
+/// Warns of a program that is not here, and asks where somebody is there to answer. A job on this machine was asked for by that name.
+pub fn agreed(name: &str, request: &Request, yes: bool) -> Result<(), CommandFailure> {
+    if let Some((python, module)) = packages::missing_module(request) {
+        print::warn(&format!(
+            "{python} finds no module {module} here; the job ends at once where its node has none either. Fix: activate its environment, or give `setup:` in oomctl.yaml"
+        ));
+    }
+    let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if yes || !somebody || request.inputs().backend == "local" {
+        return Ok(());
+    }
+    let asked = request.resources(&[])?;
+    let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let question = format!(
+        "Submit {name} ({}, {})?",
+        count(asked.nodes, "node"),
+        count(asked.gpus, "GPU")
+    );
+    if agree(&question, "--yes")? {
+        return Ok(());
+    }
+    print::talk("nothing was submitted");
+    Err(CommandFailure::quiet(Exit::Cancelled))
+}
