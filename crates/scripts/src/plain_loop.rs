@@ -7,6 +7,7 @@
 mod batches;
 mod counted;
 mod harmless;
+mod hooks;
 mod lines;
 mod losses;
 mod means;
