@@ -297,7 +297,10 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 of_loss.then_some((DIVIDED, file, at))
             }
             Some(_) => None,
-            None => (!first.is_framework()).then_some((UNDIVIDED, first.file, first.begin)),
+            None => {
+                let whole = first.is_framework() || first.adds_losses_up();
+                (!whole).then_some((UNDIVIDED, first.file, first.begin))
+            }
         }
     }
 

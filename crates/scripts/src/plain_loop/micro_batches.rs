@@ -116,6 +116,12 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .or_else(|| self.loss())
     }
 
+    /// `loss = each.sum()`: a sum that nothing divides is the same in parts.
+    pub(super) fn adds_losses_up(&self) -> bool {
+        let mut lines = self.lines.iter().map(|at| self.line(*at));
+        lines.any(|line| line[0].text.contains("loss") && line.iter().any(|t| t.text == "sum"))
+    }
+
     /// A loss of one's own that leaves out by how many tokens transformers divides, of a model that takes that number. The Trainer
     /// then divides it by nothing (trainer.py, 4.46 to 5.x: `model_accepts_loss_kwargs`).
     pub(super) fn undivided(&self) -> Option<DoubtPlace> {

@@ -559,6 +559,9 @@ fn a_loss_is_divided_by_the_accumulation_exactly_once() {
     assert_eq!(of("", "(loss / args.accum).backward()"), None);
     assert_eq!(of("", "loss /= args.accum\n  loss.backward()"), None);
     assert_eq!(of("", "loss.backward()"), Some(UNDIVIDED));
+    let added = "loss = F.cross_entropy(model(x), y, reduction='sum')\n  loss.backward()";
+    assert_eq!(of("", added), Some(MIXED));
+    assert_eq!(of("", "loss = model(x).sum()\n  loss.backward()"), None);
     let accelerate = "a = Accelerator(gradient_accumulation_steps=args.accum)\na.accumulate\n";
     assert_eq!(of(accelerate, "a.backward(loss)"), None);
     assert_eq!(
