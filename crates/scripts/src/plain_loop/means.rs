@@ -53,8 +53,13 @@ pub(super) fn nests_a_mean(tokens: &[PythonToken<'_>], lines: &[usize]) -> Optio
             let name = means
                 .iter()
                 .any(|(made, name)| made < at && tokens[of].is(name));
-            let call = || bracket(tokens, of).and_then(|open| open.checked_sub(1));
-            name && call().is_some_and(|at| tokens[at].kind == TokenKind::Name)
+            let mut brackets =
+                std::iter::successors(bracket(tokens, of), |open| bracket(tokens, *open));
+            let is_call = |open: usize| {
+                open.checked_sub(1)
+                    .is_some_and(|at| tokens[at].kind == TokenKind::Name)
+            };
+            name && brackets.any(is_call)
         };
         let length = rest_of_line(&tokens[*at..]).len();
         !shows(&tokens[*at..at + length]) && (*at..at + length).any(used)

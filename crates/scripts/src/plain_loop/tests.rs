@@ -476,7 +476,7 @@ fn what_else_than_its_loss_a_micro_batch_is_used_for_is_a_doubt() {
         ("", "loss = loss * (loss.detach() / other.detach())", MIXED),
         (
             "",
-            "kl = x.mean()\nloss = F.mse_loss(model(x - kl), y)",
+            "kl = x.mean()\nloss = F.mse_loss(model(2 * (x - kl)), y)",
             MIXED,
         ),
         (
