@@ -112,6 +112,7 @@ mod verl_preset;
 #[path = "../verl/walk.rs"]
 mod walk;
 mod weaver;
+mod whole_copies;
 mod withdrawn;
 mod witnesses;
 mod written;

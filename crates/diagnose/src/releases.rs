@@ -107,14 +107,19 @@ impl Releases {
         })
     }
 
-    /// By the last day with which a line begins. A day behind all that are known bounds nothing.
+    /// By the last day with which a line begins. A day behind all that are known bounds nothing, nor one behind the last release
+    /// where a checkout runs.
     fn dated(package: &str, text: &str) -> Option<Self> {
         let days = DAYS.get(package)?;
         let lines = text.lines().enumerate();
         let dated = lines.filter_map(|(at, line)| Some((day(line)?, at + 1)));
         let (day, line) = dated.max_by(|(a, x), (b, y)| a.cmp(b).then(y.cmp(x)))?;
         let by_then = days.iter().take_while(|(first, _)| **first <= day);
-        let newest = by_then.last().or(days.first_key_value())?;
+        // A checkout of that day is newer than its last release, and older than the next.
+        let newest = match in_checkout(package, text) {
+            true => days.iter().find(|(first, _)| **first > day)?,
+            false => by_then.last().or(days.first_key_value())?,
+        };
         (Some(newest) != days.last_key_value()).then(|| Self {
             oldest: None,
             newest: Some(newest.1.clone()),
@@ -174,6 +179,15 @@ impl Row {
         let is_named = |name: &String| function.rsplit('.').next() == Some(name);
         is_file && is_of_package && is_frame && self.function.as_ref().is_none_or(is_named)
     }
+}
+
+/// Whether a frame of the text lies in a checkout of the package, and not where packages are installed.
+fn in_checkout(package: &str, text: &str) -> bool {
+    let folder = format!("/{}/", package.replace('-', "_"));
+    let frames = text.lines().filter(|line| line.contains("File \""));
+    frames
+        .filter(|line| line.contains(&folder))
+        .any(|line| !line.contains("-packages/"))
 }
 
 /// The day with which a line of a log begins, where a time follows it: Python's `2024-07-23 08:20:15,402`, also in a bracket or
@@ -339,6 +353,19 @@ mod tests {
             shown("ms-swift", "swift sft --sft_type lora")
                 .is_some_and(|s| s.starts_with("..2.6.1 1:"))
         );
+    }
+
+    /// verl 0.7.1 came out on 2026-03-16, 0.8.0 on 2026-06-01.
+    #[test]
+    fn a_checkout_of_a_day_is_newer_than_the_last_release_of_that_day() {
+        let ran_from = |folder: &str| {
+            let frame = format!("  File \"{folder}/verl/trainer/x.py\", line 3, in f");
+            shown("verl", &format!("2026-04-21 08:20:15,402 start\n{frame}"))
+        };
+        let installed = ran_from("/opt/lib/python3.12/site-packages");
+        assert_eq!(installed.as_deref(), Some("..0.7.1 1:2026-04-21"));
+        let checkout = ran_from("/workspace/verl");
+        assert_eq!(checkout.as_deref(), Some("..0.8.0 1:2026-04-21"));
     }
 
     #[test]

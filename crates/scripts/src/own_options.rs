@@ -53,7 +53,8 @@ impl Call {
         let global = global.filter(|_| knob.role == Some(Role::TrainBatch));
         let global = global.map(|flag| (Spelling::read(flag), 0));
         // What the program declares itself is its own name for the knob, and others are not.
-        let declared = !fills && knob.spellings.iter().any(|s| code.value(s).is_some());
+        let own_name = global.is_some() || knob.spellings.iter().any(|s| code.value(s).is_some());
+        let declared = !fills && own_name;
         let all = knob.spellings.iter().zip(&knob.styles);
         let all =
             all.filter(|(s, _)| !code.is_other(knob, s) && (!declared || code.value(s).is_some()));

@@ -137,6 +137,9 @@ pub struct Shortfall {
     /// The least memory of each of as many GPUs that would do, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enough_gpu_bytes: Option<Bytes>,
+    /// What is expected on each of these GPUs where nothing is sharded over them and weights and states were, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharded_bytes: Option<Bytes>,
     /// What host memory would be needed a node, where that is what is short, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enough_host_bytes: Option<Bytes>,

@@ -5,7 +5,7 @@ use super::decision::Shortfall;
 use super::optimiser::{Filled, Optimiser};
 use super::posterior::Posterior;
 use oomctl_base::units::{Bytes, GIB};
-use oomctl_memory::{Rollout, Spec};
+use oomctl_memory::{Rollout, Sharding, Spec};
 
 /// Doublings of the number of GPUs that are looked at.
 const MOST_DOUBLINGS: u32 = 6;
@@ -41,6 +41,8 @@ pub(super) fn of(
     let coarse = coarse.find(|gib| !short_of_host && larger(gib));
     let larger = coarse.and_then(|most| (most - STEP_GIB + 1..=most).find(larger));
     let larger = larger.map(|gib| f64::from(gib) * GIB);
+    let sharded = sharded(&spec, gpus).filter(|spec| fits(spec));
+    let sharded = sharded.and_then(|spec| posterior.expected(&spec, profile));
     let host = optimiser.host(&best.values).filter(|_| short_of_host);
     Some(Shortfall {
         least_bytes: whole(least),
@@ -50,7 +52,22 @@ pub(super) fn of(
         fits_probability: best.fits,
         enough_gpus: enough.map(|by| whole(gpus * by).0),
         enough_gpu_bytes: larger.map(whole),
+        sharded_bytes: sharded.map(|(_, bytes)| whole(bytes)),
         enough_host_bytes: host.map(whole),
+    })
+}
+
+/// The job with weights, gradients and states sharded over its GPUs, where each has all of them.
+fn sharded(spec: &Spec, gpus: f64) -> Option<Spec> {
+    let is_whole = matches!(
+        spec.sharding,
+        Sharding::None | Sharding::Ddp | Sharding::Zero0
+    );
+    let alone = spec.tensor_parallel <= 1.0 && spec.pipeline_parallel <= 1.0;
+    (is_whole && alone && gpus > 1.0).then(|| Spec {
+        sharding: Sharding::Zero3,
+        data_parallel: gpus,
+        ..spec.clone()
     })
 }
 

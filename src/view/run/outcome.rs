@@ -112,16 +112,27 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
             shortfall.gpu_bytes.gib(),
         );
     }
-    format!(
-        "cannot fit on this hardware: {:.0} GiB are expected on {gpus} ({}), with {:.0} GiB; {odds}",
+    let needed = format!(
+        "{:.0} GiB are expected on {gpus} ({}), with {:.0} GiB; {odds}",
         shortfall.least_bytes.gib(),
         phase_name(&shortfall.phase),
         shortfall.gpu_bytes.gib(),
-    )
+    );
+    match shortfall.sharded_bytes {
+        Some(_) => format!("cannot fit on this hardware without sharding: {needed}"),
+        None => format!("cannot fit on this hardware: {needed}"),
+    }
 }
 
 /// The smallest request that would do.
 pub fn smallest_request(shortfall: &Shortfall) -> String {
+    let sharded = shortfall.sharded_bytes.map(|bytes| {
+        format!(
+            "sharding weights and states over these {} GPUs (DeepSpeed ZeRO-3 or FSDP), with about {:.0} GiB on each",
+            shortfall.gpus,
+            bytes.gib()
+        )
+    });
     let gpus = shortfall
         .enough_gpus
         .map(|n| format!("{n} GPUs of this size"));
@@ -129,7 +140,8 @@ pub fn smallest_request(shortfall: &Shortfall) -> String {
     let larger = larger.map(|b| format!("GPUs with {:.0} GiB", b.gib()));
     let host = shortfall.enough_host_bytes;
     let host = host.map(|b| format!("nodes with {:.0} GiB of host memory", b.gib()));
-    let all: Vec<String> = gpus.into_iter().chain(larger).chain(host).collect();
+    let all = sharded.into_iter().chain(gpus).chain(larger).chain(host);
+    let all: Vec<String> = all.collect();
     match all.as_slice() {
         [] => "try a smaller model, an adapter or shorter sequences".to_owned(),
         all => format!("the smallest request that would fit: {}", all.join(", or ")),
@@ -299,6 +311,7 @@ mod tests {
             fits_probability: 0.03,
             enough_gpus: None,
             enough_gpu_bytes: None,
+            sharded_bytes: None,
             enough_host_bytes: None,
         };
         assert_eq!(
@@ -306,5 +319,16 @@ mod tests {
             "will most likely not fit on this hardware (probability to fit 0.03). The memory model alone expects 1 GiB of 24 on each of 16 GPUs, which the failures so far contradict"
         );
         assert!(cannot_fit(&least(30.0)).starts_with("cannot fit on this hardware: 30 GiB"));
+        let whole = Shortfall {
+            sharded_bytes: Some(Bytes::from_gib(9.0)),
+            ..least(30.0)
+        };
+        assert!(
+            cannot_fit(&whole).starts_with("cannot fit on this hardware without sharding: 30 GiB")
+        );
+        assert_eq!(
+            smallest_request(&whole),
+            "the smallest request that would fit: sharding weights and states over these 16 GPUs (DeepSpeed ZeRO-3 or FSDP), with about 9 GiB on each"
+        );
     }
 }

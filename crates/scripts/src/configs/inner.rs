@@ -72,7 +72,7 @@ fn taken_unnamed(shelf: &mut ConfigFiles<'_>, call: &Call) -> Option<ConfigPart>
 }
 
 /// What options name that stand for such a key, where nothing says that it is a file of settings: a variable that is not
-/// known, a name without an ending.
+/// known, a name without an ending. JSON names none: it is what a file would say.
 fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = String> + 'c {
     let words = call.texts();
     (0..words.len()).filter_map(move |at| {
@@ -81,7 +81,7 @@ fn nameless<'c>(call: &'c Call, keys: &'c [&String]) -> impl Iterator<Item = Str
             None => (words[at].as_str(), words.get(at + 1).map(String::as_str)),
         };
         let name = flag.strip_prefix("--")?.replace('-', "_");
-        let value = given.filter(|value| !value.is_empty() && !value.starts_with('-'))?;
+        let value = given.filter(|value| !value.is_empty() && !value.starts_with(['-', '{']))?;
         (ends_a_key(keys.iter().copied(), &name) && SettingsFormat::of(value).is_none())
             .then(|| format!("what {flag} names ({value})"))
     })
@@ -95,8 +95,8 @@ fn named(
     key: &str,
 ) -> Option<ConfigPart> {
     let entry = file.find(key)?;
-    let empty = |text: &&String| matches!(text.as_str(), "" | "null" | "~");
-    let text = entry.text.as_ref().filter(|t| !empty(t))?;
+    let nothing = |t: &&String| matches!(t.as_str(), "" | "null" | "~") || t.starts_with('{');
+    let text = entry.text.as_ref().filter(|t| !nothing(t))?;
     let (Some(format), Some(folder)) = (SettingsFormat::of(text), call.folder.as_deref()) else {
         return Some(ConfigPart::Beside(text.clone()));
     };

@@ -20,9 +20,11 @@ impl Lexer<'_> {
 
     pub(super) fn read_if(&mut self, blocks: &mut Vec<ScriptBlock>) {
         self.take();
-        let before = blocks.len();
+        let (before, start) = (blocks.len(), self.at);
         let (mut branches, mut whole) = (Vec::new(), false);
         self.read_blocks(&[], blocks);
+        let condition = self.text.get(start..self.at).unwrap_or_default();
+        let never = asks_for_an_npu(condition);
         let mut test = match blocks.get(before..) {
             Some([ScriptBlock::Command(command)]) => Some(command.clone()),
             _ => None,
@@ -45,6 +47,15 @@ impl Lexer<'_> {
             }
         }
         self.close("fi");
+        if never {
+            branches.remove(0);
+            test = None;
+        }
+        match (branches.len(), whole) {
+            (0, _) => return,
+            (1, true) if never => return blocks.append(&mut branches[0]),
+            _ => {}
+        }
         blocks.push(ScriptBlock::Branches {
             branches,
             whole,
@@ -203,4 +214,13 @@ impl Lexer<'_> {
         let body = Rc::new(body);
         blocks.push(ScriptBlock::Function { name, body });
     }
+}
+
+/// Whether a test holds on an NPU alone, which is no GPU: `[ "$device" == "npu" ]`, as in verl's examples.
+fn asks_for_an_npu(condition: &str) -> bool {
+    let plain = condition.replace(['"', '\''], "");
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let is = |pair: &[&str]| matches!(pair[0], "=" | "==") && pair[1] == "npu";
+    let denied = words.iter().any(|word| matches!(*word, "!" | "||"));
+    !denied && words.windows(2).any(is)
 }

@@ -438,3 +438,30 @@ fn what_a_program_prints_is_followed_into_files() {
         assert_eq!(outputs(script), expected, "{script}");
     }
 }
+
+/// verl's examples give other values on an NPU, which no job of a GPU runs on.
+#[test]
+fn what_a_script_does_on_an_npu_alone_is_passed_over() {
+    let on = |test: &str| {
+        format!("p=(--x 1)\nif {test}; then\n  p+=(--x 2)\nfi\npython t.py \"${{p[@]}}\"")
+    };
+    for test in [
+        "[ \"$d\" == \"npu\" ]",
+        "[ -n \"$d\" ] && [[ $d == npu ]]",
+        "[ $d = 'npu' ]",
+    ] {
+        check(&on(test), &["t.py: --x 1"]);
+    }
+    for test in [
+        "[ \"$d\" != \"npu\" ]",
+        "! [ $d == npu ]",
+        "[ $d == npu ] || [ $e == 1 ]",
+        "[ $d == cuda ]",
+    ] {
+        check(&on(test), &["t.py: --x 1 --x? 2?"]);
+    }
+    check(
+        "if [ \"$d\" == npu ]; then\n  a=2\nelse\n  a=1\nfi\npython t.py --x $a",
+        &["t.py: --x 1"],
+    );
+}
