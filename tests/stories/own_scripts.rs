@@ -809,7 +809,7 @@ fn a_micro_batch_that_counts_all_gpus_is_moved_as_it_is_given() {
 #[test]
 fn how_large_a_node_is_is_said_in_a_cluster_profile() {
     let place = place();
-    place.write("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 1\n");
+    place.write("job.sh", "#!/bin/bash\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node 2 run_clm.py --per_device_train_batch_size 1 --gradient_checkpointing\n");
     let refused = place
         .run(&["plan", "--set", "gpus_per_node=8", "job.sh"])
         .ends(2);

@@ -58,6 +58,8 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
         include_str!("../../presets/sets/model.yaml"),
         include_str!("../../presets/sets/pytorch.yaml"),
         include_str!("../../presets/sets/own-program.yaml"),
+        include_str!("../../presets/sets/own-engine.yaml"),
+        include_str!("../../presets/sets/rollout-rungs.yaml"),
     ];
     let sets: Vec<KnobSetFile> = sets
         .iter()
