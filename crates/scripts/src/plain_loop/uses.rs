@@ -2,20 +2,21 @@
 //!
 //! Rule: of these only what shows, what saves and what evaluates is known to train nothing.
 
-use super::super::python::is_keyword;
+use super::super::python::{is_keyword, line_of};
 use super::lines::{assignment, calls_in, lines_in, shows};
+use super::{
+    COUNT, EACH, LoopOfBatches, PLAIN, PythonToken, TokenKind, arguments, headers, rest_of_line,
+};
 use oomctl_base::word_list;
-
-use super::{COUNT, EACH, LoopOfBatches, PythonToken, TokenKind, arguments, headers};
 
 pub(super) const DECIDES: &str = "this decides by one micro batch";
 pub(super) const DRAWN: &str = "this is drawn once for each micro batch";
+pub(super) const UNREAD: &str = "what this does after each micro batch was not read";
 
 /// Parts of names of what runs beside training.
 const ASIDE: [&str; 9] = word_list("eval valid test save checkpoint ckpt logg plot prof");
 /// What leaves a loop or a micro batch.
 const LEAVES: [&str; 6] = word_list("break continue return raise exit quit");
-pub(super) const UNREAD: &str = "what this does after each micro batch was not read";
 /// Calls after which training goes on as before.
 const HARMLESS: [&str; 18] = word_list(
     "backward manual_backward step zero_grad update train eval append extend add set_description set_postfix put empty_cache collect clip_grad_norm_ clip_grad_value_ unscale_",
@@ -185,7 +186,7 @@ impl LoopOfBatches<'_, '_> {
             .iter()
             .any(|t| t.is("loss") || t.text.ends_with("_loss") || t.is("model"));
         let own = !self.program.bodies(name).is_empty();
-        let known = super::PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
+        let known = PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
         (handed || own)
             && !known
             && !shows(object)
@@ -213,49 +214,33 @@ impl LoopOfBatches<'_, '_> {
     }
 }
 
+/// What makes or seeds a source of random numbers, and draws none.
+const SOURCES: [&str; 7] =
+    word_list("seed default_rng RandomState Random get_state getstate setstate");
+
 /// Whether a call draws one number, whatever the batch: `random.random()`, `np.random.beta(a, a)`, `torch.rand(1)`.
 pub(super) fn draws_once(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
-    let line = &tokens[super::line_of(tokens, at)..at];
-    let given = arguments(&tokens[at + 2..]);
-    let of_each = super::rest_of_line(&tokens[at..])
-        .iter()
-        .any(|t| t.is("for"))
-        || line.iter().any(|t| t.is("for"));
-    let of_one = |all: &[&[PythonToken<'_>]]| {
-        let one = |value: &&[PythonToken<'_>]| {
-            value
-                .iter()
-                .all(|t| t.is("1") || t.is("(") || t.is(")") || t.is(",") || t.is("[") || t.is("]"))
-        };
-        !all.is_empty() && all.iter().all(one)
-    };
-    let sized = given
-        .iter()
-        .any(|value| value.first().is_some_and(|t| t.is("size")));
+    let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+    let of_each = line.iter().any(|t| t.is("for"));
     let name = tokens[at].text;
-    let plain = before(1) == "."
-        && before(2) == "random"
-        && before(4) != "torch"
-        && ![
-            "seed",
-            "default_rng",
-            "RandomState",
-            "Random",
-            "get_state",
-            "getstate",
-            "setstate",
-        ]
-        .contains(&name);
-    let torch = before(1) == "."
-        && before(2) == "torch"
-        && match name {
-            "rand" | "randn" => of_one(&given[..given.len().min(1)]),
-            "randint" => given
-                .iter()
-                .skip(1)
-                .any(|value| value.len() > 1 && of_one(&[value])),
-            _ => false,
-        };
-    (plain && !sized && given.len() < 3 || torch) && !of_each
+    let given = arguments(&tokens[at + 2..]);
+    if of_each || before(1) != "." {
+        return false;
+    }
+    let is_sized = |value: &&[PythonToken<'_>]| value.first().is_some_and(|t| t.is("size"));
+    match (before(2), name) {
+        ("random", _) if before(4) != "torch" => {
+            !SOURCES.contains(&name) && given.len() < 3 && !given.iter().any(is_sized)
+        }
+        ("torch", "rand" | "randn") => given.first().is_some_and(|value| is_one(value)),
+        ("torch", "randint") => given.iter().skip(1).any(|v| v.len() > 1 && is_one(v)),
+        _ => false,
+    }
+}
+
+/// `1`, `(1,)`, `[1]`
+fn is_one(size: &[PythonToken<'_>]) -> bool {
+    size.iter()
+        .all(|t| t.is("1") || t.is(",") || t.opens() || t.closes())
 }
