@@ -200,7 +200,14 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         // `it = epoch * len(loader) + i`
         let made = self.lines.iter().any(|at| {
             let line = self.line(*at);
-            line[0].is(name) && assignment(line) == Some(1) && line.iter().any(|t| t.is("len"))
+            let number = header
+                .get(1)
+                .filter(|_| header.iter().any(|t| t.is("enumerate")));
+            let of_number = number.is_some_and(|number| line.iter().any(|t| t.is(number.text)));
+            line[0].is(name)
+                && assignment(line) == Some(1)
+                && of_number
+                && line.iter().any(|t| t.is("len"))
         });
         enumerated || added || made
     }

@@ -504,6 +504,7 @@ fn what_else_than_its_loss_a_micro_batch_is_used_for_is_a_doubt() {
         "mean = total / (i + 1)\nprint(mean)",
         "seen += x.shape[0]\nif seen >= args.samples:\n  break",
         "if torch.isnan(loss):\n  raise ValueError('nan')",
+        "each = F.mse_loss(model(x), y, reduction='none')\nloss = each.sum() / len(x)",
         "x = torch.rand(x.shape)\nz = [random.choice(a) for a in x]",
     ] {
         let body = format!("{LOSS}\n{body}");
