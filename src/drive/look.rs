@@ -25,11 +25,12 @@ impl Handle {
         } = self;
         self.logs.get_or_insert_with(|| {
             let request = &run.request;
+            let several = request.goes_on_after_failure();
             let scanner = || {
                 let scanner =
                     Scanner::new(request.progress()).knowing(&request.inputs().signatures);
                 let scanner = scanner.knowing_bugs(bugs, request.inputs().installed.clone());
-                let scanner = scanner.of_several_programs(request.goes_on_after_failure());
+                let scanner = scanner.of_several_programs(several);
                 scanner.knowing_own_bugs(&request.inputs().bugs)
             };
             let Some(attempt) = run.history.attempt() else {

@@ -86,7 +86,7 @@ pub(crate) struct LogEvent {
     restarted_at: Option<u64>,
     /// Training began anew after it and made some steps.
     pub rerun: bool,
-    /// It ended a traceback, and what was counted behind it began at its beginning: the next program may count.
+    /// It ended a traceback, and steps started over behind it: the next program may print them.
     #[serde(default)]
     pub anew: bool,
     /// What was counted behind it, each with how far it rose.

@@ -113,6 +113,7 @@ fn place(frame: &Frame) -> String {
     let line = frame.line.map(|line| format!(":{line}"));
     format!(" at {name}{}", line.unwrap_or_default())
 }
+
 /// The beginning of a text, up to the end of a word.
 fn cut(text: &str) -> String {
     let Some((at, _)) = text.char_indices().nth(WORDS) else {

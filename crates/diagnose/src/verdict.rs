@@ -14,7 +14,7 @@ use super::prefix::body_of;
 use super::signatures::{LineRole, weight};
 use super::{exceptions, kind, replicas, scheduler};
 
-/// What is said of a failure behind which steps are counted from their beginning.
+/// The note on a traceback behind which steps start over.
 const ANEW: &str = "steps are counted from their beginning behind this traceback: either the program caught the failure, or another program printed them";
 
 /// Confirmations that an incident carries.
@@ -231,8 +231,9 @@ fn survived_or_nothing(findings: &Findings<'_>, job: Option<&JobStatus>) -> Inci
         incident.fatal = false;
         if let [root, remarks @ ..] = incident.evidence.as_mut_slice() {
             root.role = EvidenceRole::Survived;
-            let again = remarks.iter().position(|remark| remark == root);
-            again.map(|at| incident.evidence.remove(at + 1));
+            if let Some(at) = remarks.iter().position(|remark| remark == root) {
+                incident.evidence.remove(at + 1);
+            }
         }
         if event.anew {
             incident.notes.push(ANEW.to_owned());

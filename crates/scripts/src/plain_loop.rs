@@ -111,10 +111,13 @@ pub(super) fn doubt(
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
     let found = found.or_else(|| batches::doubt(&program));
-    found.map(|(why, file, at)| {
-        let token = &files[file][at];
-        (why, file, (token.from, token.to))
-    })
+    found.map(|found| placed(files, found))
+}
+
+/// A doubt with the bytes of the token that raised it.
+fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
+    let token = &files[file][at];
+    (why, file, (token.from, token.to))
 }
 
 /// The first doubt about what a program with these files does itself beside a Trainer of transformers.
@@ -136,10 +139,7 @@ pub(super) fn trainer_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt
     let substeps = || defined("on_substep_end").into_iter().next();
     let found = found.or_else(|| substeps().map(|(file, at)| (EACH, file, at)));
     let found = found.or_else(|| batches::computed_steps(&program));
-    found.map(|(why, file, at)| {
-        let token = &files[file][at];
-        (why, file, (token.from, token.to))
-    })
+    found.map(|found| placed(files, found))
 }
 
 /// The method by which programs give a Trainer of transformers a loss of their own.
@@ -231,6 +231,14 @@ impl<'a, 't> LoopProgram<'a, 't> {
         names.iter().any(|name| !self.places(name).is_empty())
     }
 
+    /// Whether a call of this name is handed such a word.
+    fn is_handed(&self, name: &str, is_meant: impl Fn(&PythonToken<'_>) -> bool) -> bool {
+        self.places(name).iter().any(|(file, at)| {
+            let given = arguments(self.files[*file].get(at + 2..).unwrap_or_default());
+            given.iter().flat_map(|value| value.iter()).any(&is_meant)
+        })
+    }
+
     /// The bodies of functions and classes of a name: their file, and the lines of each.
     fn bodies(&self, name: &str) -> Vec<(usize, Vec<usize>)> {
         let defined = self.places(name).iter().filter(|(file, at)| {
@@ -282,13 +290,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 .map(move |at| (file, at))
         });
         let place = places.next();
-        let accelerates = self.places("Accelerator").iter().any(|(file, at)| {
-            let given = arguments(self.files[*file].get(at + 2..).unwrap_or_default());
-            given
-                .iter()
-                .flat_map(|value| value.iter())
-                .any(|t| self.is_accumulation(t))
-        });
+        let accelerates = self.is_handed("Accelerator", |t| self.is_accumulation(t));
         match place {
             Some((file, at)) if accelerates && first.is_framework() => {
                 let line = rest_of_line(&self.files[file][line_of(self.files[file], at)..]);

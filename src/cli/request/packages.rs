@@ -47,10 +47,8 @@ pub fn missing_module(request: &Request) -> Option<(String, String)> {
         Value::Map(items) => !items.is_empty(),
         value => !value.is_null(),
     };
-    if [ELSEWHERE[0], ELSEWHERE[1], SETUP, ENVIRONMENT]
-        .into_iter()
-        .any(given)
-    {
+    let mut elsewhere = ELSEWHERE.into_iter().chain([SETUP, ENVIRONMENT]);
+    if elsewhere.any(given) {
         return None;
     }
     let launcher = request.preset().with_role(Role::Launcher).next()?;

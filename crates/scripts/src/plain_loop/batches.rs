@@ -113,9 +113,9 @@ pub(super) fn computed_steps(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace
     };
     let found = given.find(|(file, at)| {
         let tokens = program.files[*file];
-        let Some(equals) = tokens.get(at + 1).filter(|t| t.is("=")) else {
+        if !tokens.get(at + 1).is_some_and(|t| t.is("=")) {
             return false;
-        };
+        }
         let from = at + 2;
         let value = arguments(&tokens[from..])
             .first()
@@ -125,11 +125,8 @@ pub(super) fn computed_steps(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace
             [one] if one.kind == TokenKind::Name => program.made_by(one.text),
             _ => Vec::new(),
         };
-        equals.is("=")
-            && (follows(*file, value, from)
-                || made()
-                    .iter()
-                    .any(|(file, from, value)| follows(*file, value, *from)))
+        let mut made = made().into_iter();
+        follows(*file, value, from) || made.any(|(file, from, value)| follows(file, value, from))
     });
     found.map(|(file, at)| (BATCH, *file, *at))
 }

@@ -22,12 +22,17 @@ fn balances(tokens: &[PythonToken<'_>], at: usize) -> bool {
     if !["detach", "item"].contains(&tokens[at].text) {
         return false;
     }
-    let rest = &tokens[at + 2..];
-    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
     let factor = |t: Option<&PythonToken<'_>>| t.is_some_and(|t| t.is("*") || t.is("/"));
     let mut object = tokens[..at].iter().rev();
     let before = object.find(|t| !(t.is(".") || t.kind == TokenKind::Name));
-    factor(end.and_then(|end| rest.get(end))) || factor(before)
+    factor(behind_call(tokens, at).first()) || factor(before)
+}
+
+/// What stands behind the brackets of the call at `at`; nothing where they do not close.
+fn behind_call<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
+    let rest = &tokens[at + 2..];
+    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
+    end.map_or(&[][..], |end| &rest[end..])
 }
 
 /// Of these lines, the first that puts a mean over a whole micro batch into a call: `kl = rewards.mean()`, then `sigmoid(rewards - kl)`.
@@ -72,9 +77,7 @@ fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let given = arguments(&tokens[at + 2..]);
     let first = |text: &str| matches!(given.first(), Some([one]) if one.is(text));
     let numbers = || {
-        let rest = &tokens[at + 2..];
-        let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
-        let next = end.and_then(|end| rest.get(end));
+        let next = behind_call(tokens, at).first();
         let counts = given
             .iter()
             .flat_map(|value| value.iter())
@@ -150,14 +153,12 @@ fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
     if !(tokens[at].is("sum") || tokens[at].is("norm")) || !before(1, ".") {
         return false;
     }
-    let rest = &tokens[at + 2..];
     let of_module = before(2, "torch") || before(2, "np");
-    if arguments(rest).len() != usize::from(of_module) {
+    if arguments(&tokens[at + 2..]).len() != usize::from(of_module) {
         return false;
     }
-    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
-    let behind = end.map_or(&[][..], |end| &rest[end..]);
-    let mut behind = behind.iter().skip_while(|t| t.closes()).take(DIVISOR);
+    let behind = behind_call(tokens, at).iter();
+    let mut behind = behind.skip_while(|t| t.closes()).take(DIVISOR);
     let next = behind.next();
     // A loss that is a sum is the same in parts; whether something divides it is asked elsewhere.
     let line = &tokens[line_of(tokens, at)..at];

@@ -95,16 +95,11 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     /// Whether Accelerate does not know a scheduler, so that it steps with each micro batch.
     fn is_unprepared(&self, object: &str) -> bool {
-        let mut prepared = self.program.places("prepare").iter();
-        let knows = |(file, at): &(usize, usize)| {
-            let given = arguments(self.program.files[*file].get(at + 2..).unwrap_or_default());
-            given
-                .iter()
-                .flat_map(|value| value.iter())
-                .any(|t| t.is(object) || t.is("*"))
-        };
         let schedules = object.to_lowercase().contains("sched");
-        schedules && self.program.uses(&["Accelerator"]) && !prepared.any(knows)
+        let knows = |t: &PythonToken<'_>| t.is(object) || t.is("*");
+        schedules
+            && self.program.uses(&["Accelerator"])
+            && !self.program.is_handed("prepare", knows)
     }
 
     pub(super) fn doubt(&self) -> Option<DoubtPlace> {

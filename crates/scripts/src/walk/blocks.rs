@@ -7,7 +7,7 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::scope::{Function, ShellScope, VariableValue};
 use super::{MAX_STEPS, Walker, arithmetic};
-use crate::shell::{self, ScriptBlock, SimpleCommand, Word};
+use crate::shell::{ScriptBlock, SimpleCommand, Word};
 use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
@@ -51,14 +51,7 @@ impl Walker<'_> {
             ScriptBlock::Test { start, end } => {
                 let text = doc.text.get(*start..*end)?;
                 text.strip_prefix("[[")?.strip_suffix("]]")?;
-                let traced = doc.traced.slice(start + 2, end - 2);
-                let text = traced.text();
-                let inner = Doc {
-                    script: shell::read(&text),
-                    folder: doc.folder.clone(),
-                    traced,
-                    text,
-                };
+                let inner = doc.part(doc.traced.slice(start + 2, end - 2));
                 let [ScriptBlock::Command(command)] = inner.script.blocks.as_slice() else {
                     return None;
                 };

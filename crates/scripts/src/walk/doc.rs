@@ -1,6 +1,6 @@
 //! A script that is being followed.
 
-use crate::shell::{ShellScript, SimpleCommand};
+use crate::shell::{self, ShellScript, SimpleCommand};
 use crate::traced::{Quote, Span, Traced, Why};
 
 /// A script or a string of commands that is being followed.
@@ -14,6 +14,17 @@ pub(crate) struct Doc {
 }
 
 impl Doc {
+    /// A part of the script as one of its own, in the same folder.
+    pub(super) fn part(&self, traced: Traced) -> Self {
+        let text = traced.text();
+        Self {
+            script: shell::read(&text),
+            folder: self.folder.clone(),
+            traced,
+            text,
+        }
+    }
+
     /// Where bytes of the script stand, and in which quotes.
     pub(super) fn place(&self, start: usize, end: usize, quoted: bool) -> (Span, Quote) {
         let bytes = self.traced.slice(start, end).quoted(quotes(quoted));

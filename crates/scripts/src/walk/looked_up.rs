@@ -4,7 +4,7 @@
 
 use super::doc::Doc;
 use super::{MAX_CALLS_DEEP, Walker};
-use crate::shell::{self, ScriptBlock, SimpleCommand};
+use crate::shell::{ScriptBlock, SimpleCommand};
 use crate::traced::{Quote, Traced};
 
 /// Commands that hand text on to each other.
@@ -22,13 +22,7 @@ impl Walker<'_> {
         if self.depth >= MAX_CALLS_DEEP || !self.spend(traced.cost()) {
             return None;
         }
-        let text = traced.text();
-        let inner = Doc {
-            script: shell::read(&text),
-            folder: doc.folder.clone(),
-            traced,
-            text,
-        };
+        let inner = doc.part(traced);
         let [block] = inner.script.blocks.as_slice() else {
             return None;
         };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::call::{Arg, OutputFile};
 use super::doc::Doc;
 use super::{MAX_CALLS_DEEP, Walker};
-use crate::shell::{self, Redirect, RedirectTarget, ScriptBlock, Word};
+use crate::shell::{Redirect, RedirectTarget, ScriptBlock, Word};
 use crate::traced::{PartOrigin, Quote, Span, Traced};
 
 /// Files that the output of one program goes to.
@@ -63,13 +63,7 @@ impl Walker<'_> {
         if self.depth >= MAX_CALLS_DEEP || !self.spend(traced.cost()) {
             return Vec::new();
         }
-        let text = traced.text();
-        let mut inner = Doc {
-            script: shell::read(&text),
-            folder: doc.folder.clone(),
-            traced,
-            text,
-        };
+        let mut inner = doc.part(traced);
         let blocks = std::mem::take(&mut inner.script.blocks);
         self.depth += 1;
         let files = self.outputs_behind(&[blocks], &Rc::new(inner));
