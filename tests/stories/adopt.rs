@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::script_job::ScriptJob;
 use oomctl::core::config::parse_preset;
@@ -64,10 +65,10 @@ fn sets_of(preset: &PresetFile) -> Vec<KnobSetFile> {
         .collect()
 }
 
-fn stacks() -> Vec<Stack> {
+fn stacks() -> Arc<Vec<Stack>> {
     let presets = presets();
     let stacks = presets.iter().map(|p| p.clone().with(sets_of(p)).stack());
-    stacks.collect()
+    Arc::new(stacks.collect())
 }
 
 fn launchers() -> Launchers {

@@ -1,6 +1,7 @@
 //! The ladder of a job whose scripts are the user's own, rung by rung, without a run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use oomctl::core::adopt::{assemble, layer, loosen, patched};
 use oomctl::core::ladder::{ClimbContext, Decision, Step, climb};
@@ -68,7 +69,7 @@ fn with(text: &str, look: impl FnOnce(&ScriptJob, &Adoption<'_>)) {
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../presets/launchers/known.yaml")).unwrap();
     let file = file.with(sets);
-    let stacks = [file.stack()];
+    let stacks = Arc::new(vec![file.stack()]);
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()

@@ -7,6 +7,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use oomctl_base::{Effect, Role, Value, ValueKind};
 use oomctl_scripts::{
@@ -48,7 +49,7 @@ fn main() -> std::io::Result<()> {
     };
     let files = BTreeMap::from([(path.clone(), std::fs::read_to_string(&path)?)]);
     let launchers: Launchers = serde_yaml::from_str(PYTHON).map_err(std::io::Error::other)?;
-    let stacks = [stack()];
+    let stacks = Arc::new(vec![stack()]);
     let adoption = Adoption::read(SubmissionContext {
         submission: &submission,
         files: &files,

@@ -1,6 +1,8 @@
 //! A submission as a whole: what it starts, the knobs that it gives, and the same with other values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use super::ask::{Ask, ask};
 use super::change::PatchError;
@@ -13,6 +15,7 @@ use super::launchers::Launchers;
 use super::likely::recognise;
 use super::patched::{Patch, applied};
 use super::recognise::package;
+use super::remembered::{Understood, remembered};
 use super::stack::{Likeness, Stack, StackKnob};
 use super::submits::look_at;
 use super::walk::{COMMAND_LINE, Call, ENVIRONMENT, Reading, Submission, UnreadFile, follow};
@@ -33,7 +36,7 @@ pub struct SubmissionContext<'a> {
     /// Programs that start others.
     pub launchers: &'a Launchers,
     /// Stacks that may be recognised.
-    pub stacks: &'a [Stack],
+    pub stacks: &'a Arc<Vec<Stack>>,
 }
 
 /// What was understood of a submission.
@@ -41,7 +44,7 @@ pub struct SubmissionContext<'a> {
 pub struct Adoption<'a> {
     pub(super) given: SubmissionContext<'a>,
     /// What was read.
-    pub reading: Reading,
+    pub reading: Rc<Reading>,
     /// The stack, where one was recognised.
     pub stack: Option<&'a Stack>,
     calls: Vec<usize>,
@@ -51,6 +54,17 @@ pub struct Adoption<'a> {
 impl<'a> Adoption<'a> {
     /// Reads a submission.
     pub fn read(given: SubmissionContext<'a>) -> Self {
+        let understood = remembered(given, || Self::understand(given));
+        Self {
+            given,
+            reading: understood.reading,
+            stack: understood.stack.map(|at| &given.stacks[at]),
+            calls: understood.calls,
+            sure: understood.sure,
+        }
+    }
+
+    fn understand(given: SubmissionContext<'_>) -> Understood {
         let programs = given.stacks.iter().flat_map(|s| &s.recognise.programs);
         let first = |p: &String| p.split(' ').next().unwrap_or(p).to_owned();
         let names: BTreeSet<String> = programs.map(first).collect();
@@ -77,8 +91,9 @@ impl<'a> Adoption<'a> {
             }
         }
         let recognised = recognise(&reading, given.stacks);
-        let stack = recognised.as_ref().map(|(at, _)| &given.stacks[*at]);
-        let calls = recognised.map(|(_, calls)| calls).unwrap_or_default();
+        let (number, calls) = recognised.unzip();
+        let stack = number.map(|at: usize| &given.stacks[at]);
+        let calls: Vec<usize> = calls.unwrap_or_default();
         if let Some(stack) = stack {
             for at in &calls {
                 look_inside(&mut reading, *at, given, stack);
@@ -97,10 +112,9 @@ impl<'a> Adoption<'a> {
             let mut weights = likeness.map(Likeness::weight);
             weights.all(|weight| weight == 0 || weight >= SURE)
         });
-        Self {
-            given,
-            reading,
-            stack,
+        Understood {
+            reading: Rc::new(reading),
+            stack: number,
             calls,
             sure,
         }

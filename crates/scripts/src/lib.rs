@@ -51,6 +51,7 @@ mod python;
 mod read_variables;
 mod recognise;
 mod refused_words;
+mod remembered;
 mod requested;
 mod resources;
 mod sbatch;

@@ -1,7 +1,7 @@
 //! For any way of writing a value: after a patch it is the new one, and nothing else has changed.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn stack() -> Stack {
 
 /// What a script starts before and after a change, and the script after it.
 fn changed(script: &str, value: i64) -> Result<(String, Vec<String>, Vec<String>), String> {
-    let stacks = [stack()];
+    let stacks = Arc::new(vec![stack()]);
     let submission = Submission {
         script: "a.sh".to_owned(),
         ..Submission::default()
@@ -305,7 +305,7 @@ proptest! {
         if !file.is_empty() {
             files.insert(file.to_owned(), filled(text));
         }
-        let stacks = [told()];
+        let stacks = Arc::new(vec![told()]);
         let submission = Submission { script: "a.sh".to_owned(), ..Submission::default() };
         let given = SubmissionContext { submission: &submission, files: &files, launchers: &LAUNCHERS, stacks: &stacks };
         let adoption = Adoption::read(given);
@@ -354,7 +354,7 @@ pub(crate) fn reading<T>(stack: Stack, script: &str, look: impl FnOnce(&Adoption
         submission: &submission,
         files: &files,
         launchers: &LAUNCHERS,
-        stacks: &[stack],
+        stacks: &Arc::new(vec![stack]),
     }))
 }
 

@@ -50,7 +50,7 @@ pub fn foreign_outputs(slurm: &Slurm, job: &JobRef, status: Option<&JobStatus>) 
         ..adopt::Scripts::default()
     };
     let submission = scripts.submission();
-    let files = readable_outputs(&scripts.read(&submission, &[]));
+    let files = readable_outputs(&scripts.read(&submission, &Arc::default()));
     told(&foreign, workdir, files, status)
 }
 

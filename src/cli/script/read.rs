@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::cli::request::load;
 use crate::cli::session::Session;
@@ -27,7 +28,7 @@ pub struct Shelves {
     /// The presets that a program may be recognised by, with their sets.
     pub presets: Vec<PresetFile>,
     /// What they make of a program's words.
-    pub stacks: Vec<Stack>,
+    pub stacks: Arc<Vec<Stack>>,
     /// Programs that start others.
     pub launchers: Launchers,
 }
@@ -42,7 +43,7 @@ impl Shelves {
         let presets = presets(library, only)?.into_iter().map(with_sets);
         let presets: Vec<PresetFile> = presets.collect::<Result<_, CommandFailure>>()?;
         Ok(Self {
-            stacks: presets.iter().map(PresetFile::stack).collect(),
+            stacks: Arc::new(presets.iter().map(PresetFile::stack).collect()),
             presets,
             launchers: launchers(library)?,
         })
@@ -241,7 +242,7 @@ impl Read {
         let mut asked = BTreeSet::new();
         loop {
             let reading = read.adoption(shelves).reading;
-            let wanted = reading.wanted.into_iter().chain(reading.sought);
+            let wanted = reading.wanted.union(&reading.sought).cloned();
             let new = wanted.filter(|p| asked.insert(p.clone()));
             let new: Vec<String> = new.collect();
             if new.is_empty() || asked.len() > MAX_FILES {
@@ -262,7 +263,11 @@ impl Read {
     }
 
     /// The same by other stacks.
-    pub fn adoption_by<'a>(&'a self, shelves: &'a Shelves, stacks: &'a [Stack]) -> Adoption<'a> {
+    pub fn adoption_by<'a>(
+        &'a self,
+        shelves: &'a Shelves,
+        stacks: &'a Arc<Vec<Stack>>,
+    ) -> Adoption<'a> {
         Adoption::read(SubmissionContext {
             submission: &self.submission,
             files: &self.files,

@@ -1,6 +1,8 @@
 //! The request of a run whose files are the user's own scripts.
 
 use super::{described, version};
+use std::sync::Arc;
+
 use crate::cli::args::Configuration;
 use crate::cli::request::load::{self, PresetStack};
 use crate::cli::request::{known, sections};
@@ -56,7 +58,7 @@ pub fn over(
     let taken = version::TakenVersion::of(&file, &told, given, earlier);
     check_keys(session, shelves, &file)?;
     let installed = version::packages_of(&file, &adoption, &told, &environments);
-    let any = || [file.clone().with(parsed.clone()).stack()];
+    let any = || Arc::new(vec![file.clone().with(parsed.clone()).stack()]);
     let any = adoption.stack.is_none().then(any);
     let mut preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     adopt::doubt(&mut preset, &adoption);

@@ -138,7 +138,11 @@ impl Scripts {
     }
 
     /// Reads it again.
-    pub fn read<'a>(&'a self, submission: &'a Submission, stacks: &'a [Stack]) -> Adoption<'a> {
+    pub fn read<'a>(
+        &'a self,
+        submission: &'a Submission,
+        stacks: &'a Arc<Vec<Stack>>,
+    ) -> Adoption<'a> {
         Adoption::read(SubmissionContext {
             submission,
             files: &self.files,

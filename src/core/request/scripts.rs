@@ -236,13 +236,13 @@ impl Request {
         let asked = match patch.filter(|p| !p.edits.is_empty()) {
             None => adopt::resources(&adoption.reading),
             Some(patch) => {
-                let scripts = self.inputs().scripts.as_ref()?;
+                let (scripts, own) = (self.inputs().scripts.as_ref()?, self.own_scripts()?);
                 let (submission, files) = adoption.resubmitted(&patch);
                 let after = adopt::Scripts {
                     files: files.into(),
                     ..scripts.clone()
                 };
-                adopt::resources(&after.read(&submission, &[]).reading)
+                adopt::resources(&after.read(&submission, &own.stacks).reading)
             }
         };
         Some(Resources {

@@ -2,7 +2,7 @@
 //! changes what it says and nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use oomctl::core::recipe::PresetFile;
 use oomctl_base::Value;
@@ -21,13 +21,13 @@ static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
     serde_yaml::from_str(text).unwrap()
 });
 
-static STACKS: LazyLock<Vec<Stack>> = LazyLock::new(|| {
+static STACKS: LazyLock<Arc<Vec<Stack>>> = LazyLock::new(|| {
     let texts = [
         include_str!("../../../presets/verl-grpo.yaml"),
         include_str!("../../../presets/torchrun.yaml"),
     ];
     let read = |text: &str| serde_yaml::from_str::<PresetFile>(text).unwrap().stack();
-    texts.into_iter().map(read).collect()
+    Arc::new(texts.into_iter().map(read).collect())
 });
 
 /// A program that composes its configuration.
@@ -64,7 +64,7 @@ fn words(text: &str) {
     }
 }
 
-fn adoption(text: &str, launchers: &Launchers, stacks: &[Stack]) {
+fn adoption(text: &str, launchers: &Launchers, stacks: &Arc<Vec<Stack>>) {
     let mut files = BTreeMap::from([("a.sh".to_owned(), text.to_owned())]);
     // Scripts that call each other, and themselves; configurations, too.
     for part in "run.sh conf.json conf.yaml conf/config.yaml conf/a/b.yaml".split_whitespace() {

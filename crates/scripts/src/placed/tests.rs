@@ -1,6 +1,7 @@
 //! Copies that call each other, in the ways in which scripts name files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::*;
 use crate::{
@@ -41,7 +42,7 @@ fn copied(
 ) -> Result<BTreeMap<String, String>, String> {
     let launchers: Launchers =
         serde_yaml::from_str(include_str!("../../../../presets/launchers/known.yaml")).unwrap();
-    let stacks = [stack()];
+    let stacks = Arc::new(vec![stack()]);
     let submission = Submission {
         script: "job.sh".to_owned(),
         ..Submission::default()
