@@ -12,8 +12,10 @@ mod lines;
 mod losses;
 mod means;
 mod micro_batches;
+mod tail;
 #[cfg(test)]
 mod tests;
+mod trainer;
 mod uses;
 
 use std::cell::RefCell;
@@ -27,6 +29,7 @@ use lines::{assignment, lines_in, shows};
 use means::{is_over_samples, mixes_samples};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
+use trainer::COMPUTE_LOSS;
 use uses::{DRAWN, draws_once};
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
@@ -50,6 +53,9 @@ const TOKENS: &str =
 const MODEL: &str = "whether this model has batch norm was not read";
 const BATCH: &str = "this is computed from the batch size";
 const LENGTH: &str = "this is computed from the number of micro batches";
+
+/// What the name of a remark begins with: what changes little with more accumulation.
+pub const NEARLY: &str = "<nearly the same> ";
 
 /// A doubt: why, the file, and its bytes.
 pub(super) type ProgramDoubt = (&'static str, usize, (usize, usize));
@@ -114,6 +120,12 @@ pub(super) fn doubt(
     found.map(|found| placed(files, found))
 }
 
+/// What more accumulation changes at the end of an epoch.
+pub(super) fn tail(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
+    let found = LoopProgram::new(files, Vec::new()).tail();
+    found.map(|found| placed(files, found))
+}
+
 /// A doubt with the bytes of the token that raised it.
 fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
     let token = &files[file][at];
@@ -123,27 +135,9 @@ fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramD
 /// The first doubt about what a program with these files does itself beside a Trainer of transformers.
 pub(super) fn trainer_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
     let program = LoopProgram::new(files, Vec::new());
-    let defined = |name: &str| -> Vec<(usize, usize)> {
-        let places = program.places(name).iter();
-        let begins = places.map(|(file, at)| (*file, line_of(files[*file], *at)));
-        begins
-            .filter(|(file, begin)| files[*file][*begin].is("def"))
-            .collect()
-    };
-    let mut losses = defined(COMPUTE_LOSS).into_iter();
-    let found = losses.find_map(|(file, begin)| {
-        let loss = LoopOfBatches::new(&program, file, begin);
-        loss.undivided().or_else(|| loss.loss())
-    });
-    // transformers calls it after each micro batch but the last of a step (trainer_callback.py).
-    let substeps = || defined("on_substep_end").into_iter().next();
-    let found = found.or_else(|| substeps().map(|(file, at)| (EACH, file, at)));
-    let found = found.or_else(|| batches::computed_steps(&program));
+    let found = program.beside_a_trainer();
     found.map(|found| placed(files, found))
 }
-
-/// The method by which programs give a Trainer of transformers a loss of their own.
-const COMPUTE_LOSS: &str = "compute_loss";
 
 /// Whether a place stands in a function that measures and trains nothing, by its name.
 fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
@@ -284,18 +278,29 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 .iter()
                 .any(|t| t.is("len") || t.is("range"))
         };
-        let mut places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
+        let shown = |tokens: &[PythonToken<'_>], at: usize| {
+            let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+            line.iter().any(|t| t.is("item"))
+        };
+        let places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
             (0..tokens.len())
                 .filter(move |at| divides(tokens, *at) && !counts(tokens, *at))
                 .map(move |at| (file, at))
         });
-        let place = places.next();
+        let places: Vec<(usize, usize)> = places.collect();
+        let part = places
+            .iter()
+            .find_map(|(file, at)| first.adds_undivided(*file, *at));
+        if part.is_some() {
+            return part;
+        }
+        let mut places = places.into_iter();
+        let place = places.find(|(file, at)| !shown(self.files[*file], *at));
         let accelerates = self.is_handed("Accelerator", |t| self.is_accumulation(t));
         match place {
             Some((file, at)) if accelerates && first.is_framework() => {
                 let line = rest_of_line(&self.files[file][line_of(self.files[file], at)..]);
-                let shown = line.iter().any(|t| t.is("item"));
-                let of_loss = !shown && line.iter().any(|t| t.text.contains("loss"));
+                let of_loss = line.iter().any(|t| t.text.contains("loss"));
                 of_loss.then_some((DIVIDED, file, at))
             }
             Some(_) => None,

@@ -12,7 +12,7 @@ use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
-use super::plain_loop::{DOUBT, TRAINER_DOUBT, doubt, trainer_doubt};
+use super::plain_loop::{DOUBT, NEARLY, TRAINER_DOUBT, doubt, tail, trainer_doubt};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -54,13 +54,16 @@ fn names_of(
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
         }
-        if let Some((why, at, (start, end))) = doubt(texts, &options) {
-            let file = reading.add_source(own[at].path, own[at].text);
-            names.insert(format!("{DOUBT}{why}"), Span { file, start, end });
-        }
-        if let Some((why, at, (start, end))) = trainer_doubt(texts) {
-            let file = reading.add_source(own[at].path, own[at].text);
-            names.insert(format!("{TRAINER_DOUBT}{why}"), Span { file, start, end });
+        let doubts = [
+            (DOUBT, doubt(texts, &options)),
+            (TRAINER_DOUBT, trainer_doubt(texts)),
+            (NEARLY, tail(texts)),
+        ];
+        for (sort, found) in doubts {
+            if let Some((why, at, (start, end))) = found {
+                let file = reading.add_source(own[at].path, own[at].text);
+                names.insert(format!("{sort}{why}"), Span { file, start, end });
+            }
         }
     }
     names

@@ -2,7 +2,7 @@
 
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, Call, DOUBT, Span, TRAINER_DOUBT};
+use oomctl_scripts::{Adoption, Call, DOUBT, NEARLY, Span, TRAINER_DOUBT};
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
@@ -21,9 +21,10 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             .next()
             .and_then(|call| of_call(adoption, call, TRAINER_DOUBT)),
     };
-    let Some(why) = why else {
-        return;
-    };
+    let nearly = adoption
+        .calls()
+        .find_map(|call| of_call(adoption, call, NEARLY))
+        .filter(|_| own);
     let cuts = [Role::MicroBatch, Role::GradAccumulation];
     let cut: Vec<String> = cuts
         .into_iter()
@@ -33,9 +34,15 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let steps = preset.tune.iter_mut().map(|tuning| &mut tuning.step);
     for rung in preset.ladder.iter_mut().chain(steps) {
         let cuts = cut.iter().any(|knob| rung.moves(knob, None));
-        if cuts && rung.effect == Some(Effect::SameMath) {
-            rung.effect = Some(Effect::Unknown);
-            rung.doubt = Some(why.clone());
+        if !cuts || rung.effect != Some(Effect::SameMath) {
+            continue;
+        }
+        match &why {
+            Some(why) => {
+                rung.effect = Some(Effect::Unknown);
+                rung.doubt = Some(why.clone());
+            }
+            None => rung.notes.extend(nearly.clone()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::lines::{assignment, shows};
 use super::{
     BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    arguments, bracket, line_of, rest_of_line, word_list,
+    bracket, line_of, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -93,42 +93,6 @@ pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
     let validates = validates.map(|(file, at)| (COUNT, *file, *at));
     let found = sampler(program).or_else(|| computed(program));
     found.or(validates)
-}
-
-/// `max_steps=rows // args.batch_size`: steps of a Trainer that follow its micro batch.
-pub(super) fn computed_steps(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
-    let steps = [
-        "max_steps",
-        "warmup_steps",
-        "num_training_steps",
-        "num_warmup_steps",
-    ];
-    let mut given = steps.iter().flat_map(|name| program.places(name));
-    let none = BTreeSet::new();
-    let follows = |file: usize, value: &[PythonToken<'_>], from: usize| {
-        let tokens = program.files[file];
-        let mut places = from..from + value.len();
-        let ours = value.iter().any(|t| program.is_accumulation(t));
-        !ours && places.any(|at| is_batch(tokens, at, &none) && computes(tokens, at))
-    };
-    let found = given.find(|(file, at)| {
-        let tokens = program.files[*file];
-        if !tokens.get(at + 1).is_some_and(|t| t.is("=")) {
-            return false;
-        }
-        let from = at + 2;
-        let value = arguments(&tokens[from..])
-            .first()
-            .copied()
-            .unwrap_or_default();
-        let made = || match value {
-            [one] if one.kind == TokenKind::Name => program.made_by(one.text),
-            _ => Vec::new(),
-        };
-        let mut made = made().into_iter();
-        follows(*file, value, from) || made.any(|(file, from, value)| follows(file, value, from))
-    });
-    found.map(|(file, at)| (BATCH, *file, *at))
 }
 
 fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
@@ -260,12 +224,10 @@ fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 fn is_number_of_processes(name: &str) -> bool {
+    const PARTS: [&str; 7] = word_list("gpu world rank process device replica shard");
     let name = name.to_lowercase();
-    [
-        "gpu", "world", "rank", "process", "device", "replica", "shard",
-    ]
-    .iter()
-    .any(|part| name.contains(part))
+    // `per_device_train_batch_size` is a batch.
+    !name.contains("batch") && PARTS.iter().any(|part| name.contains(part))
 }
 
 /// `len(train_loader)`

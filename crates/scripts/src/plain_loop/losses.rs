@@ -197,8 +197,10 @@ impl<'t> LoopProgram<'_, 't> {
             let mut around = headers(tokens, at);
             let own_loss = around.any(|(_, header)| header.iter().any(|t| t.is(COMPUTE_LOSS)));
             let of_super = name == "super" || name == COMPUTE_LOSS && before(4) == "super";
-            let given = own_loss && (name == "model" || of_super);
-            return (!hands_on && !given).then_some((CALL, file, at));
+            let given = own_loss && name == "model" || of_super;
+            // What a model of transformers returns (`CausalLMOutputWithPast`) computes nothing.
+            let tells = name.contains("Output");
+            return (!hands_on && !given && !tells).then_some((CALL, file, at));
         }
         made.into_iter()
             .find_map(|(file, from, value)| self.maker(file, from, value, depth))

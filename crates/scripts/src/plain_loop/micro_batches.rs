@@ -3,7 +3,7 @@
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
-    headers, is_named, rest_of_line,
+    headers, is_named, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -115,6 +115,26 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     pub(super) fn adds_losses_up(&self) -> bool {
         let mut lines = self.lines.iter().map(|at| self.line(*at));
         lines.any(|line| line[0].text.contains("loss") && line.iter().any(|t| t.text == "sum"))
+    }
+
+    /// `loss = loss + aux` below `loss = ce / accum`: a term of the loss that was not divided with the one at `at`.
+    pub(super) fn adds_undivided(&self, file: usize, at: usize) -> Option<DoubtPlace> {
+        let begin = line_of(self.tokens, at);
+        if file != self.file || !self.lines.contains(&begin) {
+            return None;
+        }
+        let line = self.line(begin);
+        let sign = assignment(line)?;
+        let name = line[..sign].iter().find(|t| t.kind == TokenKind::Name)?;
+        let later = self.lines.iter().filter(|at| **at > begin);
+        let mut later = later.map(|at| (at, self.line(*at)));
+        let adds = |line: &[PythonToken<'_>]| {
+            line[0].is(name.text)
+                && assignment(line).is_some_and(|sign| line[sign - 1..].iter().any(|t| t.is("+")))
+                && !line.iter().any(|t| self.program.is_accumulation(t))
+        };
+        let added = later.find(|(_, line)| adds(line));
+        added.map(|(at, _)| (UNDIVIDED, self.file, *at))
     }
 
     /// A loss of one's own that leaves out by how many tokens transformers divides, of a model that takes that number. The Trainer

@@ -598,3 +598,80 @@ fn what_a_program_does_beside_a_trainer_is_read() {
         None
     );
 }
+
+/// What a program replaces or adds beside a Trainer can make smaller micro batches train otherwise.
+#[test]
+fn what_a_program_replaces_or_adds_beside_a_trainer_is_read() {
+    let of = |text: &str| {
+        let all = tokens(text);
+        trainer_doubt(&[&all]).map(|(why, ..)| why)
+    };
+    let model = |forward: &str| {
+        of(&format!(
+            "from torch import nn\nclass M(nn.Module):\n  def __init__(self):\n    self.net = nn.Linear(8, 8)\n  \
+             def forward(self, x, labels=None):\n    z = self.net(x)\n    {forward}\nTrainer(model=M()).train()\n"
+        ))
+    };
+    let plain = "return {'loss': nn.functional.cross_entropy(z, labels), 'logits': z}";
+    assert_eq!(model(plain), None);
+    assert_eq!(
+        model(
+            "loss = nn.functional.cross_entropy(z, labels)\n    return SequenceClassifierOutput(loss=loss, logits=z)"
+        ),
+        None
+    );
+    assert_eq!(
+        model("return {'loss': nn.functional.cross_entropy(z, labels, reduction='sum')}"),
+        Some(MIXED)
+    );
+    assert_eq!(model(&format!("self.calls += 1\n    {plain}")), Some(KEPT));
+    assert_eq!(
+        model(&format!(
+            "z, self.last = self.net(z, self.last)\n    {plain}"
+        )),
+        Some(KEPT)
+    );
+    let trainer = |body: &str| of(&format!("class T(Trainer):\n{body}\n"));
+    let step = "  def training_step(self, model, inputs, n=None):\n    ";
+    assert_eq!(
+        trainer(&format!(
+            "{step}return super().training_step(model, inputs, n)"
+        )),
+        None
+    );
+    assert_eq!(
+        trainer(&format!(
+            "{step}self.beta = min(1, self.beta + 0.1)\n    return super().training_step(model, inputs, n)"
+        )),
+        Some(EACH)
+    );
+    let loader =
+        "  def get_train_dataloader(self):\n    return DataLoader(self.train_dataset, batch_size=";
+    assert_eq!(trainer(&format!("{loader}self._train_batch_size)")), None);
+    assert_eq!(trainer(&format!("{loader}64)")), Some(batches::OTHER));
+    let loads = |name: &str| {
+        of(&format!(
+            "from transformers import {name}\nm = {name}.from_pretrained(path)\n"
+        ))
+    };
+    assert_eq!(loads("AutoModelForCausalLM"), None);
+    assert_eq!(loads("AutoModelForSequenceClassification"), None);
+    assert_eq!(loads("ViTForImageClassification"), None);
+    assert!(loads("AutoModelForImageClassification").is_some());
+    assert!(loads("CLIPModel").is_some());
+    assert!(loads("Wav2Vec2ForCTC").is_some());
+    assert!(of("import torchvision\nm = torchvision.models.resnet50()\n").is_some());
+    assert_eq!(of("from torchvision import transforms\n"), None);
+    let collator = |line: &str| {
+        of(&format!(
+            "def collate(rows):\n  x = torch.stack([r['x'] for r in rows])\n  {line}\n  return {{'x': x}}\nTrainer(data_collator=collate)\n"
+        ))
+    };
+    assert_eq!(collator("x = x / 255"), None);
+    assert_eq!(collator("x = x - x.mean(0)"), Some(MIXED));
+    assert_eq!(collator("x = 0.5 * x + 0.5 * x.flip(0)"), Some(MIXED));
+    assert_eq!(
+        of("args.learning_rate *= args.per_device_train_batch_size / 64\n"),
+        Some(BATCH)
+    );
+}

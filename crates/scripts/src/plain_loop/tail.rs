@@ -1,0 +1,46 @@
+//! The end of an epoch, where its rows do not fill the last step.
+
+use super::lines::{calls_in, is_optimizer, lines_in};
+use super::{DoubtPlace, LoopOfBatches, LoopProgram, rest_of_line};
+
+const TAIL: &str = "with accumulation, what the rows at the end of an epoch leave of a step is dropped or goes into the next epoch";
+
+impl LoopProgram<'_, '_> {
+    /// The condition that lets an optimizer step after so many micro batches and never at the end of the loop over a loader.
+    pub(super) fn tail(&self) -> Option<DoubtPlace> {
+        if self.uses(&["drop_last"]) {
+            return None;
+        }
+        self.loops().iter().find_map(LoopOfBatches::tail)
+    }
+}
+
+impl LoopOfBatches<'_, '_> {
+    fn tail(&self) -> Option<DoubtPlace> {
+        if self.accumulates || self.is_framework() || !self.tokens[self.begin].is("for") {
+            return None;
+        }
+        let waits = |at: &&usize| {
+            let line = self.line(**at);
+            let has = |text: &str| line.iter().any(|t| t.is(text));
+            let accumulates = line.iter().any(|t| self.program.is_accumulation(t));
+            line[0].is("if") && has("%") && accumulates && !has("or") && !has("len")
+        };
+        let at = *self.waits.iter().find(waits)?;
+        (!self.steps_outside()).then_some((TAIL, self.file, at))
+    }
+
+    /// Whether an optimizer steps elsewhere in this file than in the loop.
+    fn steps_outside(&self) -> bool {
+        let inside = lines_in(self.tokens, self.begin);
+        let ends = inside.last().map_or(self.begin, |at| {
+            at + rest_of_line(&self.tokens[*at..]).len()
+        });
+        let mut all = calls_in(self.tokens, 0, self.tokens.len());
+        all.any(|at| {
+            let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
+            let steps = self.tokens[at].is("step") && is_optimizer(object);
+            steps && !(self.begin..ends).contains(&at)
+        })
+    }
+}

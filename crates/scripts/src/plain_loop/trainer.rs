@@ -1,0 +1,204 @@
+//! What a program does itself beside a Trainer of transformers.
+//!
+//! Rule: the Trainer's loop is known, and so are those models of transformers that have no batch norm and whose loss is a mean. What
+//! the program replaces or adds is read as a loop of one's own is.
+
+use super::batches::{self, OTHER};
+use super::lines::{assignment, calls_in, lines_in, shows};
+use super::means::{is_over_samples, mixes_samples};
+use super::{
+    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, MIXED, MIXES, MODEL, PythonToken, TOGETHER,
+    TokenKind, line_of, rest_of_line,
+};
+use oomctl_base::word_list;
+
+const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
+const SUM: &str = "whether the loss of this model is a mean over samples was not read";
+
+/// The method by which programs give a Trainer a loss of their own.
+pub(super) const COMPUTE_LOSS: &str = "compute_loss";
+/// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
+const STEPS: [&str; 4] =
+    word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
+/// Layers that take statistics of a micro batch.
+const NORMS: [&str; 4] = word_list("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm");
+/// Parts of names of models that compare the samples of a batch with each other.
+const COMPARES: [&str; 7] = word_list(
+    "CLIPModel SiglipModel Siglip2Model ClapModel DualEncoderModel ForContrastiveLearning ForImageTextRetrieval",
+);
+/// Ends of names of models for pictures and sound, of which many have batch norm (transformers, models/auto/modeling_auto.py).
+const SENSES: [&str; 12] = word_list(
+    "ForImageClassification ForSemanticSegmentation ForInstanceSegmentation ForUniversalSegmentation ForObjectDetection \
+     ForDepthEstimation ForVideoClassification ForAudioClassification ForAudioFrameClassification ForKeypointDetection \
+     ForPrediction Backbone",
+);
+/// Models among them that have layer norm alone.
+const LAYER_NORM: [&str; 8] = word_list(
+    "ViTForImageClassification DeiTForImageClassification BeitForImageClassification SwinForImageClassification \
+     Swinv2ForImageClassification ConvNextForImageClassification Dinov2ForImageClassification ASTForAudioClassification",
+);
+/// Ends of names of models whose loss is a sum by default, or one of several.
+const SUMS: [&str; 2] = ["ForCTC", "ForPreTraining"];
+/// Arguments that take what makes a batch of samples.
+const COLLATORS: [&str; 2] = ["data_collator", "collate_fn"];
+
+impl<'t> LoopProgram<'_, 't> {
+    /// The first doubt about what the program does beside a Trainer.
+    pub(super) fn beside_a_trainer(&self) -> Option<DoubtPlace> {
+        let own = self.own_losses().or_else(|| self.own_steps());
+        let own = own.or_else(|| self.own_loader());
+        let models = || self.own_models().or_else(|| self.loaded());
+        let found = own.or_else(models).or_else(|| self.models());
+        let found = found.or_else(|| self.hooks());
+        found
+            .or_else(|| self.collators())
+            .or_else(|| batches::doubt(self))
+    }
+
+    /// The lines on which functions of this name are declared.
+    fn declared(&self, name: &str) -> impl Iterator<Item = (usize, usize)> {
+        let begins = self.places(name).iter();
+        let begins = begins.map(|(file, at)| (*file, line_of(self.files[*file], *at)));
+        begins.filter(|(file, begin)| self.files[*file][*begin].is("def"))
+    }
+
+    fn own_losses(&self) -> Option<DoubtPlace> {
+        self.declared(COMPUTE_LOSS).find_map(|(file, begin)| {
+            let loss = LoopOfBatches::new(self, file, begin);
+            loss.undivided().or_else(|| loss.loss())
+        })
+    }
+
+    /// A step of the Trainer, replaced by one that does more than to show something.
+    fn own_steps(&self) -> Option<DoubtPlace> {
+        let harmless = |line: &[PythonToken<'_>]| {
+            let plain = ["return", "pass", "def", "with"].contains(&line[0].text);
+            let calls_it = line.iter().any(|t| t.is("super"));
+            plain || calls_it || shows(line) || line[0].kind == TokenKind::Text
+        };
+        let steps = STEPS.iter().flat_map(|name| self.declared(name));
+        let found = steps.into_iter().find_map(|(file, begin)| {
+            let tokens = self.files[file];
+            let mut lines = lines_in(tokens, begin).into_iter();
+            lines
+                .find(|at| !harmless(rest_of_line(&tokens[*at..])))
+                .map(|at| (EACH, file, at))
+        });
+        // transformers calls it after each micro batch but the last of a step (trainer_callback.py).
+        let substep = || self.declared("on_substep_end").next();
+        found.or_else(|| substep().map(|(file, at)| (EACH, file, at)))
+    }
+
+    /// A loader of one's own that does not take the Trainer's batch size.
+    fn own_loader(&self) -> Option<DoubtPlace> {
+        let takes = |(file, begin): &(usize, usize)| {
+            let tokens = self.files[*file];
+            let lines = lines_in(tokens, *begin).into_iter();
+            let mut all = lines.flat_map(|at| rest_of_line(&tokens[at..]));
+            all.any(|t| t.is("super") || t.text.ends_with("train_batch_size"))
+        };
+        let mut loaders = self.declared("get_train_dataloader");
+        loaders
+            .find(|place| !takes(place))
+            .map(|(file, at)| (OTHER, file, at))
+    }
+
+    /// A model of one's own that keeps something, or that computes its loss.
+    fn own_models(&self) -> Option<DoubtPlace> {
+        self.declared("forward").find_map(|(file, begin)| {
+            let tokens = self.files[file];
+            let lines = lines_in(tokens, begin);
+            let mut kept = lines.iter().filter(|at| {
+                let line = rest_of_line(&tokens[**at..]);
+                !shows(line) && keeps(line)
+            });
+            if let Some(at) = kept.next() {
+                return Some((KEPT, file, *at));
+            }
+            let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
+            let has_loss = all.any(|t| t.text.contains("loss"));
+            let loss = || LoopOfBatches::new(self, file, begin).loss();
+            has_loss.then(loss).flatten()
+        })
+    }
+
+    /// A model of a library that has batch norm, or whose loss is no mean over samples.
+    fn loaded(&self) -> Option<DoubtPlace> {
+        let vision = |name: &str| {
+            name == "torchvision" && {
+                let mut lines = self.places(name).iter();
+                lines.any(|(file, at)| {
+                    let tokens = self.files[*file];
+                    let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+                    line.iter().any(|t| t.is("models"))
+                })
+            }
+        };
+        let given = |name: &str| {
+            let mut all = self.files.iter().flat_map(|tokens| tokens.iter());
+            all.any(|t| t.is(name))
+        };
+        self.places.iter().find_map(|(name, places)| {
+            let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+            let why = match name {
+                name if NORMS.contains(name) => BATCH_NORM,
+                name if COMPARES.iter().any(|part| name.contains(part)) => MIXED,
+                name if vision(name) || ends(&SENSES) && !LAYER_NORM.contains(name) => MODEL,
+                _ if ends(&SUMS) && !given("ctc_loss_reduction") => SUM,
+                _ => return None,
+            };
+            let (file, at) = places.first()?;
+            Some((why, *file, *at))
+        })
+    }
+
+    /// A collator of one's own that mixes the samples of a batch.
+    fn collators(&self) -> Option<DoubtPlace> {
+        let given = COLLATORS.iter().flat_map(|name| self.places(name));
+        let names = given.filter_map(|(file, at)| match &self.files[*file][at + 1..] {
+            [equals, value, ..] if equals.is("=") => Some(value.text),
+            _ => None,
+        });
+        names.into_iter().find_map(|name| {
+            let made = self.made_by(name).into_iter();
+            let made = made.filter_map(|(.., value)| value.first().map(|t| t.text));
+            let mut all = std::iter::once(name).chain(made);
+            all.find_map(|name| {
+                let mut bodies = self.bodies(name).into_iter();
+                bodies.find_map(|(file, lines)| {
+                    let mut lines = lines.into_iter();
+                    lines.find_map(|at| self.mixing(file, at))
+                })
+            })
+        })
+    }
+
+    /// The first call of a line that looks at several samples of a batch.
+    fn mixing(&self, file: usize, begin: usize) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let length = rest_of_line(&tokens[begin..]).len();
+        let mixes = |at: &usize| {
+            let name = tokens[*at].text;
+            let is_method = at.checked_sub(1).is_some_and(|at| tokens[at].is("."));
+            MIXES.contains(&name)
+                || TOGETHER.contains(&name)
+                || is_method && is_over_samples(name) && mixes_samples(tokens, *at)
+        };
+        let mut all = calls_in(tokens, begin, length);
+        all.find(mixes).map(|at| (MIXED, file, at))
+    }
+}
+
+/// `self.calls += 1`, `out, self.h = rnn(x, self.h)`: whether a line makes a value of what the micro batch before left in it.
+fn keeps(line: &[PythonToken<'_>]) -> bool {
+    let Some(sign) = assignment(line) else {
+        return false;
+    };
+    let own = |w: &[PythonToken<'_>]| w[0].is("self") && w[1].is(".");
+    let mut given = line[..sign].windows(3).filter(|w| own(w));
+    let adds = line[sign - 1].kind == TokenKind::Other;
+    given.any(|w| {
+        let mut taken = line[sign..].windows(3).filter(|w| own(w));
+        adds || taken.any(|taken| taken[2].is(w[2].text))
+    })
+}
