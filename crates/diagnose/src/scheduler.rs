@@ -223,8 +223,10 @@ fn join_success(
     let swallowed = root.filter(|e| {
         let behind = findings.lines[e.source].saturating_sub(e.line);
         let is_last = e.in_traceback && (behind <= LAST_WORDS || incident.step.is_none());
-        let serious = e.is_cause() && !e.rerun && (e.signature.weight >= weight::NAMED || is_last);
-        let dead = e.dead || e.texts.first().is_some_and(|text| KILLED.is_match(text));
+        let killed = e.texts.first().is_some_and(|text| KILLED.is_match(text));
+        let heavy = killed || is_last || e.signature.weight >= weight::NAMED;
+        let serious = e.is_cause() && !e.rerun && heavy;
+        let dead = e.dead || killed;
         serious && (dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
     });
     if swallowed.is_some() {

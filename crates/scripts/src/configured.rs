@@ -12,7 +12,7 @@ use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
-use super::overwritten::overwritten;
+use super::overwritten::{overwritten, sets_all};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::same_flag;
@@ -62,6 +62,8 @@ pub struct ProgramCode {
     pub(super) takes_any_key: bool,
     /// What its files of settings say replaces the defaults of its options (`parser.set_defaults(**yaml)`, `setattr(args, key, value)`).
     pub(super) fills_from_files: bool,
+    /// They replace what the words say, too.
+    pub(super) files_win: bool,
     /// Its constants, where no framework of a stack takes its options.
     pub(super) constants: BTreeMap<String, Constant>,
     /// The one option for the parts into which it cuts a batch, and the one for the whole.
@@ -113,6 +115,7 @@ impl ProgramCode {
             lookups: lookups(files),
             takes_any_key: text.uses(&["LightningCLI", "jsonargparse"].into()),
             fills_from_files: load(files) && text.uses(&["set_defaults", "setattr"].into()),
+            files_win: load(files) && files.iter().any(sets_all),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
                 false => fixed(files),

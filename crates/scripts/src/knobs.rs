@@ -95,12 +95,14 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
         let found = found.max_by_key(|(at, _)| *at).map(|(_, found)| found);
         found.map(|found| FoundKnob { launcher, ..found })
     });
-    let given = words
-        .next()
-        .map(|found| match of_request(reading, knob, &found) {
-            true => requested(reading, call, knob, found),
-            false => found,
-        });
+    let given =
+        words
+            .next()
+            .filter(|_| !call.is_of_winning_file(knob))
+            .map(|found| match of_request(reading, knob, &found) {
+                true => requested(reading, call, knob, found),
+                false => found,
+            });
     let is_variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
     let mut variables = read.spellings.iter().filter(is_variable);
     let given =

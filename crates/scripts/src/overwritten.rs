@@ -4,7 +4,7 @@ use super::accumulation::alias;
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::DeclaredOption;
 use super::program_text::{assigned, computed};
-use super::python::{TokenKind, calls, is_conditional};
+use super::python::{TokenKind, arguments, calls, headers, is_conditional};
 
 /// The value that code gives an option whatever the words say.
 pub(super) fn overwritten(
@@ -48,4 +48,16 @@ fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
         |t: &super::python::PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
     let calls = calls(tokens, parses);
     calls.filter_map(|at| alias(tokens, at)).collect()
+}
+
+/// Whether a loop gives the options that were read other values, whatever they are: `for k, v in settings.items(): setattr(args, k, v)`.
+pub(super) fn sets_all(file: &PythonFile<'_>) -> bool {
+    let (tokens, parsed) = (&file.tokens, parsed(file));
+    let mut sets = calls(tokens, |t| t.is("setattr"));
+    sets.any(|at| {
+        let given = arguments(&tokens[at + 2..]);
+        let of_options = matches!(given.first(), Some([one]) if parsed.contains(&one.text));
+        let around = headers(tokens, at).next();
+        of_options && around.is_some_and(|(_, header)| header[0].is("for"))
+    })
 }

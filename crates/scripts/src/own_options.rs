@@ -149,7 +149,17 @@ impl Call {
         let defaults = self.code.as_ref().is_some_and(|code| code.fills_from_files);
         let names: Vec<String> = coded.option.iter().flat_map(setting_names).collect();
         let has = |file: &SettingsFile| names.iter().any(|name| file.find(name).is_some());
-        defaults && self.settings.iter().any(has)
+        let mut unread = self.unread.iter();
+        let is_unread = unread.any(|file| file.reader == SettingsReader::Program);
+        defaults && (is_unread || self.settings.iter().any(has))
+    }
+
+    /// Whether a file of settings has the option of a knob, in a program that believes such a file against its words.
+    pub(super) fn is_of_winning_file(&self, knob: &StackKnob) -> bool {
+        let wins = self.code.as_ref().is_some_and(|code| code.files_win);
+        wins && self
+            .code_value(knob)
+            .is_some_and(|coded| self.is_of_file(coded))
     }
 
     /// Whether the word behind this one is its value.

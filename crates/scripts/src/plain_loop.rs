@@ -5,6 +5,7 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod collators;
 mod counted;
 mod harmless;
 mod hooks;
@@ -116,6 +117,7 @@ pub(super) fn doubt(
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
+    let found = found.or_else(|| program.collators());
     let found = found.or_else(|| batches::doubt(&program));
     found.map(|found| placed(files, found))
 }

@@ -24,14 +24,22 @@ pub(super) fn succeeded(run: &Run, attempt: &Attempt) -> bool {
     }
 }
 
-/// Did it end well, and nothing in its log says that memory ran out, or that it caught a failure? Then its configuration fits.
+/// Did it end well, and nothing in its log says that memory ran out, or that it caught a failure? Then its configuration fits. Where the
+/// script hides the exit code of its program, the log has to show that it came to its end.
 pub(super) fn fitted(run: &Run, attempt: &Attempt) -> bool {
     let (status, incident) = (attempt.status.as_ref(), attempt.incident.as_ref());
     let caught = |i: &Incident| i.evidence.iter().any(|e| e.role == EvidenceRole::Survived);
     memory_incident(status, incident).is_none()
         && !incident.is_some_and(caught)
         && succeeded(run, attempt)
+        && (!run.request.may_hide_exit() || came_to_its_end(attempt))
         && !attempt.printed_nothing()
+}
+
+/// Whether its last step is near the end that its log names.
+fn came_to_its_end(attempt: &Attempt) -> bool {
+    let progress = attempt.progress.as_ref();
+    progress.is_some_and(|p| p.total.is_some_and(|total| p.step >= total - total / 10))
 }
 
 /// Does the text of the logs decide what follows? Where the scheduler says only that it failed, or

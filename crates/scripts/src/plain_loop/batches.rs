@@ -9,6 +9,7 @@ use super::{
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
+const SAME: &str = "this loop takes the same micro batch each time";
 /// Calls that take so many.
 const COUNTED: [&str; 2] = ["islice", "take"];
 
@@ -21,7 +22,10 @@ impl LoopOfBatches<'_, '_> {
         let header = self.line(self.begin);
         let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
         match self.accumulates {
-            true => has(&CUTS).then_some((SPLIT, self.begin)),
+            true => {
+                let cut = has(&CUTS).then_some((SPLIT, self.begin));
+                cut.or_else(|| self.takes_none().then_some((SAME, self.begin)))
+            }
             false => {
                 let counted = has(&COUNTED) || self.goes_over_a_count() || self.is_cut();
                 let found = counted.then_some((COUNT, self.begin));
@@ -29,6 +33,19 @@ impl LoopOfBatches<'_, '_> {
                 found.or_else(|| other().then_some((OTHER, self.begin)))
             }
         }
+    }
+
+    /// Whether a loop over the accumulation, `for micro in range(accum)`, takes no other data each time.
+    fn takes_none(&self) -> bool {
+        const TAKES: [&str; 6] = word_list("next batch sample loader iter data");
+        let header = self.line(self.begin);
+        let number = header.get(1).map_or("", |t| t.text);
+        let takes = |t: &PythonToken<'_>| {
+            let name = t.text.to_lowercase();
+            t.is(number) || TAKES.iter().any(|part| name.contains(part))
+        };
+        let mut all = self.lines.iter().chain(&self.waits);
+        header.iter().any(|t| t.is("range")) && !all.any(|at| self.line(*at).iter().any(takes))
     }
 
     /// Whether what it goes over was made as so many micro batches: `batches = list(islice(loader, 8))`.
@@ -91,7 +108,8 @@ pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         .first()
         .filter(|_| stops);
     let validates = validates.map(|(file, at)| (COUNT, *file, *at));
-    let found = sampler(program).or_else(|| computed(program));
+    let found = sampler(program).or_else(|| own_batches(program));
+    let found = found.or_else(|| computed(program));
     found.or(validates)
 }
 
@@ -166,6 +184,27 @@ fn sampler(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         !value.is("None") && !plain
     });
     found.map(|(file, at)| (SAMPLER, *file, *at))
+}
+
+const BATCHES: &str = "this data makes its batches itself, and how many was not read";
+
+/// `DataLoader(stream, batch_size=None)`: data that comes in batches, of which an epoch may have as many as before.
+fn own_batches(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+    let mut places = program.places("batch_size").iter();
+    let none = |(file, at): &&(usize, usize)| {
+        let rest = &program.files[*file][at + 1..];
+        matches!(rest, [equals, none, ..] if equals.is("=") && none.is("None"))
+    };
+    let loads = |(file, at): &&(usize, usize)| {
+        let tokens = program.files[*file];
+        let call = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+        call.is_some_and(|at| tokens[at].text.ends_with("Loader"))
+    };
+    let found = places.find(|place| none(place) && loads(place));
+    // WebDataset's epoch of so many batches.
+    let epochs = || program.places("with_epoch").first();
+    let found = found.or_else(epochs);
+    found.map(|(file, at)| (BATCHES, *file, *at))
 }
 
 /// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.

@@ -134,7 +134,10 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let name = tokens[at].text;
     let all = arguments(&tokens[at + 2..]);
     let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
-    let of_loss = |t: &PythonToken<'_>| t.text.to_lowercase().ends_with("loss");
+    let of_loss = |t: &PythonToken<'_>| {
+        let name = t.text.to_lowercase();
+        name.ends_with("loss") || name.contains("cross_entropy")
+    };
     let method = before(1).is_some_and(|t| t.is("."));
     let object = before(2).filter(|_| method);
     let is_of_loss = object.is_some_and(of_loss) || all.iter().flat_map(|a| a.iter()).any(of_loss);

@@ -675,3 +675,42 @@ fn what_a_program_replaces_or_adds_beside_a_trainer_is_read() {
         Some(BATCH)
     );
 }
+
+/// What was `same` in a stranger's programs, and trained otherwise.
+#[test]
+fn data_that_makes_its_own_batches_and_terms_that_are_not_divided_are_doubts() {
+    let step = "if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n";
+    let of = |head: &str, loss: &str| {
+        why(&format!(
+            "{HEAD}{head}for i, (x, y) in enumerate(loader):\n  {loss}\n  loss.backward()\n  {step}"
+        ))
+    };
+    let plain = "loss = F.cross_entropy(model(x), y) / args.accum";
+    assert_eq!(of("", plain), None);
+    let stream = "loader = DataLoader(Stream(args.batch_size), batch_size=None)\n";
+    assert!(of(stream, plain).is_some_and(|why| why.contains("makes its batches itself")));
+    let collate = "def collate(rows):\n  x = torch.stack(rows)\n  return x - x.mean(0)\nloader = DataLoader(d, batch_size=args.batch_size, collate_fn=collate)\n";
+    assert_eq!(of(collate, plain), Some(MIXED));
+    assert_eq!(
+        of(
+            "",
+            "loss = torch.exp(F.cross_entropy(model(x), y)) / args.accum"
+        ),
+        Some(MIXED)
+    );
+    let added = "loss = loss + 0.1 * model(x).pow(2).mean()";
+    assert_eq!(of("", &format!("{plain}\n  {added}")), Some(UNDIVIDED));
+    let all = "loss = F.cross_entropy(model(x), y)";
+    let divided = "loss = loss / args.accum";
+    assert_eq!(of("", &format!("{all}\n  {added}\n  {divided}")), None);
+    let micro = |takes: &str| {
+        why(&format!(
+            "{HEAD}for it in range(steps):\n  x, y = get_batch()\n  for micro in range(args.accum):\n    {takes}\n    {plain}\n    loss.backward()\n  opt.step()\n  opt.zero_grad()\n"
+        ))
+    };
+    assert_eq!(
+        micro("pass"),
+        Some("this loop takes the same micro batch each time")
+    );
+    assert_ne!(micro("x, y = get_batch()"), micro("pass"));
+}
