@@ -110,6 +110,8 @@ pub enum Backend {
     Slurm,
     /// Flux
     Flux,
+    /// PBS
+    Pbs,
     /// This machine
     Local,
 }

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use super::place::{Cluster, JobRow};
+
 /// Two brokers as on two machines, each with fake cores and GPUs.
 const HOSTS: &str = "fluke[0-1]";
 const CORES: &str = "0-7";
@@ -96,6 +98,29 @@ impl Instance {
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
+}
+
+impl Cluster for Instance {
+    const BACKEND: &'static str = "flux";
+
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![("FLUX_URI", self.uri.clone())]
+    }
+
+    fn jobs(&self) -> Vec<JobRow> {
+        let format = "{id.f58plain} {status} {name}";
+        let listed = self.answer(&["jobs", "-a", "-n", "--count=0", "-o", format]);
+        listed.lines().filter_map(row).collect()
+    }
+}
+
+fn row(line: &str) -> Option<JobRow> {
+    let mut fields = line.split_whitespace().map(str::to_owned);
+    Some(JobRow {
+        id: fields.next()?,
+        status: fields.next()?,
+        name: fields.next()?,
+    })
 }
 
 impl Drop for Instance {

@@ -31,7 +31,7 @@ fn a_watch_that_is_killed_between_submission_and_answer_loses_nothing_and_submit
     };
     let place = Place::beside(flux, "killed")
         .with(&[LARGE_CARD])
-        .wrapping(KILLS);
+        .wrapping("flux", KILLS);
     place.submit(&["--watch"]).expect_code(-1);
     assert!(place.view()["attempts"][0]["job"].is_null());
     // Whoever goes on may sit in another instance, or in none: the job is looked for where it was submitted.
@@ -50,7 +50,7 @@ fn a_lost_answer_is_looked_up_and_not_repeated() {
     };
     let place = Place::beside(flux, "lost")
         .with(&[LARGE_CARD])
-        .wrapping(LOSES);
+        .wrapping("flux", LOSES);
     place.submit(&["--watch"]).expect_code(0).says("succeeded");
     assert_eq!(place.one_job_per_attempt().len(), 1);
 }

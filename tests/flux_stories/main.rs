@@ -12,4 +12,5 @@ mod endings;
 mod instance;
 mod lost_answers;
 mod own_scripts;
+#[path = "../beside/place.rs"]
 mod place;

@@ -95,7 +95,7 @@ const FILES: [[&str; 6]; 31] = table(
     a ladder that is no list | ladder: thin | expected a list of rungs | write `ladder: [
     a rung without a name | ladder: [{ laps: 2 }] | this rung has no name | add `rung: NAME`
     a policy misspelled | policy: same_math | no policy named | policies: ladder, same-math, predict
-    a backend misspelled | backend: slrum | no backend named | backends: auto, slurm, flux, local
+    a backend misspelled | backend: slrum | no backend named | backends: auto, slurm, flux, pbs, local
     a switch that is neither | one_rung: sometimes | one_rung is true or false | one rung at a time is `true`
     a probability above one | risk: 2 | probability to fit | 0.9 is the default
     a limit misspelled | limits: { attempt: 3 } | unknown key `attempt` | did you mean `attempts`?

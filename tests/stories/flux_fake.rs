@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::scripted::ScriptedCommands;
 use jiff::Timestamp;
 use oomctl::io::scheduler::flux::Flux;
 use oomctl::io::scheduler::{JobSubmission, Poll, Scheduler, SubmitAnswer};
@@ -14,28 +15,15 @@ use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, Token};
 const TOKEN: &str = "oomctl-grpo-1-00c0ffee";
 const URI: &str = "local:///tmp/flux-a/local-0";
 
-/// A folder with a `flux` that prints what it was told to and notes how it was called.
+/// A `flux` that prints what it was told to.
 struct Site {
-    folder: tempfile::TempDir,
+    commands: ScriptedCommands,
 }
 
 impl Site {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().display();
-        let script = format!(
-            "#!/bin/bash\nprintf '%s\\n' \"$@\" >>{at}/argv\necho \"-- ${{FLUX_URI:-system}}\" >>{at}/argv\n\
-             /usr/bin/env -0 >{at}/$1.env\n/bin/cat {at}/$1.stdout\n/bin/cat {at}/$1.stderr >&2\n\
-             [ ! -f {at}/$1.hang ] || /bin/sleep 60\nexit $(<{at}/$1.rc)\n"
-        );
-        // Put in place by another process: a file that this process has open for writing while another test forks cannot be
-        // executed ("text file busy").
-        fs::write(folder.path().join("source"), script).unwrap();
-        let mut install = std::process::Command::new("install");
-        install.args(["-m", "755", "source", "flux"]);
-        let status = install.current_dir(folder.path()).status();
-        assert!(status.unwrap().success());
-        let site = Self { folder };
+        let commands = ScriptedCommands::new(&["flux"], "$1", "${FLUX_URI:-system}");
+        let site = Self { commands };
         site.answers("batch", 0, "ƒK5kLxGw\n", "");
         site.answers("jobs", 0, r#"{"jobs": []}"#, "");
         site.answers("cancel", 0, "", "");
@@ -44,13 +32,15 @@ impl Site {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.commands.path(name)
     }
 
     fn answers(&self, command: &str, code: i32, stdout: &str, stderr: &str) {
-        fs::write(self.path(&format!("{command}.rc")), code.to_string()).unwrap();
-        fs::write(self.path(&format!("{command}.stdout")), stdout).unwrap();
-        fs::write(self.path(&format!("{command}.stderr")), stderr).unwrap();
+        self.commands.answers(command, code, stdout, stderr);
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.commands.calls()
     }
 
     fn knows(&self, jobs: &[String]) {
@@ -58,23 +48,9 @@ impl Site {
         self.answers("jobs", 0, &stdout, "");
     }
 
-    /// The calls so far: words, and the instance that was asked.
-    fn calls(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.path("argv")).unwrap_or_default();
-        let (mut calls, mut words) = (Vec::new(), Vec::new());
-        for line in text.lines() {
-            words.push(line);
-            if line.starts_with("-- ") {
-                calls.push(words.join(" "));
-                words.clear();
-            }
-        }
-        calls
-    }
-
     fn flux(&self) -> Flux {
         let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
-        let flux = Flux::new(self.folder.path()).with_path(self.folder.path().into(), environment);
+        let flux = Flux::new(&self.path("")).with_path(self.path(""), environment);
         flux.deadline(Duration::from_secs(60))
     }
 
@@ -82,7 +58,7 @@ impl Site {
         JobSubmission {
             script: self.path("job.sh"),
             token: Token(TOKEN.to_owned()),
-            workdir: self.folder.path().to_path_buf(),
+            workdir: self.path(""),
             stdout: self.path("slurm.out"),
             stderr: self.path("slurm.err"),
             environment: BTreeMap::from([("FLUX_URI".to_owned(), URI.to_owned())]),
@@ -137,7 +113,7 @@ fn a_submission_names_the_token_the_logs_and_the_folder_and_keeps_the_scripts_ar
         cluster: Some(URI.to_owned()),
     };
     assert_eq!(answer, accepted);
-    let at = site.folder.path().display();
+    let at = site.commands.folder().display();
     assert_eq!(
         site.calls()[0],
         format!(

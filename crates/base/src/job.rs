@@ -165,6 +165,9 @@ const NEVER: [&str; 8] = word_list(
      DependencyNeverSatisfied ReservationDeleted",
 );
 
+/// How PBS's scheduler begins its comment on such a job (`src/scheduler/job_info.cpp`).
+const NEVER_OF_PBS: &str = "Can Never Run";
+
 /// Can a job that waits for this never start by itself? A limit on a single job, which the request breaks, is one
 /// (`QOSMaxGRESPerJob`, `AssocMaxWallDurationPerJobLimit`, `QOSMinGRES`), a limit on all jobs of somebody is not. More
 /// nodes than the partition has is none either: so Slurm names it too where nodes are down (squeue(1), `PartitionNodeLimit`).
@@ -173,7 +176,10 @@ pub fn never_passes(reason: &str) -> bool {
     let most = reason
         .strip_prefix("QOSMax")
         .or(reason.strip_prefix("AssocMax"));
-    NEVER.contains(&reason) || most.is_some_and(of_one) || reason.starts_with("QOSMin")
+    NEVER.contains(&reason)
+        || reason.starts_with(NEVER_OF_PBS)
+        || most.is_some_and(of_one)
+        || reason.starts_with("QOSMin")
 }
 
 /// What a state means for a supervisor.

@@ -11,6 +11,7 @@ use crate::core::exit::Exit;
 use crate::io::checkup::{driver, folder_within, programs};
 use crate::io::finding::{CheckFinding, CheckHealth};
 use crate::io::hook;
+use crate::io::scheduler::pbs::Pbs;
 use crate::io::scheduler::slurm::{Deadlines, RestClient, RestPlace, Slurm};
 use crate::view::doctor_view::DoctorView;
 use crate::view::{CommandFailure, columns, print};
@@ -37,11 +38,13 @@ pub struct DoctorArgs {
 pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     let deadline = Duration::from_secs(args.deadline.max(1));
     let mut findings = programs(deadline);
-    let mut rest = None;
+    let (mut rest, mut wants_pbs) = (None, false);
     let folder = match Session::open(args.config.as_deref()) {
         Ok(session) => {
             findings.push(project_file(&session));
             findings.extend(notices(&session));
+            let backend = session.document.text("backend").ok().flatten();
+            wants_pbs = backend.is_some_and(|given| given.text == "pbs");
             rest = session.runs.rest().map(|rest| slurmrestd(rest, deadline));
             session.folder
         }
@@ -58,8 +61,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, CommandFailure> {
     };
     match rest {
         Some(rest) => findings.push(rest),
+        None if wants_pbs => {}
         None => findings.extend(Slurm::new().deadlines(Deadlines::all(deadline)).checkup()),
     }
+    let pbs = Pbs::new(&folder).deadline(deadline);
+    findings.extend(pbs.checkup(wants_pbs));
     findings.extend(folder_within(deadline, Runs::of(&folder).dir()));
     findings.push(driver());
     findings.push(terminal());

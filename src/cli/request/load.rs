@@ -344,13 +344,14 @@ pub fn backend(session: &Session, flags: &Configuration) -> Result<&'static str,
             Some(given) => clap::ValueEnum::from_str(&given.text, true).map_err(|_| {
                 Problem::new(format!("no backend named {:?}", given.text))
                     .at(given.text.clone(), given.origin.clone())
-                    .hint("backends: auto, slurm, flux, local")
+                    .hint("backends: auto, slurm, flux, pbs, local")
             })?,
         },
     };
     Ok(match given {
         Backend::Slurm => "slurm",
         Backend::Flux => "flux",
+        Backend::Pbs => "pbs",
         Backend::Local => "local",
         Backend::Auto if session.runs.reach_slurm() => "slurm",
         Backend::Auto => "local",

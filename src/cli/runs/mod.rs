@@ -21,6 +21,7 @@ use crate::io::disk::make_dir;
 use crate::io::files::{io_error, make_private_dir};
 use crate::io::scheduler::flux::Flux;
 use crate::io::scheduler::local::Local;
+use crate::io::scheduler::pbs::Pbs;
 use crate::io::scheduler::slurm::{self, RestPlace, Slurm};
 use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::CommandFailure;
@@ -30,7 +31,7 @@ use oomctl_base::meant;
 const MOST_RUNS: u32 = 100_000;
 
 /// The backends that a run's record may name. Its jobs are never asked for anywhere else.
-const BACKENDS: [&str; 4] = ["slurm", "flux", "local", PROGRAM];
+const BACKENDS: [&str; 5] = ["slurm", "flux", "pbs", "local", PROGRAM];
 /// The one of `oomctl run`.
 pub const PROGRAM: &str = "program";
 
@@ -199,6 +200,7 @@ impl Runs {
     pub fn scheduler(&self, backend: &str) -> Box<dyn Scheduler> {
         match backend {
             "flux" => Box::new(Flux::new(&self.project)),
+            "pbs" => Box::new(Pbs::new(&self.project)),
             "local" => Box::new(Local::new(&self.project)),
             PROGRAM => Box::new(Foreground::absent()),
             _ => Box::new(self.slurm().sharing_answers()),

@@ -34,7 +34,7 @@ const CONTEXT: usize = 3;
 const CLAIM_TEXT: &str = r#"# One job an attempt. A submission whose answer was lost may have made two.
 claim="${0%/*}/claim"
 id="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-}}"
-id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-${FLUX_ENCLOSING_ID:-}}}}"
+id="${id:-${SLURM_JOB_ID:-${OOMCTL_JOB_ID:-${FLUX_ENCLOSING_ID:-${PBS_JOBID:-}}}}}"
 # Flux writes its ids with this letter where the locale has it.
 case "$id" in ƒ*) id="f${id#ƒ}" ;; esac
 why="$( (set -C && printf '%s\n' "$id" >"$claim") 2>&1)" && exit 0
@@ -92,7 +92,7 @@ pub fn files(
         workdir: &at.workdir,
         taken: &TAKEN,
         head: head.as_deref(),
-        runs_in_place: !["slurm", "flux"].contains(&at.backend.as_str()),
+        runs_in_place: !["slurm", "flux", "pbs"].contains(&at.backend.as_str()),
     };
     let placed = adoption.placed(patch, &place)?;
     let mut files = Vec::new();

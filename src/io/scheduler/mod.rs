@@ -6,6 +6,9 @@ mod directives;
 pub mod ending;
 pub mod flux;
 pub mod local;
+mod noted;
+pub mod pbs;
+mod share;
 pub mod slurm;
 
 use std::collections::BTreeMap;
@@ -179,7 +182,7 @@ const MAX_REASON: usize = 1_000;
 
 /// A scheduler.
 pub trait Scheduler: Send {
-    /// `slurm`, `flux` or `local`.
+    /// `slurm`, `flux`, `pbs` or `local`.
     fn name(&self) -> &'static str;
 
     /// Submits one attempt. Returns within a deadline; a missed deadline is `Unclear`.

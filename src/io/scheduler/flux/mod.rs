@@ -17,9 +17,10 @@ use jiff::Timestamp;
 
 use super::command::{CommandCall, CommandEnd, CommandOutput, SearchPath, run};
 use super::directives::SCRIPT_MAX;
+use super::noted::NotedAddresses;
 use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::read_text;
-use instances::{FluxInstance, FluxInstances, URI};
+use instances::{FluxInstance, URI};
 use jobs::{FluxJob, read_jobs, unknown_ids};
 use oomctl_base::job::{JobId, JobRef, Stage, Token};
 
@@ -33,7 +34,7 @@ const QUESTION: Duration = Duration::from_secs(45);
 pub struct Flux {
     search: SearchPath,
     inherited: Vec<(OsString, OsString)>,
-    instances: FluxInstances,
+    instances: NotedAddresses,
     deadlines: (Duration, Duration),
     /// Jobs that Flux did not know when they were last asked for.
     missed: BTreeSet<JobId>,
@@ -46,7 +47,7 @@ impl Flux {
         Self {
             search: SearchPath::Path(path),
             inherited: std::env::vars_os().collect(),
-            instances: FluxInstances::of(project),
+            instances: NotedAddresses::of(project, "flux"),
             deadlines: (SUBMIT, QUESTION),
             missed: BTreeSet::new(),
         }
@@ -174,7 +175,8 @@ impl Scheduler for Flux {
         };
         // A later attempt goes where the first one went.
         let instance = FluxInstance::at(submission.environment.get(URI).cloned());
-        if let Err(error) = self.instances.note(&submission.token, &instance) {
+        let uri = instance.uri.as_deref().unwrap_or_default();
+        if let Err(error) = self.instances.note(&submission.token, uri) {
             return refusal::ours(error.to_string(), "make it writable");
         }
         let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
@@ -202,6 +204,7 @@ impl Scheduler for Flux {
         for token in tokens {
             let noted = self.instances.noted(token);
             let noted = noted.map_err(|error| no_answer("flux jobs", error.to_string()))?;
+            let noted = noted.map(|uri| FluxInstance::at(Some(uri)));
             let instance = noted.unwrap_or_else(|| self.surrounding());
             let all = ["-a", "--count=0"].map(str::to_owned);
             let named = std::iter::once(format!("--name={token}"));

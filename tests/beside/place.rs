@@ -1,4 +1,5 @@
-//! One story's place: a copy of the example, its environment, and what Flux and `oomctl` tell of its run.
+//! One story's place beside a scheduler that is there for the stories alone: a copy of the example, its environment, and what the
+//! scheduler and `oomctl` tell of its run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,29 +11,38 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::instance::Instance;
-
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/diamonds-grpo");
 /// Longest wait for anything: it only bounds a failure, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Added to the example's project file.
-const SETTINGS: &str = "backend: flux
-supervision: { poll: 1s, poll_max: 4s, hang_grace: 5s, settle: 4s, drain: 1s }
-";
+const SETTINGS: &str =
+    "supervision: { poll: 1s, poll_max: 4s, hang_grace: 5s, settle: 4s, drain: 1s }";
 /// A card on which the very first configuration fits.
 pub const LARGE_CARD: (&str, &str) = ("SIM_GPU_GIB", "140");
 
+/// A scheduler of the stories.
+pub trait Cluster {
+    /// What `backend:` calls it.
+    const BACKEND: &'static str;
+
+    /// The variables by which its commands find it.
+    fn variables(&self) -> Vec<(&'static str, String)>;
+
+    /// All jobs that it ever had.
+    fn jobs(&self) -> Vec<JobRow>;
+}
+
 /// One story's place.
-pub struct Place<'i> {
+pub struct Place<'c, C> {
     folder: tempfile::TempDir,
-    pub flux: &'i Instance,
+    cluster: &'c C,
     environment: BTreeMap<String, String>,
     run: String,
 }
 
-/// A job as Flux tells of it.
+/// A job as its scheduler tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FluxRow {
+pub struct JobRow {
     pub id: String,
     pub status: String,
     pub name: String,
@@ -59,9 +69,9 @@ impl Told {
     }
 }
 
-impl<'i> Place<'i> {
-    /// A copy of the example, beside an instance.
-    pub fn beside(flux: &'i Instance, story: &str) -> Self {
+impl<'c, C: Cluster> Place<'c, C> {
+    /// A copy of the example, beside a scheduler.
+    pub fn beside(cluster: &'c C, story: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let folder = tempfile::tempdir().unwrap();
         copy(Path::new(EXAMPLE), folder.path());
@@ -69,19 +79,25 @@ impl<'i> Place<'i> {
         let pairs = [
             ("PATH", std::env::var("PATH").unwrap()),
             ("HOME", folder.path().display().to_string()),
-            ("FLUX_URI", flux.uri.clone()),
             ("SIM_STEP_S", "0.02".to_owned()),
             ("SIM_START_S", "0.1".to_owned()),
             ("SIM_STEPS", "6".to_owned()),
         ];
         let place = Self {
             folder,
-            flux,
-            environment: pairs.map(|(k, v)| (k.to_owned(), v)).into(),
+            cluster,
+            environment: pairs
+                .into_iter()
+                .chain(cluster.variables())
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect(),
             run: format!("{story}-{}-{number}", std::process::id()),
         };
         let project = place.text("oomctl.yaml");
-        place.write("oomctl.yaml", &format!("{project}\n{SETTINGS}"));
+        place.write(
+            "oomctl.yaml",
+            &format!("{project}\nbackend: {}\n{SETTINGS}\n", C::BACKEND),
+        );
         place
     }
 
@@ -94,12 +110,12 @@ impl<'i> Place<'i> {
         self
     }
 
-    /// Puts a script in the way of `flux`; `real` in it is the true one.
-    pub fn wrapping(self, script: &str) -> Self {
+    /// Puts a script in the way of a command; `real` in it is the true one.
+    pub fn wrapping(self, command: &str, script: &str) -> Self {
         let path = self.environment["PATH"].clone();
-        let mut places = std::env::split_paths(&path).map(|folder| folder.join("flux"));
+        let mut places = std::env::split_paths(&path).map(|folder| folder.join(command));
         let real = places.find(|place| place.is_file()).unwrap();
-        let wrapper = self.file("wrapped/flux");
+        let wrapper = self.file("wrapped").join(command);
         fs::create_dir_all(self.file("wrapped")).unwrap();
         fs::write(
             &wrapper,
@@ -171,14 +187,10 @@ impl<'i> Place<'i> {
         })
     }
 
-    /// The heart of every story: Flux saw exactly one job for every attempt, in the order of the attempts.
-    pub fn one_job_per_attempt(&self) -> Vec<FluxRow> {
-        let format = "{id.f58plain} {status} {name}";
-        let listed = self
-            .flux
-            .answer(&["jobs", "-a", "-n", "--count=0", "-o", format]);
-        let ours = |row: &FluxRow| row.name.starts_with(&format!("oomctl-{}-", self.run()));
-        let mut rows: Vec<FluxRow> = listed.lines().filter_map(row).filter(ours).collect();
+    /// The heart of every story: the scheduler saw exactly one job for every attempt, in the order of the attempts.
+    pub fn one_job_per_attempt(&self) -> Vec<JobRow> {
+        let ours = |row: &JobRow| row.name.starts_with(&format!("oomctl-{}-", self.run()));
+        let mut rows: Vec<JobRow> = self.cluster.jobs().into_iter().filter(ours).collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         let view = self.view();
         let attempts = view["attempts"].as_array().unwrap();
@@ -186,19 +198,10 @@ impl<'i> Place<'i> {
         let seen: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(
             seen, told,
-            "jobs in Flux, and jobs of the attempts: {rows:?}"
+            "jobs of the scheduler, and jobs of the attempts: {rows:?}"
         );
         rows
     }
-}
-
-fn row(line: &str) -> Option<FluxRow> {
-    let mut fields = line.split_whitespace().map(str::to_owned);
-    Some(FluxRow {
-        id: fields.next()?,
-        status: fields.next()?,
-        name: fields.next()?,
-    })
 }
 
 fn copy(from: &Path, to: &Path) {
