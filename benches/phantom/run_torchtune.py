@@ -24,7 +24,9 @@ class Texts:
     def __len__(self):
         return 4096
 
-    def __getitem__(self, _index):
+    def __getitem__(self, index):
+        if index >= len(self):
+            raise IndexError(index)
         ids = list(range(1, self.length + 1))
         return {"tokens": ids, "labels": ids}
 
