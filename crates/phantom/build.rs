@@ -109,12 +109,15 @@ fn defined(folder: &Path) -> BTreeSet<String> {
         for part in text.split("extern \"C\" fn ").skip(1) {
             found.extend(part.split('(').next().map(str::to_owned));
         }
-        for list in ["\nhandles! {", "\nmodes! {"] {
+        for list in ["\nhandles! {", "\nmodes! {", "\nroom! {"] {
             let inside = text
                 .split(list)
                 .nth(1)
                 .and_then(|rest| rest.split('}').next());
-            found.extend(inside.unwrap_or("").split_whitespace().map(str::to_owned));
+            let names = inside
+                .unwrap_or("")
+                .split(|letter: char| letter.is_whitespace() || letter == ';');
+            found.extend(names.map(str::to_owned));
         }
     }
     found

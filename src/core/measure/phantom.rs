@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// PyTorch's versions that were tried with the phantom, by their release (docs/measure.md).
-pub const TRIED: [&str; 3] = ["2.4.1", "2.9.1", "2.15.0"];
+pub const TRIED: [&str; 5] = ["2.4.1", "2.5.1", "2.9.1", "2.13.0", "2.15.0"];
 
 /// The name of PyTorch's error for a device that is full; the second is that of versions before 2.5.
 const OUT_OF_MEMORY: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];

@@ -93,11 +93,22 @@ extern "C" fn cudaStreamAddCallback(
     SUCCESS
 }
 
+/// The architecture whose machine code a card runs. PyTorch has none for 8.7, 8.9, 10.3 and 12.1; that of 8.6, 10.0 and 12.0 runs
+/// there, and CUB's algorithms (`nonzero`, sorting) end where a kernel says that it was built for what they were not.
+fn built_for((major, minor): (c_int, c_int)) -> c_int {
+    let minor = match (major, minor) {
+        (8, 7 | 9) => 6,
+        (10, 3) | (12, 1) => 0,
+        _ => minor,
+    };
+    major * 10 + minor
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cudaFuncGetAttributes(to: *mut u8, _function: usize) -> c_int {
-    let (major, minor) = settings().capability;
+    let built = built_for(settings().capability);
     // The sizes come first; then maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes.
-    let values = [1024, 32, major * 10 + minor, major * 10 + minor, 0, 232_448];
+    let values = [1024, 32, built, built, 0, 232_448];
     let all = cleared(to, 144);
     for (at, value) in all[24..].chunks_exact_mut(4).zip(values) {
         at.copy_from_slice(&c_int::to_le_bytes(value));
@@ -125,5 +136,11 @@ mod tests {
         let none = std::ptr::null_mut();
         __cudaPopCallConfiguration(&raw mut got, none, &raw mut shared, &raw mut stream);
         assert_eq!((got.x, got.y, shared, stream), (3, 2, 48, 5));
+    }
+
+    #[test]
+    fn a_kernel_is_built_for_what_pytorch_has_code_of() {
+        let cards = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (12, 0)];
+        assert_eq!(cards.map(built_for), [75, 80, 86, 86, 90, 120]);
     }
 }

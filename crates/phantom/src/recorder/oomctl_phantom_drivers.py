@@ -271,13 +271,16 @@ def completions(module):
             setattr(module, name, lambda values: values.reshape(-1)[0])
 
 
+class Nothing:
+    """In the place of a compiled extension: its functions are there and do nothing, as kernels do."""
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: None
+
+
 def sampling(module):
     """FlashInfer's kernels that choose tokens are compiled on first use, for minutes and by CUDA's compiler; what they write to is Python's."""
     load = module.JitSpec.build_and_load
-
-    class Nothing:
-        def __getattr__(self, name):
-            return lambda *args, **kwargs: None
 
     def loaded(self, *args, **kwargs):
         if self.name != "sampling":
@@ -302,6 +305,19 @@ def deepspeed(module):
     module.DeepSpeedEngine._take_model_step = step_of_engine(module.DeepSpeedEngine._take_model_step)
 
 
+def fused(module):
+    """DeepSpeed's optimizers are compiled on first use, by CUDA's compiler, which a login node may lack; what they write to is Python's."""
+    load = module.OpBuilder.load
+
+    def loaded(self, *args, **kwargs):
+        if self.name not in ("fused_adam", "fused_lion"):
+            return load(self, *args, **kwargs)
+        replaced("DeepSpeed's kernel of the optimizer step: neither compiled nor launched")
+        return Nothing()
+
+    module.OpBuilder.load = loaded
+
+
 def same_on_ranks(module):
     """ZeRO-3 reads back what other ranks say of the weights that they gather, and ends where it differs."""
 
@@ -314,6 +330,7 @@ def same_on_ranks(module):
 
 
 WAITING = {
+    "deepspeed.ops.op_builder.builder": fused,
     "deepspeed.runtime.engine": deepspeed,
     "deepspeed.runtime.zero.utils": same_on_ranks,
     "flashinfer.jit.core": sampling,
