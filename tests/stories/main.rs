@@ -33,6 +33,7 @@ mod fixing;
 mod flux_fake;
 mod frameworks;
 mod gpus;
+mod grounds;
 #[path = "../verl/harness.rs"]
 mod harness;
 mod history;

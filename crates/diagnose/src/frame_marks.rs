@@ -14,6 +14,8 @@ pub(crate) struct FrameMarks {
     pub logits: bool,
     /// It holds the attention scores of all pairs of positions ([`phase::holds_attention_scores`]).
     pub attention_scores: bool,
+    /// It calls attention that may hold them ([`phase::calls_attention`]).
+    pub attention_call: bool,
     /// It computes a layer of the model ([`phase::computes_layer`]).
     layer: bool,
     /// It evaluates with batches of its own ([`phase::has_its_own_loader`]).
@@ -25,6 +27,7 @@ impl FrameMarks {
     pub(crate) fn see(&mut self, line: &str) {
         self.logits |= phase::holds_logits(line);
         self.attention_scores |= phase::holds_attention_scores(line);
+        self.attention_call |= phase::calls_attention(line);
         self.layer |= phase::computes_layer(line);
         self.own_loader |= phase::has_its_own_loader(line);
     }

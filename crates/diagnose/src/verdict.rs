@@ -284,7 +284,8 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     incident.engine = findings.ours.engine;
     incident.logits = root.marks.logits;
     // What asked for less than 3 % of the GPU does not fill it.
-    incident.attention_scores = root.marks.attention_scores && incident.asks_for(1, 32);
+    incident.attention_scores = root.marks.attention_scores && incident.asks_for(1, 32)
+        || root.marks.attention_call && incident.asks_for(1, 4);
     incident.in_layer = root.marks.in_layer();
     incident.own_loader = incident.phase == "eval" && root.marks.own_loader;
     incident.evidence = vec![findings.evidence(root, EvidenceRole::Root)];

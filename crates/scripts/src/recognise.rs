@@ -89,7 +89,10 @@ impl Recognise {
         let rules = self.code.values().flatten();
         let of_code = rules.flat_map(|rule| rule.names.iter().chain(&rule.unless));
         let classes = self.uses.iter().chain(&self.configured_by);
-        let classes = classes.chain(of_code).map(String::as_str);
+        let classes = classes
+            .chain(&self.parsed_by)
+            .chain(of_code)
+            .map(String::as_str);
         classes.chain(self.packages())
     }
 

@@ -15,6 +15,9 @@ use oomctl_base::word_list;
 /// Most characters of a word that is named.
 const SHOWN: usize = 60;
 
+/// The parser that takes a JSON file of settings as the only word (transformers' examples: `len(sys.argv) == 2`).
+const OF_ONE_FILE: &str = "HfArgumentParser";
+
 /// Options whose file a program surely reads.
 const READ: [&str; 8] =
     word_list("config cfg config_file config_path cfg_file cfg_path yaml_file recipe");
@@ -59,6 +62,15 @@ impl Call {
         let of_settings = is_of_settings(option)
             || is_of_settings(stem)
             || ends_a_key(known.file_keys.iter().chain(launched), option);
+        let mut names = self.names.iter().flat_map(|names| names.keys());
+        let among_others = self.words.len() > self.args + 1;
+        if option.is_empty()
+            && among_others
+            && file.path.ends_with(".json")
+            && names.any(|name| name == OF_ONE_FILE)
+        {
+            return true;
+        }
         let named = !option.is_empty() && self.takes_a_value(&flag);
         named && (!of_settings || known.is_indifferent(option) || known.is_indifferent(&flag))
     }
@@ -187,7 +199,11 @@ mod tests {
         check(library, true, [None, None, None, d]);
         check(library, false, [None, d, d, d]);
         check("python -m m --x 1 --data-path a.json\n", false, [None; 4]);
-        let data = ["--annotations coco.json", "annotations=coco.json"];
+        let data = [
+            "--annotations coco.json",
+            "annotations=coco.json",
+            "--rows a.json b.json c.json",
+        ];
         for words in data.map(|words| format!("python -m m --x 1 {words}\n")) {
             check(&words, false, [None; 4]);
         }
@@ -196,6 +212,8 @@ mod tests {
             ("--other my_config.json", "my_config.json"),
             ("hparams=a.json", "a.json"),
             ("a.json", "a.json"),
+            ("--rows a.json b.yaml", "b.yaml"),
+            ("--configs a.json b.json", "a.json"),
         ] {
             let script = format!("python -m m --x 1 {words}\n");
             check(&script, false, [Some(file); 4]);

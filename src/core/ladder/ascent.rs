@@ -6,13 +6,14 @@ use super::context::ClimbContext;
 use super::cost::costs;
 use super::decision::{Expectation, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
+use super::evidence::is_of_missing_engine;
 use super::host::{HostNeed, NodeResources};
 use super::past::{Peak, Priors};
 use super::posterior::Posterior;
 use crate::core::recipe::Layer;
 use oomctl_base::Refusal;
 use oomctl_diagnose::{Class, Incident};
-use oomctl_memory::Spec;
+use oomctl_memory::{Spec, phases};
 
 /// How much more than its limit a job is taken to have needed when the host killed it.
 const HOST_EXCESS: f64 = 1.15;
@@ -138,6 +139,10 @@ impl<'a> Ascent<'a> {
             None => self.spec(self.context.rungs)?,
         };
         present.gpu_bytes?;
+        let terms = phases(&present, profile);
+        if last.is_some_and(|last| is_of_missing_engine(last.incident, &terms)) {
+            return None;
+        }
         let mut posterior = Posterior::new(&present, profile);
         let fitted = self.outlook.past.earlier.iter();
         for fitted in fitted.filter(|t| t.incident.is_none() && !t.peaks.is_empty()) {

@@ -6,7 +6,7 @@ use super::acts::Acts;
 use super::context::ClimbContext;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
-use super::incident::{self, FailureContext};
+use super::incident::{self, FailureContext, RungObjection};
 use super::moves::TakenMoves;
 use super::{bug, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
@@ -50,6 +50,7 @@ pub(super) fn climb_in(
             remedies.without_rung(preset, context.ladder),
         ),
     };
+    let mut open = Vec::new();
     for rung in bug::first(context.preset, rungs, &failure.bugs) {
         let seen = RungView {
             context,
@@ -60,22 +61,50 @@ pub(super) fn climb_in(
             acts: acts.as_ref(),
             rung,
         };
-        match seen.refusal().map_or_else(|| seen.climb(&look), Err) {
+        let refused = seen.refusal();
+        let is_open = matches!(refused, Some(RungObjection::Open(_)));
+        let refused = refused.map(RungObjection::text);
+        match refused.map_or_else(|| seen.climb(&look), Err) {
             Ok(step) => {
-                let steps = vec![step];
+                let step = instead_of(step, &open, &look);
+                skipped.retain(|s| s.rung != step.rung);
                 return Ok(Decision::Climb {
-                    steps,
+                    steps: vec![step],
                     skipped,
                     expects: None,
                 });
             }
-            Err(reason) => skipped.push(Skipped::new(&rung.rung, reason)),
+            Err(reason) => {
+                if is_open {
+                    open.push((seen, reason.clone()));
+                }
+                skipped.push(Skipped::new(&rung.rung, reason));
+            }
         }
     }
     Ok(Decision::Exhausted {
         skipped,
         shortfall: None,
     })
+}
+
+/// A step that keeps training as it is in place of one that changes it: the first of the rungs before it of which only
+/// their use is unknown. Where what should go along with it is unknown, so is whether training stays the same.
+fn instead_of(step: Step, open: &[(RungView<'_, '_>, String)], from: &Evaluation) -> Step {
+    if step.effect != Effect::ChangesTraining {
+        return step;
+    }
+    let mut steps = open.iter().filter_map(|(seen, doubt)| {
+        let mut step = seen.climb(from).ok()?;
+        if step.effect == Effect::ChangesTraining && seen.rung.effect == Some(Effect::SameMath) {
+            step.effect = Effect::Unknown;
+            let changes = step.changes.iter_mut();
+            changes.for_each(|change| change.effect = Effect::Unknown);
+        }
+        step.notes.insert(0, doubt.clone());
+        matches!(step.effect, Effect::SameMath | Effect::Unknown).then_some(step)
+    });
+    steps.next().unwrap_or(step)
 }
 
 /// What one rung gives from `shape`, or why it is not taken. Nothing is rendered.
@@ -96,8 +125,8 @@ pub(super) fn lap(
         acts: None,
         rung,
     };
-    if let Some(why) = seen.refusal() {
-        return Err(why);
+    if let Some(objection) = seen.refusal() {
+        return Err(objection.text());
     }
     let taken = seen.take()?;
     let next = evaluations.shape(&seen.with(&taken.layer));
@@ -132,16 +161,18 @@ pub(super) struct RungView<'a, 'p> {
 
 impl RungView<'_, '_> {
     /// Why the rung is not even tried, if there is a reason.
-    fn refusal(&self) -> Option<String> {
+    fn refusal(&self) -> Option<RungObjection> {
+        let sure = |why: &str| Some(RungObjection::Sure(why.to_owned()));
         let (rung, failure) = (self.rung, self.failure);
         if !remedies::answers(rung, failure.class) {
-            return Some(Skipped::OTHER_CLASS.to_owned());
+            return sure(Skipped::OTHER_CLASS);
         }
         if failure.guessed && !failure.remedies.lead_to(self.context.preset, rung) {
-            return Some("nothing shows that host memory ran out".to_owned());
+            return sure("nothing shows that host memory ran out");
         }
         let (shaper, recipe) = (&self.evaluations.shaper, self.shape.recipe());
         packages::objection(self.context.environment, rung)
+            .map(RungObjection::Sure)
             .or_else(|| incident::objection_anyway(shaper, recipe, self.scope, rung, failure))
     }
 

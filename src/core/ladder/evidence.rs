@@ -57,9 +57,9 @@ impl AttemptEvidence {
         profile: &Profile,
         total: f64,
     ) -> Self {
-        let of_gpu = incident.filter(|i| wants_gpu(i));
-        let told = of_gpu.map_or(&[][..], fatal_phases);
         let all: Vec<PhaseTerms> = phases(spec, profile);
+        let of_gpu = incident.filter(|i| wants_gpu(i) && !is_of_missing_engine(i, &all));
+        let told = of_gpu.map_or(&[][..], fatal_phases);
         let first = all.iter().position(|p| told.contains(&p.phase));
         let seen = |phase: Phase| peaks.iter().find(|p| p.phase == Some(phase)).copied();
         let steps = incident.and_then(|i| i.step).unwrap_or(0);
@@ -233,6 +233,12 @@ fn wants_gpu(incident: &Incident) -> bool {
         Class::EngineMemory => incident.phase != "kv_cache",
         _ => false,
     }
+}
+
+/// Whether the cache of an engine had no room that the formulas do not have: it says nothing of what they have.
+pub(super) fn is_of_missing_engine(incident: &Incident, all: &[PhaseTerms]) -> bool {
+    let rolls_out = |p: &PhaseTerms| p.phase == Phase::Rollout;
+    incident.class == Class::GpuOom && incident.phase == "kv_cache" && !all.iter().any(rolls_out)
 }
 
 /// What lay outside the allocator of the program that died: the GPU without what was free and what the allocator

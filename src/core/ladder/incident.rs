@@ -301,6 +301,23 @@ pub(super) fn objection(
     })
 }
 
+/// Why a rung is not taken.
+pub(super) enum RungObjection {
+    /// It does not help, or is not to be taken.
+    Sure(String),
+    /// Whether it helps is unknown.
+    Open(String),
+}
+
+impl RungObjection {
+    /// The reason.
+    pub fn text(self) -> String {
+        match self {
+            Self::Sure(why) | Self::Open(why) => why,
+        }
+    }
+}
+
 /// The same where knobs may be not known: the answer must be one for every value that they may have.
 pub(super) fn objection_anyway(
     shaper: &Shaper<'_>,
@@ -308,21 +325,27 @@ pub(super) fn objection_anyway(
     scope: &Scope,
     rung: &RungSpec,
     failure: &FailureContext,
-) -> Option<String> {
+) -> Option<RungObjection> {
     let told = |scope: &Scope| objection(shaper, scope, rung, failure, failure);
     let texts = rung.when.iter().chain(rung.useless.iter().map(|u| &u.when));
     let texts: Vec<&str> = texts.map(String::as_str).collect();
     let Some(name) = shaper.unknown_in(recipe, &texts) else {
-        return told(scope);
+        return told(scope).map(RungObjection::Sure);
     };
     let scopes = shaper.scopes(recipe, scope, &texts);
     let mut all: Vec<_> = scopes.unwrap_or_default().iter().map(told).collect();
     all.dedup();
+    // It helps for none of the values, for one reason or another.
+    if let Some(reasons) = all.iter().cloned().collect::<Option<Vec<String>>>()
+        && !reasons.is_empty()
+    {
+        return Some(RungObjection::Sure(reasons.join(", or ")));
+    }
     match all.as_slice() {
-        [one] => one.clone(),
-        _ => Some(format!(
+        [_] => None,
+        _ => Some(RungObjection::Open(format!(
             "whether it helps depends on {name}, which is unknown"
-        )),
+        ))),
     }
 }
 

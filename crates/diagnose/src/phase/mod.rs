@@ -52,6 +52,8 @@ pub(crate) struct Markers {
     logits: Vec<String>,
     /// Needles of frames and source lines of attention that holds a score for each pair of positions.
     attention_scores: Vec<String>,
+    /// Needles of frames and source lines of attention that may hold them.
+    attention_calls: Vec<String>,
     /// Needles of frames and source lines that compute a layer.
     layers: Vec<String>,
     /// Needles of frames and source lines of an evaluation whose samples have a loader of their own.
@@ -86,6 +88,12 @@ pub(crate) fn holds_logits(line: &str) -> bool {
 /// Does a canonical frame, or the source line below one, hold a score for each pair of positions?
 pub(crate) fn holds_attention_scores(line: &str) -> bool {
     let mut needles = MARKERS.attention_scores.iter();
+    needles.any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, call attention that may hold a score for each pair of positions?
+pub(crate) fn calls_attention(line: &str) -> bool {
+    let mut needles = MARKERS.attention_calls.iter();
     needles.any(|needle| fits(needle, line))
 }
 

@@ -31,8 +31,8 @@ pub enum ScriptBlock {
         whole: bool,
         /// The word that chooses, and the patterns of each branch.
         case: Option<(Word, Vec<Vec<Word>>)>,
-        /// The one command whose success takes the first branch.
-        test: Option<SimpleCommand>,
+        /// The simple commands whose success takes each branch, unless one before it is taken; none where others decide.
+        tests: Vec<Vec<ScriptBlock>>,
     },
     /// Run several times, or not at all.
     Loop {

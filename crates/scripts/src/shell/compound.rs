@@ -25,10 +25,7 @@ impl Lexer<'_> {
         self.read_blocks(&[], blocks);
         let condition = self.text.get(start..self.at).unwrap_or_default();
         let never = asks_for_an_npu(condition);
-        let mut test = match blocks.get(before..) {
-            Some([ScriptBlock::Command(command)]) => Some(command.clone()),
-            _ => None,
-        };
+        let mut tests = vec![test(blocks.get(before..).unwrap_or_default())];
         self.close("then");
         let mut branch = Vec::new();
         loop {
@@ -36,8 +33,8 @@ impl Lexer<'_> {
             branches.push(std::mem::take(&mut branch));
             if self.is_word("elif") {
                 self.take();
-                test = None;
                 self.read_blocks(&[], &mut branch);
+                tests.push(test(&branch));
                 self.close("then");
             } else if self.is_word("else") && !whole {
                 self.take();
@@ -49,7 +46,7 @@ impl Lexer<'_> {
         self.close("fi");
         if never {
             branches.remove(0);
-            test = None;
+            tests.remove(0);
         }
         match (branches.len(), whole) {
             (0, _) => return,
@@ -60,7 +57,7 @@ impl Lexer<'_> {
             branches,
             whole,
             case: None,
-            test,
+            tests,
         });
         self.read_trailing_redirects(before, blocks);
     }
@@ -157,7 +154,7 @@ impl Lexer<'_> {
             branches,
             whole,
             case: Some((subject, patterns)),
-            test: None,
+            tests: Vec::new(),
         });
         self.read_trailing_redirects(blocks.len() - 1, blocks);
     }
@@ -213,6 +210,20 @@ impl Lexer<'_> {
         self.read_block(&mut body);
         let body = Rc::new(body);
         blocks.push(ScriptBlock::Function { name, body });
+    }
+}
+
+/// A condition of simple commands; nothing of one that holds others, which may hold others without end.
+fn test(condition: &[ScriptBlock]) -> Vec<ScriptBlock> {
+    let is_simple =
+        |b: &ScriptBlock| matches!(b, ScriptBlock::Command(_) | ScriptBlock::Test { .. });
+    let is_flat = |block: &ScriptBlock| match block {
+        ScriptBlock::Maybe(inner) => inner.iter().all(is_simple),
+        block => is_simple(block),
+    };
+    match condition.iter().all(is_flat) {
+        true => condition.to_vec(),
+        false => Vec::new(),
     }
 }
 

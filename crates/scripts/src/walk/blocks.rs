@@ -7,7 +7,7 @@ use super::call::Arg;
 use super::doc::Doc;
 use super::scope::{Function, ShellScope, VariableValue};
 use super::{MAX_STEPS, Walker, arithmetic};
-use crate::shell::{ScriptBlock, SimpleCommand, Word};
+use crate::shell::{ScriptBlock, Word};
 use crate::traced::Why;
 
 /// Times that a loop over a script's own arguments is followed.
@@ -24,62 +24,14 @@ impl Walker<'_> {
             if self.scope.ended {
                 return;
             }
-            match (
-                block,
-                at.checked_sub(1).and_then(|before| blocks.get(before)),
-            ) {
-                (ScriptBlock::Maybe(inner), Some(before)) => match self.goes_on(before, doc) {
+            match block {
+                ScriptBlock::Maybe(inner) => match self.goes_on(&blocks[..at], doc) {
                     None => self.run_block(block, doc),
                     Some(true) => self.run_blocks(inner, doc),
                     Some(false) => {}
                 },
                 _ => self.run_block(block, doc),
             }
-        }
-    }
-
-    /// Whether what stands behind a test and `&&` or `||` is run; nothing where that is unknown.
-    fn goes_on(&mut self, test: &ScriptBlock, doc: &Rc<Doc>) -> Option<bool> {
-        let (holds, end) = match test {
-            ScriptBlock::Command(command) => {
-                let [open, words @ .., close] = command.words.as_slice() else {
-                    return None;
-                };
-                let named = open.bare(&doc.text) == Some("[") && close.bare(&doc.text) == Some("]");
-                (named.then(|| self.holds(words, doc))??, close.end)
-            }
-            ScriptBlock::Test { start, end } => {
-                let text = doc.text.get(*start..*end)?;
-                text.strip_prefix("[[")?.strip_suffix("]]")?;
-                let inner = doc.part(doc.traced.slice(start + 2, end - 2));
-                let [ScriptBlock::Command(command)] = inner.script.blocks.as_slice() else {
-                    return None;
-                };
-                (self.holds(&command.words, &inner)?, *end)
-            }
-            _ => return None,
-        };
-        let behind = doc.text.get(end..)?.trim_start_matches([' ', '\t']);
-        match behind.get(..2)? {
-            "&&" => Some(holds),
-            "||" => Some(!holds),
-            _ => None,
-        }
-    }
-
-    /// Whether a test for an empty word, or of two words, holds.
-    fn holds(&mut self, words: &[Word], doc: &Doc) -> Option<bool> {
-        let plain: Vec<Option<String>> = words.iter().map(|w| w.plain(&doc.text)).collect();
-        let plain: Vec<Option<&str>> = plain.iter().map(Option::as_deref).collect();
-        let mut text = |at: usize| self.text_of(&words[at].pieces, doc).known();
-        match plain[..] {
-            [Some("-z"), _] => Some(text(1)?.is_empty()),
-            [Some("-n"), _] => Some(!text(1)?.is_empty()),
-            [_, Some("=" | "==" | "-eq"), Some(wanted)] if is_text(wanted) => {
-                Some(text(0)? == wanted)
-            }
-            [_, Some("!=" | "-ne"), Some(wanted)] if is_text(wanted) => Some(text(0)? != wanted),
-            _ => None,
         }
     }
 
@@ -90,23 +42,26 @@ impl Walker<'_> {
                 branches,
                 whole,
                 case,
-                test,
+                tests,
             } => {
-                let chosen = match (case, test) {
-                    (Some((subject, patterns)), _) => {
+                let (ways, whole) = match case {
+                    Some((subject, patterns)) => {
                         let text = self.text_of(&subject.pieces, doc).known();
-                        text.and_then(|text| choose(&text, patterns, doc))
+                        let chosen = text.and_then(|text| choose(&text, patterns, doc));
+                        chosen.map(|at| {
+                            (
+                                at.and_then(|at| branches.get(at)).into_iter().collect(),
+                                true,
+                            )
+                        })
                     }
-                    (None, Some(test)) => self.tested(test, branches, *whole, doc),
-                    (None, None) => None,
-                };
-                match chosen {
-                    Some(None) => {}
-                    Some(Some(at)) => {
-                        let branch = branches.get(at);
-                        self.run_blocks(branch.map_or(&[], Vec::as_slice), doc);
-                    }
-                    None => self.run_branches(branches, *whole, doc),
+                    None => self.ways(tests, branches, *whole, doc),
+                }
+                .unwrap_or_else(|| (branches.iter().collect(), *whole));
+                match ways[..] {
+                    [only] if whole => self.run_blocks(only, doc),
+                    [] => {}
+                    _ => self.run_branches(&ways, whole, doc),
                 }
             }
             ScriptBlock::Loop {
@@ -141,7 +96,7 @@ impl Walker<'_> {
                 let place = doc.place(*start, *end, false).0;
                 self.forget_names(&assigned.unwrap_or_default(), place);
             }
-            ScriptBlock::Maybe(inner) => self.run_branches(std::slice::from_ref(inner), false, doc),
+            ScriptBlock::Maybe(inner) => self.run_branches(&[inner], false, doc),
             ScriptBlock::Function { name, body } => {
                 let function = Function {
                     doc: Rc::clone(doc),
@@ -171,57 +126,13 @@ impl Walker<'_> {
         self.outputs.truncate(outside);
     }
 
-    /// The branch that a test for an empty word takes; nothing where that is unknown, or where the script ends there.
-    fn tested(
-        &mut self,
-        test: &SimpleCommand,
-        branches: &[Vec<ScriptBlock>],
-        whole: bool,
-        doc: &Rc<Doc>,
-    ) -> Option<Option<usize>> {
-        let plain: Vec<Option<String>> = test.words.iter().map(|w| w.plain(&doc.text)).collect();
-        let plain: Vec<Option<&str>> = plain.iter().map(Option::as_deref).collect();
-        let (word, wants) = match plain[..] {
-            [Some("["), Some("-z"), _, Some("]")] => (2, true),
-            [Some("["), Some("-n"), _, Some("]")] => (2, false),
-            [Some("["), _, Some("=" | "=="), Some(""), Some("]")] => (1, true),
-            [Some("["), _, Some("!="), Some(""), Some("]")] => (1, false),
-            _ => return None,
-        };
-        let text = self.text_of(&test.words[word].pieces, doc);
-        let is_empty = match text.known() {
-            Some(text) => text.is_empty(),
-            None if self.is_unset_argument(&text.text()) => true,
-            None => return None,
-        };
-        let at = usize::from(is_empty != wants);
-        let taken = branches.get(at);
-        let ends = |block: &ScriptBlock| match block {
-            ScriptBlock::Command(command) => {
-                let name = command.words.first().and_then(|w| w.plain(&doc.text));
-                matches!(name.as_deref(), Some("exit" | "return"))
-            }
-            _ => false,
-        };
-        let ends = taken.is_some_and(|branch| branch.iter().any(ends));
-        (!ends).then(|| Some(at).filter(|at| *at == 0 || whole))
-    }
-
-    /// Whether code is an argument of the script that is not given: `$1`.
-    fn is_unset_argument(&self, code: &str) -> bool {
-        let name = code.trim_start_matches(['$', '{']).trim_end_matches('}');
-        let number = name.parse::<usize>().ok().filter(|_| code.starts_with('$'));
-        let all_known = !self.scope.args.iter().any(|arg| arg.maybe);
-        number.is_some_and(|number| number > self.scope.args.len()) && all_known
-    }
-
     /// The present scope, to come back to.
     pub(super) fn copied(&mut self) -> ShellScope {
         self.spend(self.scope.cost());
         self.scope.clone()
     }
 
-    fn run_branches(&mut self, branches: &[Vec<ScriptBlock>], whole: bool, doc: &Rc<Doc>) {
+    fn run_branches(&mut self, branches: &[&Vec<ScriptBlock>], whole: bool, doc: &Rc<Doc>) {
         let before = self.copied();
         let mut ways = Vec::new();
         for branch in branches {
@@ -317,11 +228,6 @@ impl Walker<'_> {
         self.scope.args = args;
         self.scope.ended = false;
     }
-}
-
-/// Whether a word is no pattern, which stands for others too.
-fn is_text(word: &str) -> bool {
-    !word.contains(['*', '?', '[', '\\'])
 }
 
 /// The branch of a case that a text takes; `None` inside where it takes none. Nothing where a pattern is more than

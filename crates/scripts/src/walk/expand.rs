@@ -356,7 +356,7 @@ impl Walker<'_> {
     }
 
     /// What a calculation in `code` comes to, where all that it takes is known.
-    fn calculated(&mut self, sum: &str, code: &Traced) -> Option<i64> {
+    pub(super) fn calculated(&mut self, sum: &str, code: &Traced) -> Option<i64> {
         let assigned = arithmetic::assigned(sum);
         if !assigned.is_empty() {
             self.forget_names(&assigned, code.place()?);

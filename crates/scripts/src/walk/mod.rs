@@ -7,6 +7,7 @@ mod arithmetic;
 mod blocks;
 mod call;
 mod commands;
+mod conditions;
 mod container;
 mod doc;
 mod expand;

@@ -45,11 +45,13 @@ impl Walker<'_> {
     ) -> (Vec<SettingsFile>, Vec<UnreadFile>) {
         let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::<UnreadFile>::new());
         let mut of_option = false;
-        let mut before = String::new();
+        let (mut before, mut list, mut two_before) = (String::new(), String::new(), String::new());
         for (at, word) in words.iter().enumerate() {
             let text = word.text.text();
             let name = text.split('=').next().unwrap_or(&text);
             let last = std::mem::replace(&mut before, name.to_owned());
+            let of_list = std::mem::take(&mut list);
+            let ahead = std::mem::replace(&mut two_before, last.clone());
             let own = OPTIONS.iter().any(|(option, _)| *option == name);
             let value_of_one = std::mem::replace(&mut of_option, own && name == text);
             if own || value_of_one {
@@ -64,7 +66,19 @@ impl Walker<'_> {
                 true => SettingsReader::Launcher,
                 false => SettingsReader::Program,
             };
-            let option = option(&text, &last);
+            let option = match ending(&text) == ending(&last) {
+                // One more value of the option before it: `--data_files a.json b.json`.
+                true if start == 0 => of_list,
+                _ => option(&text, &last),
+            };
+            if start == 0 {
+                list.clone_from(&option);
+            }
+            // `--trainer @ a.toml` fills a section, as tyro and pydantic-config have it.
+            let under = match (last.as_str(), ahead.strip_prefix("--")) {
+                ("@", Some(section)) => section.replace('-', "_"),
+                _ => String::new(),
+            };
             let mut not_read = |path: String| {
                 unread.push(UnreadFile {
                     path,
@@ -83,6 +97,7 @@ impl Walker<'_> {
                 Some(Some(file)) => found.push(SettingsFile {
                     reader,
                     option,
+                    under,
                     ..file
                 }),
                 Some(None) if self.out.rewritten.contains(&path) => not_read(rewritten(&path)),
@@ -200,6 +215,10 @@ impl Walker<'_> {
 /// How a file is named that the script writes and that is not read for that.
 fn rewritten(path: &str) -> String {
     format!("{path} (the script writes it)")
+}
+
+fn ending(path: &str) -> Option<&str> {
+    path.rsplit_once('.').map(|(_, ending)| ending)
 }
 
 /// The option whose value a word holds, or is: without dashes, with `_` for `-` as parsers of arguments have it.

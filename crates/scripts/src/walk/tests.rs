@@ -149,6 +149,58 @@ fn where_ways_part_only_what_is_the_same_is_known() {
 }
 
 #[test]
+fn where_all_that_a_condition_asks_is_known_one_way_is_taken() {
+    let two = |head: &str, test: &str| {
+        format!("{head}\nif {test}; then python a.py; else python b.py; fi")
+    };
+    for (head, test, taken) in [
+        ("M=fast", "[ \"$M\" == fast ]", "a.py:"),
+        ("M=fast", "[ \"$M\" = \"slow\" ]", "b.py:"),
+        ("M=fast", "[ $M != slow ]", "a.py:"),
+        ("M=fast", "[[ $M == fast ]]", "a.py:"),
+        ("M=fast", "[[ $M == slow || $M == fast ]]", "a.py:"),
+        ("M=fast", "[[ ! $M == fast ]]", "b.py:"),
+        ("M=fast", "! [ $M = fast ]", "b.py:"),
+        ("M=fast", "test $M = fast", "a.py:"),
+        ("M=fast", "[ $M = slow -o $M = fast ]", "a.py:"),
+        ("M=fast", "[ $M = fast ] && [ -z \"$M\" ]", "b.py:"),
+        ("M=fast; W=fast", "[ $M = $W ]", "a.py:"),
+        ("N=4", "[ $N -gt 1 ]", "a.py:"),
+        ("N=4", "(( N >= 8 ))", "b.py:"),
+        ("ON=false", "$ON", "b.py:"),
+        ("M=${M:-fast}", "[ \"${M}\" == \"fast\" ]", "a.py:"),
+    ] {
+        check(&two(head, test), &[taken]);
+    }
+    for (head, test) in [
+        ("", "[ $M = fast ]"),
+        ("M=fast", "[ -f $M ]"),
+        ("M=fast", "[[ $M == f* ]]"),
+        ("M=fast", "[[ $M =~ fast ]]"),
+        ("M=fast", "[[ $M == slow && $M == fast || $N == 1 ]]"),
+        ("M=fast", "[ $M = fast ] && [ $N = 1 ]"),
+        ("M=$(hostname)", "[ $M = fast ]"),
+    ] {
+        check(&two(head, test), &["a.py:", "b.py:"]);
+    }
+    let three = "if [ $M = a ]; then python a.py; B=1; elif [ $M = b ]; then python b.py; B=2; else python c.py; B=3; fi\npython t.py $B";
+    check(&format!("M=b\n{three}"), &["b.py:", "t.py: 2"]);
+    check(&format!("M=x\n{three}"), &["c.py:", "t.py: 3"]);
+    // What is known of one test leaves the others.
+    let part = "M=b\nif [ -f x ]; then python a.py; elif [ $M = b ]; then python b.py; else python c.py; fi";
+    check(part, &["a.py:", "b.py:"]);
+    // A script that ends in the way that is taken is read on.
+    check(
+        "M=a\nif [ $M = a ]; then python a.py; exit 0; fi\npython t.py",
+        &["a.py:", "t.py:"],
+    );
+    check(
+        "M=a\nB=1\n[ $M = a ] && [ $M != b ] && B=2\n[ $M = b ] && B=3\npython t.py $B",
+        &["t.py: 2"],
+    );
+}
+
+#[test]
 fn arguments_of_the_submission_reach_the_program() {
     let submit = "#!/bin/bash\nB=8\nwhile [[ $# -gt 0 ]]; do\n  case \"$1\" in\n    --dataset) D=\"$2\"; shift 2 ;;\n    --bs=*) B=\"${1#*=}\"; shift ;;\n    *) REST+=(\"$1\"); shift ;;\n  esac\ndone\nsource common/env.sh\nbash scripts/run.sh --d \"$D\" \"${REST[@]}\"\n";
     let run = "#!/bin/bash\nexec python -m pkg.main n=$N bs=$B \"$@\"\n";
