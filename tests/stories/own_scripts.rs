@@ -1020,8 +1020,15 @@ fn a_job_that_wrote_nothing_is_no_fit() {
     );
     let again = place.run(&["submit", "--dry-run", "job.slurm"]).ends(0);
     assert!(!again.err.contains("start  "), "{}", again.told());
-    // A program whose steps nobody can read has shown something.
+    // Nor does one whose exit code the script hides, and whose log names no end.
     job("");
     submit("some").says(&["note: oomctl finds no step in its log: look whether it trained"]);
+    assert!(!place.has(".oomctl/fits.jsonl"));
+    // A program whose steps nobody can read has shown something by its own exit code.
+    place.write(
+        "job.slurm",
+        "#!/bin/bash\n#SBATCH --gres=gpu:4\ntorchrun train.py --batch_size 8\n",
+    );
+    submit("whole");
     assert!(place.has(".oomctl/fits.jsonl"));
 }

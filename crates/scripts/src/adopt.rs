@@ -8,6 +8,7 @@ use super::ask::{Ask, ask};
 use super::change::PatchError;
 use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
+use super::context::SubmissionContext;
 use super::edit::edits;
 use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, all, find};
@@ -25,19 +26,6 @@ use oomctl_base::Value;
 /// Likeness from which a call surely starts the program of a stack, so that options can be added to it which it
 /// does not have yet.
 const SURE: usize = 100;
-
-/// A submission, the files that its scripts name, and what is known of launchers and stacks.
-#[derive(Debug, Clone, Copy)]
-pub struct SubmissionContext<'a> {
-    /// How it is submitted.
-    pub submission: &'a Submission,
-    /// Texts by the path that scripts name them with, relative to the folder in which the job runs.
-    pub files: &'a BTreeMap<String, String>,
-    /// Programs that start others.
-    pub launchers: &'a Launchers,
-    /// Stacks that may be recognised.
-    pub stacks: &'a Arc<Vec<Stack>>,
-}
 
 /// What was understood of a submission.
 #[derive(Debug, Clone)]

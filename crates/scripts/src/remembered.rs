@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::adopt::SubmissionContext;
+use super::context::SubmissionContext;
 use super::launchers::Launchers;
 use super::stack::Stack;
 use super::walk::{Reading, Submission};

@@ -1,8 +1,9 @@
 //! A patch that is read again: it says exactly what was wished.
 
-use super::adopt::{Adoption, SubmissionContext};
+use super::adopt::Adoption;
 use super::ask::Ask;
 use super::change::PatchError;
+use super::context::SubmissionContext;
 use super::knobs::{FoundKnob, KnobForm, KnobState, calculated, find};
 use super::patched::Patch;
 use super::stack::StackKnob;

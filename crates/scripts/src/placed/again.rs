@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{CopyPlace, FileCopy};
-use crate::adopt::{Adoption, SubmissionContext};
+use crate::adopt::Adoption;
 use crate::containers::absolute;
+use crate::context::SubmissionContext;
 use crate::knobs::find;
 use crate::walk::{Call, Submission};
 

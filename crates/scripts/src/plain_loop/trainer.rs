@@ -92,7 +92,7 @@ impl<'t> LoopProgram<'_, 't> {
             let tokens = self.files[*file];
             let lines = lines_in(tokens, *begin).into_iter();
             let mut all = lines.flat_map(|at| rest_of_line(&tokens[at..]));
-            all.any(|t| t.is("super") || t.text.ends_with("train_batch_size"))
+            all.any(|t| t.is("super") || t.text.contains("train") && t.text.ends_with("batch_size"))
         };
         let mut loaders = self.declared("get_train_dataloader");
         loaders
