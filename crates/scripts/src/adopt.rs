@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::ask::{Ask, ask};
 use super::change::PatchError;
@@ -12,7 +11,6 @@ use super::context::SubmissionContext;
 use super::edit::edits;
 use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, all, find};
-use super::launchers::Launchers;
 use super::likely::recognise;
 use super::patched::{Patch, applied};
 use super::recognise::package;
