@@ -260,7 +260,7 @@ fn a_settings_file_that_the_first_attempt_wrote_anew_is_not_trained_from_a_copy(
     let done = place
         .run("submit --yes --watch --fresh --run r job.slurm")
         .ends(5);
-    done.says(&["conf.yaml changed before attempt 1 ended"]);
+    done.says(&["conf.yaml changed while attempt 1 ran"]);
     assert_eq!(slurm.accepted().len(), 1);
     // The text is the same now, and so is what a copy of it has.
     let again = place.run("submit --yes --watch --fresh job.slurm").ends(0);

@@ -39,7 +39,8 @@ fn option(call: &Call, found: &FoundKnob) -> Option<String> {
 }
 
 fn variable(call: &Call, knob: &StackKnob, found: &FoundKnob) -> Option<String> {
-    let mut spellings = knob.spellings.iter();
+    let read = call.as_read(knob);
+    let mut spellings = read.spellings.iter();
     spellings.find_map(|spelling| match spelling {
         Spelling::Env(name) if call.variables.get(name)?.place() == found.place() => {
             Some(name.clone())

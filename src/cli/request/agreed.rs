@@ -37,7 +37,7 @@ pub fn agreed(
         let what = format!(
             "no {PROJECT_FILE} here: this would be a job of the preset {preset} ({size}), with its defaults"
         );
-        let hint = "`oomctl init` writes the file; `oomctl submit SCRIPT` submits a job script of yours; --yes submits this";
+        let hint = "`oomctl init` writes the file; `oomctl submit SCRIPT` submits your job script; --yes submits this one";
         return Err(CommandFailure::usage(what).hint(hint));
     }
     let question = format!("Submit {name} ({size})?");

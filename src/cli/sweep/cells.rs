@@ -176,12 +176,7 @@ impl SweepPlan {
                 .to_owned()
         });
         taught
-            .map(|(run, rungs)| {
-                format!(
-                    "{run} starts with {}, as its last run needed",
-                    rungs.join(", ")
-                )
-            })
+            .map(|(run, _)| format!("{run} starts with what its last run needed"))
             .chain(unequal)
             .collect()
     }
@@ -205,9 +200,10 @@ impl SweepPlan {
             }
             let mut groups: Vec<(String, Vec<u32>)> = by_value.into_iter().collect();
             groups.sort_by_key(|(_, tasks)| tasks.first().copied());
-            let each = groups
-                .iter()
-                .map(|(value, tasks)| format!("{value} in task {}", indices(tasks)));
+            let each = groups.iter().map(|(value, tasks)| {
+                let s = if tasks.len() == 1 { "" } else { "s" };
+                format!("{value} in task{s} {}", indices(tasks))
+            });
             let each = each.collect::<Vec<_>>().join(", ");
             (groups.len() > 1).then(|| format!("{}: {each}", knob.name))
         });
