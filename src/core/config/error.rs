@@ -157,3 +157,17 @@ fn in_our_words(what: &str) -> String {
         None => what.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_indented_too_far_is_named() {
+        let told = |text| too_deep(text, 4).unwrap_or_default();
+        let deep = "a: 1\nb:\n  c: 4\n    d: 8\n";
+        assert_eq!(told(deep), "line 4 is indented further than line 3");
+        assert_eq!(told("a: 1\nb:\n  c:\n    d: x: y\n"), "");
+        assert_eq!(told("a: 1\nb: 2\nc: 3\nd: x: y\n"), "");
+    }
+}
