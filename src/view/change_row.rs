@@ -127,15 +127,16 @@ impl<'a> ChangeRow<'a> {
         self.rungs.iter().map(|r| r.step.rung.as_str())
     }
 
-    /// Where it changes something: the first place, or where they lie in several files, their names, or of many how many.
-    pub fn place(&self) -> String {
+    /// Where it changes something: the first place, or where they lie in several files, their names where there is room, or how
+    /// many they are.
+    pub fn place(&self, wide: bool) -> String {
         let places = self.changes.iter().map(|c| c.place.as_str());
         let files = places.clone().filter_map(|p| Some(p.rsplit_once(':')?.0));
         let files: BTreeSet<&str> = files.collect();
         let names = files.iter().map(|file| file.rsplit('/').next());
         match files.len() {
             0 | 1 => places.map(str::to_owned).next().unwrap_or_default(),
-            2 => names.flatten().collect::<Vec<_>>().join(AND),
+            2 if wide => names.flatten().collect::<Vec<_>>().join(AND),
             several => format!("{several}{FILES}"),
         }
     }

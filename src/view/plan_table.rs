@@ -318,7 +318,7 @@ fn places(rows: &[&ChangeRow<'_>], wide: bool) -> (Vec<String>, Option<String>) 
         let (file, line) = place.rsplit_once(':')?;
         Some((file.to_owned(), line.to_owned()))
     };
-    let all: Vec<String> = rows.iter().map(|r| r.place()).collect();
+    let all: Vec<String> = rows.iter().map(|r| r.place(wide)).collect();
     let all = all.iter().map(String::as_str);
     let files: BTreeSet<String> = all.clone().filter_map(|p| Some(parts(p)?.0)).collect();
     let is_one = files.len() == 1 && !all.clone().any(ChangeRow::is_in_several);

@@ -274,9 +274,9 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
     let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
     done.says(&[
         "recognised as data-parallel",
-        "output_device  0 -> 3    job.sh:3  resources",
-        "batch_size     64 -> 32  job.sh:3  changes",
-        "batch_size     8 -> 4    job.sh:3  changes",
+        "--output_device  0 -> 3    job.sh:3  resources",
+        "--batch-size     64 -> 32  job.sh:3  changes",
+        "--batch-size     8 -> 4    job.sh:3  changes",
         "distributed: ddp_script is not set",
     ]);
     place.write(

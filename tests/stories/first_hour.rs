@@ -242,7 +242,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n#SBATCH --mem=1669G\n\n\
         torchrun --standalone --nproc_per_node 8 train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
-    place.says("plan job.sbatch", 0, &["batch_size 8 -> 4"]);
+    place.says("plan job.sbatch", 0, &["--batch-size 8 -> 4"]);
     // Eight copies of a program for one GPU would each train all of it.
     place
         .shell("rm job.sbatch parallel.py; mkdir -p .venv/bin; touch .venv/bin/activate")

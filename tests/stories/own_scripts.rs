@@ -1006,9 +1006,8 @@ fn a_log_and_a_script_are_not_taken_for_each_other() {
 #[test]
 fn a_job_that_wrote_nothing_is_no_fit() {
     let place = place();
-    place.write("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch_size', type=int)\np.parse_args()\n");
     let job = |first: &str| {
-        place.write("job.slurm", &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{first}torchrun train.py --batch_size 8\nexit 0\n"));
+        place.write("job.slurm", &format!("#!/bin/bash\n#SBATCH --gres=gpu:4\n{first}torchrun /code/train.py --batch_size 8\nexit 0\n"));
     };
     let submit = |run: &str| {
         let words = ["submit", "--yes", "--watch", "--run", run, "job.slurm"];

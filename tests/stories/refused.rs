@@ -159,7 +159,6 @@ fn a_job_that_would_fail_at_once_is_not_submitted_by_yes() {
     let open = [
         "./make_it bse.yaml; python3 other.py --config bse.yaml",
         "python3 other.py; python3 other.py --config bse.yaml",
-        "python3 nowhere.py",
         "cp base.yaml bse.yaml; python3 other.py --config bse.yaml",
         "python3 other.py --save_config bse.yaml",
         "git pull; python3 train.py --acum 2",

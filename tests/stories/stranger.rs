@@ -197,7 +197,7 @@ fn defaults_that_a_program_declares_are_values_of_its_job() {
     );
     place.run("plan --all train.sbatch").ends(0).says(&[
         "your own program: oomctl changes its options or settings files",
-        "batch_size  256 -> 128  ",
+        "--batch-size  256 -> 128  ",
         "train.py --data d --batch-size 128",
     ]);
 }

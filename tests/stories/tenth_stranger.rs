@@ -299,7 +299,7 @@ fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_en
         .ends(0);
     done.says(&[
         note,
-        "attention: the tasks did not train the same: 2 of 3 as submitted; 1 of 3 with batch_size 4 -> 2",
+        "attention: the tasks did not train the same: 2 of 3 as submitted; 1 of 3 with --batch_size 4 -> 2",
     ]);
     let again = place.run("submit --dry-run job.slurm").ends(0);
     again.says(&["note: these tasks will not train the same as the others"]);

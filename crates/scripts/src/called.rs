@@ -14,6 +14,7 @@ impl Adoption<'_> {
         let call = self.calls().next()?;
         let word = match found.way {
             KnobForm::Variable => variable(call, knob, found),
+            KnobForm::Switch | KnobForm::Bare => Some(found.value.text()),
             KnobForm::Setting { .. } | KnobForm::Composed => key(call, knob, found),
             _ => option(call, found),
         }?;

@@ -72,15 +72,10 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
         return Err(error.into());
     }
     let names = supervisor.names().join(" ");
-    let open = supervisor.runs().filter(|h| h.is_open());
-    let open: Vec<&str> = open.map(Handle::name).collect();
     match end {
-        DriveEnd::Detached { .. } => print::talk(&match open.as_slice() {
-            [] => "Detached.".to_owned(),
-            open => format!(
-                "Detached. The jobs go on; `oomctl watch {}` continues.",
-                open.join(" ")
-            ),
+        DriveEnd::Detached { .. } => print::talk(&match supervisor.runs().any(Handle::is_open) {
+            false => "Detached.".to_owned(),
+            true => format!("Detached. The jobs go on; `oomctl watch {names}` continues."),
         }),
         DriveEnd::LetGo { all: true, .. } => {
             print::talk("interrupted; the jobs are being cancelled")

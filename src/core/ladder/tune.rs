@@ -283,7 +283,6 @@ impl<'a> TuneSearch<'a> {
             Some(then) if then.fits_probability >= self.min_fit_probability => {
                 Ok((step, Some(then)))
             }
-            Some(then) if then.fits_probability <= 0.0 => Err(then.ground.into_owned()),
             Some(then) => Err(format!(
                 "would fit with a probability of {:.2} ({})",
                 then.fits_probability, then.ground
