@@ -71,6 +71,9 @@ Examples:
   oomctl diagnose slurm-4711.err               why did it die?
   oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)";
 
+/// A shorter beginning of an option may be that of many.
+const SHORTEST: usize = 4;
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the job failed for another reason, 2 usage,
 3 still out of GPU memory, 4 refused by the scheduler, 5 configuration,
@@ -184,7 +187,7 @@ fn asks_for_json(matches: &clap::ArgMatches) -> bool {
     here.copied().unwrap_or_default() || matches.subcommand().is_some_and(|(_, m)| asks_for_json(m))
 }
 
-/// Of what clap takes for similar only what is nearest, and that only where it is near.
+/// Of what clap takes for similar only what is nearest or begins so, and that only where it is near.
 fn with_nearest(mut error: clap::Error) -> clap::Error {
     for (typed, alike) in [
         (
@@ -202,7 +205,9 @@ fn with_nearest(mut error: clap::Error) -> clap::Error {
         let Some(ContextValue::String(typed)) = error.get(typed) else {
             continue;
         };
-        if let Some(near) = nearest(typed, names.iter().map(String::as_str)) {
+        let begun = |name: &&str| typed.len() > SHORTEST && name.starts_with(&**typed);
+        let mut names = names.iter().map(String::as_str);
+        if let Some(near) = nearest(typed, names.clone()).or_else(|| names.find(begun)) {
             let near = ContextValue::String(near.to_owned());
             error.insert(alike, near);
         }

@@ -27,7 +27,7 @@ pub struct Session {
     pub runs: Runs,
     /// When the call began.
     pub now: Timestamp,
-    has_file: bool,
+    pub has_file: bool,
     json: bool,
 }
 

@@ -116,8 +116,8 @@ fn was_read_changed(run: &Run, file: &ChangedFile) -> bool {
 
 fn other_values(path: &str) -> String {
     format!(
-        "{path} changed before attempt 1 ended, so the next attempt could train with other values. Submit the script again, and leave {path} as it is. \
-         If the script writes it, oomctl can read it from `cat > FILE <<EOF`"
+        "{path} changed while attempt 1 ran. Submit the script again, and leave {path} as it is; a file that the script itself writes with \
+         `cat > FILE <<EOF` oomctl can read"
     )
 }
 

@@ -11,8 +11,9 @@ use super::{NAME, Paint, fold};
 use crate::core::ladder::Change;
 use oomctl_base::Effect;
 
-/// What a place ends with where a row changes several files.
-pub(super) const FILES: &str = " files";
+/// What a place ends with where a row changes many files, and what stands between the names of two.
+const FILES: &str = " files";
+const AND: &str = " and ";
 /// Values of a knob that stand in one row.
 const MOST_VALUES: usize = 5;
 
@@ -36,6 +37,8 @@ pub(super) struct ChangeRow<'a> {
 /// A knob that changes.
 pub(super) struct KnobChange<'a> {
     pub knob: &'a str,
+    /// What people call it.
+    pub name: &'a str,
     /// Its values in order.
     pub values: Vec<String>,
     /// Where it is given.
@@ -73,6 +76,7 @@ impl<'a> ChangeRow<'a> {
                 Some(known) => known.values[1] = to,
                 None => changes.push(KnobChange {
                     knob: &change.knob,
+                    name: change.name(),
                     values: vec![from, to],
                     place: place(&change.knob, attempt),
                     effect: change.effect,
@@ -100,6 +104,7 @@ impl<'a> ChangeRow<'a> {
         let all = all.iter().filter(|c| c.effect.is_other());
         let changes = all.map(|change| KnobChange {
             knob: &change.knob,
+            name: change.name(),
             values: vec![change.from.shown(), change.to.shown()],
             place: place(&change.knob, 0),
             effect: change.effect,
@@ -122,14 +127,23 @@ impl<'a> ChangeRow<'a> {
         self.rungs.iter().map(|r| r.step.rung.as_str())
     }
 
-    /// Where it changes something: the first place, or where they lie in several files, how many those are.
-    pub fn place(&self) -> String {
+    /// Where it changes something: the first place, or where they lie in several files, their names where there is room, or how
+    /// many they are.
+    pub fn place(&self, wide: bool) -> String {
         let places = self.changes.iter().map(|c| c.place.as_str());
         let files = places.clone().filter_map(|p| Some(p.rsplit_once(':')?.0));
-        match files.collect::<BTreeSet<_>>().len() {
+        let files: BTreeSet<&str> = files.collect();
+        let names = files.iter().map(|file| file.rsplit('/').next());
+        match files.len() {
             0 | 1 => places.map(str::to_owned).next().unwrap_or_default(),
+            2 if wide => names.flatten().collect::<Vec<_>>().join(AND),
             several => format!("{several}{FILES}"),
         }
+    }
+
+    /// Whether it changes several files.
+    pub fn is_in_several(place: &str) -> bool {
+        place.ends_with(FILES) || place.contains(AND)
     }
 
     /// Whether the next row takes the same rung once more.
@@ -161,7 +175,7 @@ impl<'a> ChangeRow<'a> {
     /// All changes, or as many as fit into so many columns, at least the first.
     pub fn change(&self, room: usize, whole: bool) -> String {
         let shown = |change: &KnobChange<'_>, long: bool| {
-            let knob = change.knob;
+            let knob = change.name;
             // The end of a long name says what it is.
             let end = knob
                 .rsplit('.')

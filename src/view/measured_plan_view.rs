@@ -97,7 +97,9 @@ fn rungs(steps: &[Step], text: &mut String) {
             let _ = writeln!(
                 text,
                 "       {}  {} -> {}",
-                change.knob, change.from, change.to
+                change.name(),
+                change.from,
+                change.to
             );
         }
     }
@@ -140,7 +142,7 @@ pub fn check_line(check: &PhantomCheck) -> String {
     let measured = &check.measurement;
     let said = summary_line(&measured.summary, measured.gpu_bytes);
     let changes = check.steps.iter().flat_map(|step| &step.changes);
-    let then = changes.map(|change| format!("{} {}", change.knob, change.values("->")));
+    let then = changes.map(|change| format!("{} {}", change.name(), change.values("->")));
     let then: Vec<String> = then.collect();
     let then = match then.is_empty() {
         true => String::new(),

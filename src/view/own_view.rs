@@ -18,9 +18,10 @@ use super::script_parts::{
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
+use super::style::WARN;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
-use crate::core::ladder::{Change, Skipped};
+use crate::core::ladder::{Change, DOUBTED, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
 
@@ -199,6 +200,10 @@ impl ScriptView {
         out += &self.doubts();
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
+        let doubts = notes.iter().filter_map(|n| n.strip_prefix(DOUBTED));
+        for why in doubts {
+            let _ = writeln!(out, "{} {why}", Paint(WARN, "unknown:"));
+        }
         for note in notes
             .into_iter()
             .filter(|n| self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS)
@@ -227,7 +232,6 @@ impl ScriptView {
             false => PlanTable::new(attempts, now, place),
         };
         table.after_host_oom(&self.after_host_oom, place);
-        table.call(|knob| self.values.name_of(knob));
         table.first = self.job.is_none().then(|| self.first());
         table.unasked = self.also(match all {
             true => UnchangedRetry::text,
@@ -240,13 +244,13 @@ impl ScriptView {
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
         } else if table.is_empty() {
-            out.push_str("\nno rung: a GPU out-of-memory ends the run\n");
-            match self.preset {
-                None => out.push_str(OPTIONS_ONLY),
-                Some(_) => {
-                    let mut not_used = self.not_used.clone();
-                    not_used.sort_by_key(Skipped::is_for_another_failure);
-                    for reason in reasons_here(&not_used).iter().take(MOST_REASONS) {
+            out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
+            let reasons = reasons_here(&self.not_used);
+            match (&self.preset, reasons.is_empty()) {
+                (None, _) => out.push_str(OPTIONS_ONLY),
+                (Some(_), true) if self.is_any => out.push_str(OPTIONS_ONLY),
+                (Some(_), _) => {
+                    for reason in reasons.iter().take(MOST_REASONS) {
                         let _ = writeln!(out, "  {reason}");
                     }
                 }
@@ -275,10 +279,13 @@ impl ScriptView {
         let version = self.version.iter();
         let version: String = version.map(|v| format!("; {v}")).collect();
         let mut out = match &self.preset {
-            Some(preset) if self.is_any => format!(
-                "recognised as a program with options of its own (preset {}{version})\n",
-                Paint(NAME, preset)
-            ),
+            Some(preset) if self.is_any => {
+                let named = format!(" (preset {})", Paint(NAME, preset));
+                let named = if all { &*named } else { "" };
+                format!(
+                    "your own program: oomctl changes its options or settings files{named}{version}\n"
+                )
+            }
             Some(preset) => {
                 let by = self.by.iter().map(|sign| format!(" by {sign}"));
                 let by: String = by.collect();
@@ -336,9 +343,16 @@ impl ScriptView {
         let last = self.attempts.last().map_or(0, |a| a.attempt);
         let most = limits(self.most_attempts, last, &self.after_host_oom);
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
-        match causes.is_empty() {
-            true => most,
-            false => format!("{most}; the same job again after {}", causes.join(", ")),
+        match causes.join(", ") {
+            causes if causes.is_empty() => most,
+            causes => format!("{most} {}: the same job again.", capital(&causes)),
         }
     }
+}
+
+/// With a capital at its beginning.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }

@@ -25,8 +25,10 @@ pub fn reasons(skipped: &[Skipped]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// The same without the rungs that are for other failures.
+/// The same without the rungs that are for other failures, or for other programs.
 pub fn reasons_here(skipped: &[Skipped]) -> Vec<String> {
-    let here = skipped.iter().filter(|s| !s.is_for_another_failure());
+    let here = skipped
+        .iter()
+        .filter(|s| !s.is_for_another_failure() && !s.aside);
     reasons(&here.cloned().collect::<Vec<_>>())
 }

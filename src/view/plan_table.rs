@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anstyle::Style;
 use textwrap::core::display_width;
 
-use super::change_row::{ChangeRow, FILES};
+use super::change_row::ChangeRow;
 use super::fold;
 use super::rung_view::{MemoryForecast, RungForecast};
 use super::script_values::ScriptValues;
@@ -89,13 +89,6 @@ impl<'a> PlanTable<'a> {
     /// Adds the row of what follows a lack of host memory.
     pub fn after_host_oom(&mut self, all: &'a [Change], place: impl Fn(&str, u32) -> String) {
         self.host = ChangeRow::after_host_oom(all, place);
-    }
-
-    /// Gives the knobs the names that the script has for them.
-    pub fn call(&mut self, name: impl Fn(&'a str) -> &'a str) {
-        let rows = self.rows.iter_mut().chain(&mut self.host);
-        let changes = rows.flat_map(|row| &mut row.changes);
-        changes.for_each(|change| change.knob = name(change.knob));
     }
 
     /// Whether there is no rung.
@@ -325,10 +318,10 @@ fn places(rows: &[&ChangeRow<'_>], wide: bool) -> (Vec<String>, Option<String>) 
         let (file, line) = place.rsplit_once(':')?;
         Some((file.to_owned(), line.to_owned()))
     };
-    let all: Vec<String> = rows.iter().map(|r| r.place()).collect();
+    let all: Vec<String> = rows.iter().map(|r| r.place(wide)).collect();
     let all = all.iter().map(String::as_str);
     let files: BTreeSet<String> = all.clone().filter_map(|p| Some(parts(p)?.0)).collect();
-    let is_one = files.len() == 1 && all.clone().all(|place| !place.ends_with(FILES));
+    let is_one = files.len() == 1 && !all.clone().any(ChangeRow::is_in_several);
     if let (true, Some(file)) = (is_one, files.first()) {
         let lines = all.map(|p| parts(p).map_or_else(|| p.to_owned(), |(_, line)| line));
         let name = file.rsplit('/').next().unwrap_or(file);

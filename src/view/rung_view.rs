@@ -212,18 +212,23 @@ pub fn first_fit<'a>(
 /// How many attempts there are at most, how many of the ladder's, the last of which is `last`, that leaves out, and what
 /// the job asks for where host memory runs out. What changes training then has a row in the table.
 pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
-    let mut line = format!("at most {most} attempts");
+    let times = if most == 1 { "time" } else { "times" };
+    let mut line = format!("oomctl submits at most {most} {times}");
     if last > most {
         let more = last - most;
-        let _ = write!(line, "; changes not reached: {more} (`limits: attempts`)");
+        let _ = write!(
+            line,
+            " (`limits: attempts`), so {more} more changes are not reached"
+        );
     }
+    line.push('.');
     let told = after_host_oom
         .iter()
         .filter(|c| !c.effect.is_other())
-        .map(|c| format!("{} {}", c.knob, c.values("->")));
+        .map(|c| format!("{} {}", c.name(), c.values("->")));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
-        let _ = write!(line, "; after a host out-of-memory {}", told.join(", "));
+        let _ = write!(line, " Host memory full: {}.", told.join(", "));
     }
     line
 }
@@ -278,7 +283,7 @@ pub fn change_lines(changes: &[Change], said: Effect) -> Vec<String> {
             let effect = format!("({})", c.effect.describe());
             change.push_str(&format!("  {}", Paint(DIM, &effect)));
         }
-        table.row([c.knob.clone(), change]);
+        table.row([c.name().to_owned(), change]);
     }
     table.lines().collect()
 }

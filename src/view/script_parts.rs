@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::rung_view::RungForecast;
 use super::script_values::{ScriptValues, place};
+use crate::core::adopt::resumes;
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
-use oomctl_scripts::{Adoption, KnobForm, KnobState, ScriptSource, Spelling, StackKnob};
+use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
 
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
@@ -123,27 +124,9 @@ pub fn unchanged(told: &AdoptedScript<'_>) -> Vec<UnchangedRetry> {
 
 /// What the preset says of jobs that go on from a checkpoint, where this one does, as far as its texts show.
 pub fn of_checkpoints(told: &AdoptedScript<'_>) -> BTreeSet<String> {
-    let checkpoint = told.preset.checkpoint.iter();
-    let says = |a: &&Adoption<'_>| a.reading.sources.iter().any(resumes);
-    let goes_on =
-        checkpoint.filter(|c| c.on_disk.is_some() || told.adoption.is_some_and(|a| says(&a)));
-    let notes = goes_on.flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost));
-    notes.cloned().collect()
-}
-
-/// Whether a text makes a job go on from a checkpoint. A program that only has an option for it does not, until a script gives it.
-fn resumes(source: &ScriptSource) -> bool {
-    let text = source.text.replace(' ', "");
-    match source.path.ends_with(".py") {
-        true => [
-            "last_checkpoint(",
-            "resume_from_checkpoint=True",
-            "resume=True",
-        ]
-        .iter()
-        .any(|sign| text.contains(sign)),
-        false => text.contains("resum"),
-    }
+    let goes_on = told.adoption.is_some_and(|a| resumes(told.preset, a));
+    let notes = told.preset.of_checkpoints().into_iter();
+    notes.filter(|_| goes_on).cloned().collect()
 }
 
 /// The values that the first call of the program does not give as text.

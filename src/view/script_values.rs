@@ -8,9 +8,7 @@ use serde::Serialize;
 use super::table::{Side, Table};
 use super::{DIM, Paint};
 use oomctl_base::Value;
-use oomctl_scripts::{
-    Adoption, FoundKnob, KnobForm, KnobState, Reading, Span, StackKnob, directives,
-};
+use oomctl_scripts::{Adoption, FoundKnob, KnobState, Reading, Span, StackKnob, directives};
 
 /// What is understood of a script.
 #[derive(Default, Serialize, JsonSchema)]
@@ -32,9 +30,6 @@ struct ReadKnob {
     /// Why it is not known, and where.
     unknown: Option<String>,
     place: String,
-    /// The option that gives it, where its name is another one.
-    #[serde(skip)]
-    option: Option<String>,
     /// It is given only under a condition.
     conditional: bool,
 }
@@ -57,24 +52,6 @@ fn model(adoption: &Adoption<'_>, knobs: &[(&StackKnob, FoundKnob)]) -> Option<F
     let found = adoption.calls().find_map(|call| adoption.model(call))?;
     let is_read = knobs.iter().any(|(_, known)| known.value == found.value);
     (!is_read).then_some(found)
-}
-
-/// The option of the command that gives a knob, where its name is another one.
-fn option(adoption: &Adoption<'_>, knob: &str, found: &FoundKnob) -> Option<String> {
-    if found.launcher || found.way != KnobForm::Flag {
-        return None;
-    }
-    let place = found.place()?;
-    let call = adoption.calls().next()?;
-    let own = call.words.get(call.args..)?;
-    let at = own.iter().position(|word| word.text.place() == Some(place));
-    let within = |word: &str| {
-        word.starts_with('-')
-            .then(|| word.split('=').next().unwrap_or(word).to_owned())
-    };
-    let before = at.and_then(|at| within(&own.get(at.checked_sub(1)?)?.text.text()))?;
-    let plain = before.trim_start_matches('-').replace('-', "_");
-    (plain != knob.rsplit('.').next().unwrap_or(knob)).then_some(before)
 }
 
 /// `file:line` of some bytes.
@@ -105,10 +82,7 @@ impl ScriptValues {
         let model = model(adoption, &given);
         let model = model.map(|found| ReadKnob::of(reading, MODEL, found));
         let knobs = given.into_iter();
-        let knobs = knobs.map(|(knob, found)| ReadKnob {
-            option: option(adoption, &knob.name, &found),
-            ..ReadKnob::of(reading, &knob.name, found)
-        });
+        let knobs = knobs.map(|(knob, found)| ReadKnob::of(reading, &knob.name, found));
         let faults = reading.faults.iter();
         Self {
             knobs: knobs.chain(model).collect(),
@@ -125,13 +99,6 @@ impl ScriptValues {
         let mut all = knobs.chain(options);
         let (_, place) = all.find(|(name, place)| *name == knob && !place.is_empty())?;
         Some(place)
-    }
-
-    /// What the script calls a knob.
-    pub fn name_of<'k>(&'k self, knob: &'k str) -> &'k str {
-        let mut knobs = self.knobs.iter();
-        let given = knobs.find(|k| k.knob == knob);
-        given.and_then(|k| k.option.as_deref()).unwrap_or(knob)
     }
 
     /// Where a knob is changed of which no patch says it: where it is given, or it is added.
@@ -196,7 +163,6 @@ impl ReadKnob {
             value,
             unknown,
             place: place_of,
-            option: None,
         }
     }
 }

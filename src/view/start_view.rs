@@ -9,7 +9,6 @@ use crate::core::request::{Ground, Start};
 pub fn text(start: &Start) -> String {
     let of = &start.because;
     let who = of.told_by();
-    let rungs = counted(&start.rungs);
     let why = match start.ground {
         Ground::FitsAsAsked => {
             return format!("start      unchanged: {who} fitted{}\n", peak(of));
@@ -20,9 +19,9 @@ pub fn text(start: &Start) -> String {
                 died(of)
             );
         }
-        Ground::Fits => format!("as in {who}, which fitted{}: {rungs}", peak(of)),
+        Ground::Fits => format!("as in {who}, which fitted{}", peak(of)),
         Ground::Untried => format!(
-            "{who}, {} with this or less, so it starts with: {rungs}",
+            "{who}, {} with this or less, so it starts with less",
             died(of)
         ),
     };
@@ -32,17 +31,6 @@ pub fn text(start: &Start) -> String {
         changes.join(", "),
         start.effect.describe()
     )
-}
-
-/// Names in their order, those that come several times in a row once, with how often.
-fn counted(names: &[String]) -> String {
-    let laps = names.chunk_by(|a, b| a == b);
-    let laps = laps.map(|lap| match lap.len() {
-        1 => lap[0].clone(),
-        2 => format!("{} twice", lap[0]),
-        times => format!("{} {times} times", lap[0]),
-    });
-    laps.collect::<Vec<_>>().join(", ")
 }
 
 /// What an earlier attempt proves of a configuration.
@@ -55,7 +43,7 @@ pub fn proof(entry: &LearnedEntry) -> String {
 }
 
 fn change(change: &Change) -> String {
-    format!("{} {}", change.knob, change.values("->"))
+    format!("{} {}", change.name(), change.values("->"))
 }
 
 fn peak(entry: &LearnedEntry) -> String {

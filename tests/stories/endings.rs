@@ -330,7 +330,7 @@ fn detaches(signal: Signal, code: i32) {
     place.wait_for_fact("weaver-1", "state_seen");
     watch.signal(signal);
     let done = watch.end().ends(code);
-    done.says(&["detached", "oomctl watch weaver-1"]);
+    done.says(&["Detached. The jobs go on; `oomctl watch weaver-1` continues."]);
     place.write("go", "");
     place.run(&["watch", "weaver-1"]).ends(0);
     assert_eq!(place.count("weaver-1", "submitted"), 1);

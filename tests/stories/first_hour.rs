@@ -73,7 +73,7 @@ fn a_job_that_nobody_watches_says_why_it_ended_and_what_goes_on_with_it() {
         "`oomctl watch weaver-1`",
         "`submit -w`",
     ]);
-    let waits = "waiting for `oomctl watch weaver-1`";
+    let waits = "to go on: `oomctl watch weaver-1`";
     place.wait_for("the end of the job", || {
         place.run(&["status"]).out.contains(waits)
     });
@@ -199,7 +199,7 @@ fn beside_a_job_script_the_file_is_for_that_script() {
     );
     let plan = place.run(&["plan", "job.slurm"]).ends(0);
     plan.says(&[
-        "recognised as a program with options of its own (preset torchrun)",
+        "your own program: oomctl changes its options or settings files",
         "batch_size 8 -> 4",
     ]);
 }
@@ -239,10 +239,10 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
         "next: replace each FILL_IN in job.sbatch, then `oomctl plan job.sbatch`",
     ]);
     assert!(!place.has("oomctl.yaml"));
-    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n\n\
+    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:8\n#SBATCH --mem=1669G\n\n\
         torchrun --standalone --nproc_per_node 8 train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
-    place.says("plan job.sbatch", 0, &["batch_size 8 -> 4"]);
+    place.says("plan job.sbatch", 0, &["--batch-size 8 -> 4"]);
     // Eight copies of a program for one GPU would each train all of it.
     place
         .shell("rm job.sbatch parallel.py; mkdir -p .venv/bin; touch .venv/bin/activate")
@@ -250,7 +250,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place.write("train.py", options);
     place.set("VIRTUAL_ENV", "");
     place.run("init").ends(0);
-    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:1\n\n\
+    let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:1\n#SBATCH --mem=208G\n\n\
         source .venv/bin/activate\npython train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
 }

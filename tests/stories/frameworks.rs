@@ -45,7 +45,7 @@ fn rescued(command: &str) -> Option<Place> {
     let done = place.run(&words).ends(0);
     done.says(&[
         "out of memory",
-        "climb      halve-batch-keep-effective: lower the batch and accumulate that much more often (same math",
+        "climb      halve-batch-keep-effective: smaller batch, as much more accumulation (same math",
         " 8 -> 4",
         "gradient_accumulation_steps  2 -> 4",
         "the effective batch",

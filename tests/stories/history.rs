@@ -68,7 +68,11 @@ fn people_get_a_table_with_a_sum_and_programs_every_column() {
     let done = place.run(&["history"]).ends(0);
     let first = done.out.lines().next().unwrap();
     assert!(first.starts_with("RUN     ATTEMPT  JOB"), "{first}");
-    done.says(&["loom-a", "cuda_oom", "3 attempts of 2 runs, 0.00 GPU-hours"]);
+    done.says(&[
+        "loom-a",
+        "GPU memory",
+        "3 attempts of 2 runs, 0.00 GPU-hours",
+    ]);
     let json = place.json("history --json");
     assert_eq!(json["schema_version"], 1);
     let attempt = &json["attempts"][0];

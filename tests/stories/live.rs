@@ -318,7 +318,7 @@ fn it_follows_the_size_of_the_terminal_without_colours_and_in_ascii() {
     let row = watching.shown().lines().count();
     assert_eq!(row, 50);
     watching.press("q");
-    watching.until("detached");
+    watching.until("Detached.");
     let sent = String::from_utf8_lossy(&watching.sent).into_owned();
     let colour = regex::Regex::new(r"\x1b\[[0-9;]*;3[0-7]m").unwrap();
     assert!(!colour.is_match(&sent));

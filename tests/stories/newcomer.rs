@@ -40,9 +40,8 @@ fn a_program_of_ones_own_is_not_called_by_a_launcher_that_it_does_not_use() {
             .run("plan job.sh")
             .ends(0);
         plan.says(&[
-            "recognised as a program with options of its own (preset torchrun)",
-            "An estimate of a transformer needs ",
-            "`oomctl estimate job.sh` lists them",
+            "your own program: oomctl changes its options or settings files",
+            "memory unknown",
         ]);
         assert!(!plan.told().contains("--set"), "{}", plan.told());
     }

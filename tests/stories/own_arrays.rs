@@ -70,7 +70,7 @@ fn a_task_that_dies_of_memory_goes_back_under_its_index_and_the_others_do_not() 
     // What task 1 needed it starts with, and it alone.
     let done = place.run(&["submit", "--yes", "--watch", "--run", "b", "job.slurm"]);
     let done = done.ends(0);
-    done.says(&["b_1 starts with halve-batch-keep-effective"]);
+    done.says(&["b_1 starts with what its last run needed"]);
     assert!(!done.err.contains("b_0 starts with"), "{}", done.err);
     assert_eq!(arrays(&slurm)[3..], ["--array=0-2%2"]);
     let log = place.read(".oomctl/runs/b_1/attempt-1/slurm.out");
@@ -114,7 +114,7 @@ fn a_watch_that_is_interrupted_names_the_array_and_not_each_of_its_runs() {
     place.wait_for_fact("a_2", "state_seen");
     watch.signal(Signal::INT);
     let done = watch.end().ends(130);
-    done.says(&["detached; the jobs go on. `oomctl watch a` continues"]);
+    done.says(&["Detached. The jobs go on; `oomctl watch a` continues."]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn an_array_is_planned_whole_and_asked_about_by_the_first_task_that_died() {
     let failed = "101 has 3 runs, and 1 of them failed at first (a_1)";
     place.says("diagnose 101", 0, &[failed]);
     // The plan begins where a submission would.
-    let starts = "job-1_1 starts with halve-batch-keep-effective";
+    let starts = "job-1_1 starts with what its last run needed";
     place.says("plan job.slurm", 0, &[starts]);
     place.says("submit --dry-run job.slurm", 0, &[starts]);
     let log = ".oomctl/runs/a_1/attempt-1/slurm.out";

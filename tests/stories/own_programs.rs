@@ -116,12 +116,12 @@ fn what_depends_on_the_micro_batch_is_no_same_mathematics() {
             .run(&["plan", "--all", "--same-math", "job.sh"])
             .ends(0);
         same.says(&Vec::from_iter(why));
-        let halves = same.out.contains("batch_size                   32 -> 16  ");
+        let halves = same.out.contains(" 32 -> 16  ");
         assert_eq!(halves, why.is_none(), "{}", same.told());
         place
             .run(&["plan", "job.sh"])
             .ends(0)
-            .says(&["batch_size 32 -> "]);
+            .says(&["--batch-size 32 -> "]);
     }
 }
 
@@ -144,13 +144,13 @@ step(cfg['train'].get('grad_accum', 1))
     let files = [("conf/a.yaml", settings), ("train.py", program)];
     let script = "torchrun --nproc_per_node 8 train.py --config conf/a.yaml";
     fixed(script, &files).says(&[
-        "batch_size                   16 -> 8",
+        "train.micro_batch_size  16 -> 8",
         "-  micro_batch_size: 16\n-  grad_accum: 2\n+  micro_batch_size: 8\n+  grad_accum: 4",
     ]);
     // An option on the command line wins over the file.
     let script = format!("{script} --micro-batch-size 4");
     fixed(&script, &files).says(&[
-        "batch_size                   4 -> 2",
+        "--micro-batch-size  4 -> 2",
         "+torchrun --nproc_per_node 8 train.py --config conf/a.yaml --micro-batch-size 2",
         "+  grad_accum: 4",
     ]);
@@ -178,14 +178,11 @@ fn a_batch_of_all_gpus_is_not_halved_for_one() {
         ("global batch size, over all ranks", "split(a)"),
     ] {
         let said = fixed(script, &[("train.py", &program(help, local))]);
-        said.says(&["gradient_accumulation_steps  2 -> 4", " job.sh:4  unknown"]);
+        said.says(&["--grad-accum  2 -> 4", " job.sh:4  unknown"]);
         assert!(!said.out.contains(" 256 -> "), "{}", said.out);
     }
     let said = fixed(script, &[("train.py", &program("samples", "a.batch_size"))]);
-    said.says(&[
-        "batch_size                   256 -> 128",
-        "gradient_accumulation_steps  2 -> 4",
-    ]);
+    said.says(&["--batch-size  256 -> 128", "--grad-accum  2 -> 4"]);
 }
 
 /// An adapter in one branch may not be there.

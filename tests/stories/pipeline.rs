@@ -203,7 +203,7 @@ fn an_interruption_detaches_or_cancels_as_asked_and_is_on_disk_before_the_job_is
             done.says(&["interrupted; the jobs are being cancelled"]);
             place.run(&["watch", "w"]).ends(9);
         } else {
-            done.says(&["detached; the jobs go on", "states were asked for "]);
+            done.says(&["Detached. The jobs go on; "]);
             place.run(&["cancel", "w"]).ends(0);
         }
     }

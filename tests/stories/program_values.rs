@@ -229,11 +229,11 @@ args = p.parse_args()
     };
     for line in ["ARGS=$(cat args.txt)", "read -r ARGS <args.txt"] {
         let said = plan(line);
-        said.says(&["its values are unknown", "no rung"]);
+        said.says(&["its values are unknown", "oomctl can change nothing here"]);
         assert!(!said.out.contains("4 -> 2"), "{}", said.out);
     }
     let known = plan("ARGS='--batch-size 16 --verbose'");
-    known.says(&["batch_size 16 -> 8"]);
+    known.says(&["--batch-size 16 -> 8"]);
     let script = "mapfile -t A <args.txt\ntorchrun train.py \"${A[@]}\"";
     let place = job(script, &[("train.py", program)]);
     place.says("plan job.sh", 0, &["`${A}`"]);

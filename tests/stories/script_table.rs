@@ -376,7 +376,7 @@ fn each_change_is_shown_with_the_file_that_has_it() {
     let told = plan("gpu_memory=40GiB");
     assert!(!told.contains("change in"), "{told}");
     for place in [
-        "2 files",
+        "full.yaml and z2.json",
         "full.yaml:10",
         "full.yaml:added",
         "z2.json:added",

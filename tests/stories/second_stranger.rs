@@ -134,7 +134,7 @@ fn a_plan_without_a_rung_begins_with_what_the_job_lacks() {
     );
     let plan = place.run(&["plan", "job.sh"]).ends(0).out;
     for (is_said, words) in [
-        (true, "no rung: "),
+        (true, "oomctl can change nothing here: "),
         (true, "halve-batch: batch_size is 1 already"),
         (false, "for another kind of failure"),
         (false, "only for fragmentation"),

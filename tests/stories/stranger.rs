@@ -196,8 +196,8 @@ fn defaults_that_a_program_declares_are_values_of_its_job() {
          p.add_argument('--batch-size', type=int, default=256)\n",
     );
     place.run("plan --all train.sbatch").ends(0).says(&[
-        "recognised as a program with options of its own (preset torchrun)",
-        "batch_size  256 -> 128  ",
+        "your own program: oomctl changes its options or settings files",
+        "--batch-size  256 -> 128  ",
         "train.py --data d --batch-size 128",
     ]);
 }

@@ -260,7 +260,7 @@ fn a_settings_file_that_the_first_attempt_wrote_anew_is_not_trained_from_a_copy(
     let done = place
         .run("submit --yes --watch --fresh --run r job.slurm")
         .ends(5);
-    done.says(&["conf.yaml changed before attempt 1 ended"]);
+    done.says(&["conf.yaml changed while attempt 1 ran"]);
     assert_eq!(slurm.accepted().len(), 1);
     // The text is the same now, and so is what a copy of it has.
     let again = place.run("submit --yes --watch --fresh job.slurm").ends(0);
@@ -299,7 +299,7 @@ fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_en
         .ends(0);
     done.says(&[
         note,
-        "attention: the tasks did not train the same: 2 of 3 as submitted; 1 of 3 with batch_size 4 -> 2",
+        "attention: the tasks did not train the same: 2 of 3 as submitted; 1 of 3 with --batch_size 4 -> 2",
     ]);
     let again = place.run("submit --dry-run job.slurm").ends(0);
     again.says(&["note: these tasks will not train the same as the others"]);

@@ -69,7 +69,7 @@ fn what_only_submits_other_jobs_is_told_so_first_and_alone() {
         done.out
     );
     assert!(
-        !done.out.contains("no rung") && !done.out.contains("--preset"),
+        !done.out.contains("can change nothing") && !done.out.contains("--preset"),
         "{}",
         done.out
     );
@@ -88,7 +88,7 @@ fn the_only_script_of_a_folder_is_planned() {
     place
         .run("plan")
         .ends(0)
-        .says(&["job.sh is the only job script here", "batch_size 64 -> 1"]);
+        .says(&["job.sh is the only job script here", "--batch-size 64 -> 1"]);
     place.write("other.sh", &job("python train.py"));
     place.says("plan", 5, &["there is no oomctl.yaml here or above"]);
 }
@@ -117,7 +117,7 @@ fn the_values_of_a_task_are_looked_up_in_its_table() {
         place.write("job.sh", &format!("{HEAD}#SBATCH --array=1-2\n{table}{train}"));
         let said = place.run("plan --all --sbatch=--array=2 job.sh").ends(0);
         said.says(&["32 -> 16", "--grad-accum 2"]);
-        place.run("plan job.sh").ends(0).says(&["shown is the first task", "batch_size 64 -> "]);
+        place.run("plan job.sh").ends(0).says(&["shown is the first task", "batch_size: 64 in task 1, 32 in task 2", "--batch-size 64 -> "]);
     }
     // A table that the script writes is not the one that is here.
     place.write("job.sh", &format!("{HEAD}printf '1 2 3' > lines.txt\nread -r LR BS WD <<< \"$(sed -n 1p lines.txt)\"\n{train}"));
@@ -153,12 +153,12 @@ fn a_condition_that_is_false_unless_somebody_sets_it_ends_no_help() {
         place
             .run("plan job.sh")
             .ends(0)
-            .says(&["batch_size 64 -> "]);
+            .says(&["--batch-size 64 -> "]);
         place.set("DEBUG", "1");
         place
             .run("plan job.sh")
             .ends(0)
-            .says(&["batch_size 2 -> 1"]);
+            .says(&["--batch-size 2 -> 1"]);
     }
     // What the job alone knows stays open.
     let (place, _slurm) = with(
@@ -211,4 +211,47 @@ fn a_loss_over_the_tokens_of_a_micro_batch_does_not_stay_the_same() {
             any.told()
         );
     }
+}
+
+#[test]
+fn a_program_that_is_nowhere_is_refused_although_no_like_one_is_near() {
+    for program in ["foo/zzz.py", "zzz.py"] {
+        let (place, _slurm) = with(&format!("python3 {program} --batch-size 64\n"));
+        let said = place.run("submit --yes job.sh").ends(5);
+        said.says(&[
+            &format!("the job would fail at once: file not found: {program} (job.sh:3)"),
+            "Without --yes, oomctl asks whether to submit it anyway.",
+        ]);
+    }
+    // A node's own folder may have it.
+    let (place, _slurm) = with("python3 /node/zzz.py --batch-size 64\n");
+    place.run("submit --yes job.sh").ends(0);
+}
+
+#[test]
+fn an_option_of_oomctl_behind_a_script_that_reads_none_is_refused() {
+    let (place, slurm) = with("python train.py --batch-size 64\n");
+    let what = "--watch comes after job.sh, which reads no arguments, so nothing reads it";
+    place.says("submit --yes job.sh --watch", 2, &[what]);
+    place.says("plan job.sh --watch", 0, &[what]);
+    assert!(slurm.accepted().is_empty());
+}
+
+#[test]
+fn without_a_project_file_and_a_terminal_nothing_is_submitted_unasked() {
+    let (place, slurm) = place();
+    let said = place.run("submit --dataset diamonds-seed0").ends(2);
+    said.says(&["no oomctl.yaml here", "`oomctl init` writes the file"]);
+    assert!(slurm.accepted().is_empty());
+}
+
+#[test]
+fn why_nobody_knows_what_a_rung_does_stands_above_the_table() {
+    let (place, _slurm) = with("python train.py --batch-size 64 --grad-accum 1\n");
+    let said = place.run("plan job.sh").ends(0);
+    said.says(&[
+        "\nunknown: ",
+        "--batch-size 64 -> 1, --grad-accum 1 -> 64",
+        "unknown",
+    ]);
 }

@@ -26,7 +26,7 @@ fn place(program: &str) -> Place {
 fn only_a_loop_that_was_understood_is_called_the_same() {
     let plain = place(PROGRAM);
     let said = plain.run("plan --same-math job.sh").ends(0);
-    said.says(&["batch_size 64 -> ", "same"]);
+    said.says(&["--batch-size 64 -> ", "same"]);
     assert!(!said.told().contains("unknown whether"), "{}", said.told());
     for (old, new, why) in [
         (
@@ -62,7 +62,7 @@ fn only_a_loop_that_was_understood_is_called_the_same() {
     ] {
         let place = place(&PROGRAM.replace(old, new));
         let first = place.run("plan job.sh").ends(0);
-        first.says(&["batch_size 64 -> ", "unknown"]);
+        first.says(&["--batch-size 64 -> ", "unknown"]);
         let all = place.run("plan --all job.sh").ends(0);
         all.says(&[&format!(
             "whether training stays the same is unknown: {why}: `"
@@ -75,7 +75,7 @@ fn only_a_loop_that_was_understood_is_called_the_same() {
         ]);
         let same = place.run("plan --same-math job.sh").ends(0);
         assert!(
-            !same.told().contains("batch_size 64 -> "),
+            !same.told().contains("--batch-size 64 -> "),
             "{}",
             same.told()
         );

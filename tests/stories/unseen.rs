@@ -89,7 +89,7 @@ fn the_gpus_that_deepspeeds_launcher_is_told_to_take_count() {
         )
     };
     let log = failure(&["deepspeed/runtime/zero/stage_1_and_2.py\", line 523, in __init__"]);
-    fixed(&script("4,5,6,7"), &log).says(&["shard-more", "zero_stage  2 -> 3"]);
+    fixed(&script("4,5,6,7"), &log).says(&["shard-more", "zero_optimization.stage  2 -> 3"]);
     // The buckets of its reduction are free again when the optimizer steps.
     let buckets =
         script("4,5,6,7").replace("\"stage\": 2", "\"stage\": 2, \"reduce_bucket_size\": 5e8");
@@ -182,7 +182,7 @@ fn where_host_memory_lacks_the_engine_sleeps_no_more() {
     let log = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n\
         Memory on the node (IP: 192.0.2.7, ID: 87d7) where the task (actor ID: 3540, name=LLMRayActor.__init__, pid=8805, memory \
         used=31.35GB) was running was 486.59GB / 512.00GB (0.950371), which exceeds the memory usage threshold of 0.95.\n";
-    fixed(script, log).says(&["engine-stays-awake", "vllm_enable_sleep  true -> false"]);
+    fixed(script, log).says(&["engine-stays-awake", "--vllm_enable_sleep  true -> false"]);
 }
 
 /// `cudaHostAlloc` fails with the message of `cudaMalloc`; what it lacks is host memory that can be locked.
@@ -195,7 +195,7 @@ fn where_host_memory_cannot_be_locked_it_is_not() {
     fixed(script, log).says(&[
         "host memory ran out",
         "unpinned",
-        "pin_optimizer  true -> false",
+        "zero_optimization.offload_optimizer.pin_memory  true -> false",
     ]);
 }
 
@@ -221,8 +221,10 @@ fn megatron_in_nemo_rl_shares_matrices_before_sequences_are_cut() {
         policy.logprob_batch_size=1 policy.megatron_cfg.enabled=true policy.megatron_cfg.tensor_model_parallel_size=2 \
         policy.megatron_cfg.sequence_parallel=true policy.megatron_cfg.activation_checkpointing=true cluster.gpus_per_node=8";
     let frame = "nemo_rl/models/policy/workers/megatron_policy_worker.py\", line 411, in train";
-    fixed(script, &failure(&[frame, TRAIN]))
-        .says(&["split-matrices", "megatron_tensor_parallel_size  2 -> 4"]);
+    fixed(script, &failure(&[frame, TRAIN])).says(&[
+        "split-matrices",
+        "policy.megatron_cfg.tensor_model_parallel_size  2 -> 4",
+    ]);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn images_are_made_smaller_where_their_tower_ran_out() {
         "transformers/models/qwen2_vl/modeling_qwen2_vl.py\", line 404, in forward",
         "attn_output = F.scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)",
     );
-    fixed(script, &failure(&[tower])).says(&["qwen_max_pixels  602112 -> 301056"]);
+    fixed(script, &failure(&[tower])).says(&["MAX_PIXELS  602112 -> 301056"]);
 }
 
 /// A traceback says more of the version than that nobody names one.
@@ -248,7 +248,8 @@ fn a_sequence_that_lies_on_two_gpus_is_spread_over_four() {
         "nemo_rl/models/policy/megatron_policy_worker.py\", line 990, in train",
         "losses_reduced = forward_backward_func(",
     );
-    fixed(script, &failure(&[train, LINEAR])).says(&["megatron_context_parallel_size  2 -> 4"]);
+    fixed(script, &failure(&[train, LINEAR]))
+        .says(&["policy.megatron_cfg.context_parallel_size  2 -> 4"]);
 }
 
 /// After what the host is given, what loads its data takes less of it.
@@ -280,7 +281,7 @@ fn an_engine_by_itself_gets_what_its_failure_names() {
         "vllm/v1/worker/gpu_model_runner.py\", line 2770, in capture_model",
         "self._capture_cudagraphs(",
     )]);
-    fixed(serve, &capture).says(&["smaller-share", "gpu_memory_utilization  0.98 -> 0.93"]);
+    fixed(serve, &capture).says(&["smaller-share", "--gpu-memory-utilization  0.98 -> 0.93"]);
     let module = "python3 -m vllm.entrypoints.openai.api_server --model own/model --gpu_memory_utilization 0.9 --max_num_seqs 1024";
     let mamba = "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (856). Each decode sequence requires one Mamba cache \
         block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most 856 or increase gpu_memory_utilization.\n";
@@ -301,7 +302,7 @@ fn a_file_that_a_file_names_is_changed_in_a_copy() {
         &failure(&[LAYER]),
         &[("own.yaml", yaml), ("ds/own.json", ds)],
     );
-    said.says(&["zero_stage  2 -> 3", "+    \"stage\": 3"]);
+    said.says(&["zero_optimization.stage  2 -> 3", "+    \"stage\": 3"]);
 }
 
 /// What makes experience generates and computes log-probabilities: only one of them is the engine's.

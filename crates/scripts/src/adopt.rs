@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::ask::{Ask, ask};
-use super::change::PatchError;
+use super::change::{Means, PatchError, TextEdit};
 use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
 use super::context::SubmissionContext;
@@ -154,6 +154,7 @@ impl<'a> Adoption<'a> {
     fn patched(&self, wishes: &[(&str, Value)], asks: &[Ask]) -> Result<Patch, Vec<PatchError>> {
         let refused = |knob: &str, why: &str| PatchError::new(knob, why);
         let (mut problems, mut edited, mut made) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        let mut options = BTreeMap::new();
         for call in self.calls() {
             let (mut known, mut missing) = (Vec::new(), Vec::new());
             for (name, value) in wishes {
@@ -174,6 +175,7 @@ impl<'a> Adoption<'a> {
             match edits(&self.reading, call, stack, &known) {
                 Ok(done) => {
                     for (name, edit, means) in done {
+                        options.extend(option_of(&name, &edit, means));
                         made.entry(name).or_insert((means, edit.span));
                         edited.insert(edit);
                     }
@@ -211,6 +213,7 @@ impl<'a> Adoption<'a> {
             after,
             edits: edited,
             made,
+            options,
         };
         Ok(patch)
     }
@@ -271,6 +274,14 @@ impl<'a> Adoption<'a> {
         }
         (submission, files)
     }
+}
+
+/// A knob, and the option by which an edit appends it, where it does.
+fn option_of(knob: &str, edit: &TextEdit, means: Means) -> Option<(String, String)> {
+    let mut words = edit.text.split([' ', '=']);
+    let option = words.find(|word| word.starts_with('-'));
+    let option = option.filter(|_| means == Means::Appended)?;
+    Some((knob.to_owned(), option.to_owned()))
 }
 
 /// Adds the files that a call's files of settings name, and forgets what comes with the program: its values are those

@@ -8,6 +8,7 @@ mod accumulation;
 mod adopt;
 mod append;
 mod ask;
+mod called;
 mod change;
 mod code;
 mod code_value;

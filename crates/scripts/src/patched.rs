@@ -20,6 +20,8 @@ pub struct Patch {
     pub edits: BTreeSet<TextEdit>,
     /// How each knob comes to its value, and where first.
     pub made: BTreeMap<String, (Means, Span)>,
+    /// The option by which each knob is appended that is appended as one.
+    pub options: BTreeMap<String, String>,
 }
 
 /// The texts with all edits; None where two of them overlap.

@@ -61,6 +61,7 @@ impl Adoption<'_> {
             after: self.reading.sources.clone(),
             edits: BTreeSet::new(),
             made: BTreeMap::new(),
+            options: BTreeMap::new(),
         }
     }
 

@@ -92,7 +92,7 @@ pub fn run(args: &SubmitArgs) -> Result<Exit, CommandFailure> {
     if !args.script.is_empty() {
         script::agreed(&session, &measured.shown(&request), None, args.how.yes)?;
     } else {
-        agreed::agreed(&name, &request, args.how.yes)?;
+        agreed::agreed(&session, &name, &request, args.how.yes)?;
     }
     if let Some(supervise) = args.supervise {
         supervise.check(&request)?;

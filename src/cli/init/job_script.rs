@@ -7,6 +7,7 @@ use super::settings_file;
 use super::surroundings::Surroundings;
 use crate::core::recipe::MARK;
 use crate::core::render::shell_word;
+use crate::io::scheduler::slurm::ClusterPartition;
 use crate::view::CommandFailure;
 use oomctl_base::word_list;
 use oomctl_scripts::required_options;
@@ -117,6 +118,12 @@ fn head(
     if let Some(time) = time {
         option("time", time);
     }
+    if let Ok(cluster) = &found.slurm {
+        match usual(cluster).and_then(|usual| memory_mib(usual, gpus)) {
+            Some(mib) if mib >= 1_024 => option("mem", &format!("{}G", mib / 1_024)),
+            _ => text += NO_MEMORY,
+        }
+    }
     text.push('\n');
     let environment = found
         .environment
@@ -126,6 +133,18 @@ fn head(
         text += &format!("source {}\n", word(&script)?);
     }
     Ok(text)
+}
+
+/// The line in place of an amount of host memory, where the cluster tells none.
+const NO_MEMORY: &str =
+    "# Add `#SBATCH --mem=16G` where the job needs more host memory than Slurm gives by default.\n";
+/// Percent of a node's memory that jobs may ask for: sites keep some of it.
+const PERCENT: u64 = 90;
+
+/// The share of a node's memory that belongs to so many of its GPUs, in MiB.
+fn memory_mib(usual: &ClusterPartition, gpus: u64) -> Option<u64> {
+    let share = usual.memory_mib * gpus.min(usual.gpus) * PERCENT;
+    share.checked_div(usual.gpus * 100)
 }
 
 fn word(word: &str) -> Result<String, CommandFailure> {

@@ -7,7 +7,6 @@ use crate::view::row::{RunField, RunRow, list, totals};
 use crate::view::run_view::{RunView, document, run_view};
 use crate::view::training::unequal;
 use crate::view::{CommandFailure, print};
-use oomctl_base::units::duration;
 
 /// The runs as they stand now.
 pub fn views(supervisor: &Supervisor) -> Vec<RunView> {
@@ -67,18 +66,6 @@ pub fn exit_code(supervisor: &Supervisor, end: DriveEnd) -> Exit {
     }
 }
 
-/// How old the states are that are shown, where a job lives.
-fn age(supervisor: &Supervisor) -> String {
-    let oldest = supervisor.runs().filter_map(Handle::answered).min();
-    oldest.map_or_else(String::new, |asked| {
-        let ago = supervisor.now().duration_since(asked).as_secs();
-        format!(
-            "; states were asked for {} ago, `oomctl status` asks again",
-            duration(ago.max(0))
-        )
-    })
-}
-
 /// Ends with that exit code.
 pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailure> {
     if let Some(error) = supervisor.runs().find_map(Handle::error) {
@@ -86,10 +73,10 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
     }
     let names = supervisor.names().join(" ");
     match end {
-        DriveEnd::Detached { .. } => print::talk(&format!(
-            "detached; the jobs go on. `oomctl watch {names}` continues{}",
-            age(supervisor)
-        )),
+        DriveEnd::Detached { .. } => print::talk(&match supervisor.runs().any(Handle::is_open) {
+            false => "Detached.".to_owned(),
+            true => format!("Detached. The jobs go on; `oomctl watch {names}` continues."),
+        }),
         DriveEnd::LetGo { all: true, .. } => {
             print::talk("interrupted; the jobs are being cancelled")
         }

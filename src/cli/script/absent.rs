@@ -38,7 +38,7 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
     let missing = reading.calls.iter().filter_map(|call| {
         let path = call.program.as_ref()?;
         let made = reading.created.contains_key(path) || scripts.iter().any(|s| asks(s, path));
-        if made || path.contains('$') || is_elsewhere(call) || !is_missing(&workdir.join(path)) {
+        if made || path.contains('$') || is_elsewhere(call) || !is_nowhere(workdir, path) {
             return None;
         }
         let place = call.start.and_then(|span| reading.place(span));
@@ -51,7 +51,7 @@ pub fn absent(request: &Request, adoption: &Adoption<'_>) -> BTreeMap<String, St
     missing.collect()
 }
 
-/// Why none of the programs of a job can begin, where that is certain: its name is mistyped, it refuses a word, or is given a file of
+/// Why none of the programs of a job can begin, where that is certain: it is not there, it refuses a word, or is given a file of
 /// settings that is not there and that nothing else in the scripts names.
 pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<String> {
     if is_open(adoption) {
@@ -72,9 +72,7 @@ pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<Strin
             return None;
         }
         if let Some(said) = absent.get(program) {
-            // A node may have what is nowhere here; a name beside which a like one lies is mistyped.
-            let mistyped = meant(&workdir.join(program)).is_some();
-            return mistyped.then(|| format!("file not found: {program}{said}"));
+            return Some(format!("file not found: {program}{said}"));
         }
         let refused = adoption.refused_of(call).into_iter().next();
         refused.or_else(|| {
@@ -128,6 +126,13 @@ fn shell_texts<'a>(adoption: &'a Adoption<'_>) -> Vec<&'a str> {
 fn is_missing(path: &Path) -> bool {
     let folder = path.parent().is_some_and(Path::is_dir);
     folder && matches!(path.try_exists(), Ok(false))
+}
+
+/// The same of a path that may be the job's own: its folder may be missing too, where the job's is here.
+fn is_nowhere(workdir: &Path, path: &str) -> bool {
+    let full = workdir.join(path);
+    let is_own = is_of_job(path) && workdir.is_dir();
+    is_missing(&full) || is_own && matches!(full.try_exists(), Ok(false))
 }
 
 fn makes(text: &str) -> bool {

@@ -29,6 +29,6 @@ pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{
     NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, submit,
-    tell_ours,
 };
 pub use submitted::{JobArgs, read};
+pub use unused::tell_ours;

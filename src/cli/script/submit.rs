@@ -39,11 +39,6 @@ const NOT_TAKEN: [&str; 7] =
 /// Columns of what is written to a file or a pipe.
 pub const NO_TERMINAL: usize = 160;
 
-/// Options that only oomctl has, as far as is known.
-const OURS: [&str; 16] = word_list(
-    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
-);
-
 /// A script on the command line.
 pub struct ScriptCommandLine<'a> {
     /// Options of ours.
@@ -67,7 +62,6 @@ pub fn submit(
         return Err(CommandFailure::quiet(Exit::Usage));
     };
     only_scripts(asked)?;
-    tell_ours(args, |word| OURS.contains(&word));
     let text = script(Path::new(path))?;
     if !is_shell(&text) {
         print::talk(&format!(
@@ -90,30 +84,22 @@ pub fn submit(
         logs: asked.logs.to_vec(),
         ..at_its_folder(submission, text, here, &shelves)
     };
-    if let Some(note) = unused::told(&read) {
-        print::talk(&note);
-    }
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = match asked.run {
         Some(name) => name.to_owned(),
         None => session.runs.new_name(&stem.to_string_lossy())?,
     };
     let request = request(session, asked.flags, &name, &read, &shelves)?;
+    if let Some(scripts) = &request.inputs().scripts {
+        let notes = unused::told(scripts).into_iter();
+        notes.for_each(|note| print::talk(&note));
+    }
     fits_a_run(&request)?;
     // Each task of an array starts as its own earlier runs say.
     if request.array()?.is_some() {
         return Ok((name, request));
     }
     Ok((name, started(session, asked.flags, request)))
-}
-
-/// Says which options of ours stand behind the script, where they are the script's.
-pub fn tell_ours(args: &[String], is_ours: impl Fn(&str) -> bool) {
-    for word in args.iter().filter(|w| is_ours(w)) {
-        print::talk(&format!(
-            "note: {word} comes after SCRIPT, so it is passed to the script. Put oomctl options before SCRIPT"
-        ));
-    }
 }
 
 /// The request as earlier runs of the project say that it should start, which is told.
@@ -263,6 +249,10 @@ pub fn agreed(
     if let Some(open) = scripts.and_then(Scripts::unfilled) {
         return Err(CommandFailure::configuration(open).hint("put the value in its place"));
     }
+    let misplaced = scripts.and_then(unused::misplaced);
+    if let Some(what) = misplaced.filter(|_| yes) {
+        return Err(CommandFailure::usage(what).hint("put oomctl options before SCRIPT"));
+    }
     if yes {
         let adoption = job.is_none().then(|| request.adoption()).flatten();
         return match adoption.and_then(|adoption| fails_at_once(request, &adoption)) {
@@ -270,9 +260,7 @@ pub fn agreed(
             Some(why) => Err(CommandFailure::configuration(format!(
                 "the job would fail at once: {why}"
             ))
-            .hint(
-                "correct it; on a terminal, oomctl asks without --yes and submits it all the same",
-            )),
+            .hint("Correct it. Without --yes, oomctl asks whether to submit it anyway.")),
         };
     }
     let not_done = match job {

@@ -1,7 +1,8 @@
-//! Arguments behind a script that reads none.
+//! Arguments behind a script: options of oomctl, and any where the script reads none.
 
-use crate::cli::script::read::Read;
-use crate::core::adopt::command;
+use crate::core::adopt::{Scripts, command};
+use crate::view::print;
+use oomctl_base::word_list;
 use oomctl_scripts::is_shell;
 
 /// How a shell script gets at its arguments.
@@ -9,19 +10,69 @@ const READ: [&str; 8] = [
     "$@", "$*", "${@", "${*", "$#", "shift", "getopts", "BASH_ARG",
 ];
 
-/// That nothing reads the words behind the script. A script in another language may read them in ways of its own.
-pub fn told(read: &Read) -> Option<String> {
-    let script = &read.submission.script;
-    let args = &read.submission.args;
-    let is_in_shell = read.files.get(script).is_some_and(|text| is_shell(text));
-    let mut texts = read.files.values().filter(|text| is_shell(text));
-    if args.is_empty() || !is_in_shell || texts.any(|text| reads(text)) {
-        return None;
+/// Options that only oomctl has, as far as is known.
+const OURS: [&str; 16] = word_list(
+    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
+);
+
+/// The words behind a script that only oomctl has as options.
+fn ours(scripts: &Scripts) -> Vec<String> {
+    let words = scripts.args.iter();
+    let ours = words.filter(|word| OURS.contains(&word.as_str()));
+    ours.cloned().collect()
+}
+
+/// Says which options of ours stand behind the script, where they are the script's.
+pub fn tell_ours(args: &[String], is_ours: impl Fn(&str) -> bool) {
+    for word in args.iter().filter(|w| is_ours(w)) {
+        print::talk(&format!(
+            "note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}"
+        ));
     }
-    Some(format!(
-        "note: {script} does not read its arguments (`\"$@\"`), so what is behind it changes nothing: {}",
-        command(args)
-    ))
+}
+
+/// Whether nothing reads the words behind a script. A script in another language may read them in ways of its own.
+fn is_unread(scripts: &Scripts) -> bool {
+    let text = scripts.files.get(&scripts.script);
+    let mut texts = scripts.files.values().filter(|text| is_shell(text));
+    !scripts.args.is_empty()
+        && text.is_some_and(|text| is_shell(text))
+        && !texts.any(|text| reads(text))
+}
+
+/// What is said of the words behind a script of which some are options of ours, or which nothing reads.
+pub fn told(scripts: &Scripts) -> Vec<String> {
+    let ours = ours(scripts);
+    let script = &scripts.script;
+    if let Some(what) = misplaced(scripts) {
+        return vec![format!("note: {what}. {REMEDY}")];
+    }
+    let passed = ours.iter().map(|word| {
+        format!("note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}")
+    });
+    let unread = is_unread(scripts).then(|| {
+        let words = command(&scripts.args);
+        format!("note: {script} does not read its arguments (`\"$@\"`), so what is behind it changes nothing: {words}")
+    });
+    passed.chain(unread).collect()
+}
+
+/// What to do about an option of ours behind a script.
+const REMEDY: &str = "Put oomctl options before SCRIPT";
+
+/// That options of ours stand behind a script that reads none.
+pub fn misplaced(scripts: &Scripts) -> Option<String> {
+    let ours = ours(scripts);
+    let script = &scripts.script;
+    let (s, it) = if ours.len() == 1 {
+        ("s", "it")
+    } else {
+        ("", "them")
+    };
+    let words = ours.join(", ");
+    (!ours.is_empty() && is_unread(scripts)).then(|| {
+        format!("{words} come{s} after {script}, which reads no arguments, so nothing reads {it}")
+    })
 }
 
 fn reads(text: &str) -> bool {

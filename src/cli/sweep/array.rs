@@ -37,6 +37,7 @@ fn first_task(plan: &SweepPlan, request: &Request) -> Result<Request, CommandFai
         print::talk(
             "the script computes values from the index of the task; shown is the first task",
         );
+        plan.batches().iter().for_each(|line| print::talk(line));
     }
     Ok(plan.first().cloned().unwrap_or(task))
 }

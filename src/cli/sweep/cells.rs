@@ -2,6 +2,7 @@
 
 use crate::core::adopt::TaskList;
 use crate::core::engine::SweepGroup;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::request::preview;
@@ -16,6 +17,7 @@ use crate::drive::{ArrayRecord, Supervisor, SweepRecord};
 use crate::io::files::{allow_open, runs_open};
 use crate::view::CommandFailure;
 use crate::view::sweep_submit_view::Planned;
+use oomctl_base::Role;
 
 /// Runs that one sweep may have: each is a folder, and an open file and some memory while it is watched.
 pub const MOST_RUNS: usize = 10_000;
@@ -174,14 +176,38 @@ impl SweepPlan {
                 .to_owned()
         });
         taught
-            .map(|(run, rungs)| {
-                format!(
-                    "{run} starts with {}, as its last run needed",
-                    rungs.join(", ")
-                )
-            })
+            .map(|(run, _)| format!("{run} starts with what its last run needed"))
             .chain(unequal)
             .collect()
+    }
+
+    /// The batches that differ between the tasks: `batch_size: 8 in task 0, 64 in 1-2`.
+    pub fn batches(&self) -> Vec<String> {
+        let shapes = self.requests.iter().map(|task| task.shape(&[]).ok());
+        let shapes: Vec<_> = shapes.collect();
+        let roles = [Role::MicroBatch, Role::TrainBatch].into_iter();
+        let first = self.requests.first();
+        let knobs = roles.flat_map(|role| {
+            first
+                .into_iter()
+                .flat_map(move |r| r.preset().with_role(role))
+        });
+        let told = knobs.filter_map(|knob| {
+            let mut by_value: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+            for (index, shape) in self.indices.iter().zip(&shapes) {
+                let value = shape.as_ref()?.recipe().value(&knob.name).shown();
+                by_value.entry(value).or_default().push(*index);
+            }
+            let mut groups: Vec<(String, Vec<u32>)> = by_value.into_iter().collect();
+            groups.sort_by_key(|(_, tasks)| tasks.first().copied());
+            let each = groups.iter().map(|(value, tasks)| {
+                let s = if tasks.len() == 1 { "" } else { "s" };
+                format!("{value} in task{s} {}", indices(tasks))
+            });
+            let each = each.collect::<Vec<_>>().join(", ");
+            (groups.len() > 1).then(|| format!("{}: {each}", knob.name))
+        });
+        told.collect()
     }
 
     /// What is to be submitted, in one line.

@@ -46,7 +46,7 @@ impl Showing {
                 return end;
             }
         }
-        let mut story = Story::new(supervisor.runs().count() > 1);
+        let mut story = Story::new(supervisor.runs().count() > 1).summed();
         let every_s = match every_s {
             Some(0) => None,
             None if std::io::stderr().is_terminal() => None,

@@ -6,12 +6,14 @@
 mod array;
 mod attempt;
 mod broken;
+mod called;
 mod comparable;
 mod evidence;
 mod exit_code;
 mod job;
 mod logged;
 mod outputs;
+mod resumes;
 mod scripts;
 mod unread;
 pub mod version;
@@ -29,6 +31,7 @@ use oomctl_scripts::{
 pub use array::{TaskList, is_array};
 pub use attempt::{CLAIM, PATCH, files};
 pub use broken::{broken, cut};
+pub use called::called;
 pub use comparable::comparable;
 pub use evidence::loosen;
 pub use exit_code::{goes_on, hidden, hidden_remark};
@@ -38,6 +41,7 @@ pub use job::{
 };
 pub use logged::{Likely, Logged};
 pub use outputs::{ProgramLog, output_path, output_remarks, readable_outputs};
+pub use resumes::resumes;
 pub use scripts::{Scripts, UNKNOWN, command};
 pub use unread::doubt;
 

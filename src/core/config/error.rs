@@ -64,7 +64,12 @@ impl ConfigError {
             .unwrap_or("not valid YAML")
             .to_owned();
         let what = in_our_words(&strip_place(&what));
-        let hint = nearest_expected(&what).or_else(|| remedy(&what).map(str::to_owned));
+        let line = error.location().map(|place| place.line());
+        let hint = nearest_expected(&what).or_else(|| {
+            let deeper = line.filter(|_| what.starts_with("mapping values"));
+            let deeper = deeper.and_then(|line| too_deep(text, line));
+            deeper.or_else(|| remedy(&what).map(str::to_owned))
+        });
         let mut fault = match error.location() {
             Some(place) => {
                 let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -88,6 +93,20 @@ fn tab_before(text: &str, line: u32) -> Option<u32> {
     let indent = line.chars().take_while(|c| c.is_whitespace());
     let tab = indent.into_iter().position(|c| c == '\t')?;
     u32::try_from(tab + 1).ok()
+}
+
+/// That a line is indented further than the one above it, which has a value already.
+fn too_deep(text: &str, line: u64) -> Option<String> {
+    let at = usize::try_from(line).ok()?;
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let mut above = text.lines().take(at).collect::<Vec<_>>();
+    let wrong = above.pop()?;
+    let is_text = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    let number = above.iter().rposition(|line| is_text(line))?;
+    let before = above[number];
+    let begins = !before.trim_end().ends_with(':');
+    (begins && indent(wrong) > indent(before))
+        .then(|| format!("line {line} is indented further than line {}", number + 1))
 }
 
 /// For ``unknown field `units`, expected one of name, unit``: the name that was meant.
@@ -136,5 +155,19 @@ fn in_our_words(what: &str) -> String {
             "the file holds several documents (`---`); oomctl reads only one".to_owned()
         }
         None => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_indented_too_far_is_named() {
+        let told = |text| too_deep(text, 4).unwrap_or_default();
+        let deep = "a: 1\nb:\n  c: 4\n    d: 8\n";
+        assert_eq!(told(deep), "line 4 is indented further than line 3");
+        assert_eq!(told("a: 1\nb:\n  c:\n    d: x: y\n"), "");
+        assert_eq!(told("a: 1\nb: 2\nc: 3\nd: x: y\n"), "");
     }
 }

@@ -59,6 +59,7 @@ mod event;
 mod fact;
 mod follow_up;
 mod foreseen;
+mod given_memory;
 mod hangs;
 mod measuring;
 mod news;

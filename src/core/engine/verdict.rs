@@ -3,10 +3,10 @@
 use super::ending::{assumed, memory_incident, succeeded};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::queue_choice::{chosen, with_past};
-use super::retry;
 use super::state::{Attempt, Run};
 use super::unmoved::unmoved;
 use super::withdraw::withdraw;
+use super::{given_memory, retry};
 use crate::core::ladder::Decision;
 use oomctl_base::Refusal;
 use oomctl_base::job::{JobState, JobStatus};
@@ -113,6 +113,7 @@ fn answer(
         return end(outcome);
     }
     let decided = climb(run, attempt, incident);
+    let decided = decided.map(|decision| given_memory::named(run, status, decision));
     match decided.map(|decision| chosen(run, attempt, incident, decision)) {
         Ok(Decision::Climb {
             steps,

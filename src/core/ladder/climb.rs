@@ -16,6 +16,9 @@ use oomctl_diagnose::Incident;
 /// Why rungs are not taken that change training, or may.
 const FORBIDDEN: &str = ", which the policy same-math forbids";
 
+/// What the remark of a rung begins with whose effect is unknown; behind it stands why.
+pub const DOUBTED: &str = "whether training stays the same is unknown: ";
+
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked
 /// what it would do after a GPU OOM of which nothing is known.
@@ -232,7 +235,7 @@ impl RungView<'_, '_> {
         notes.extend(packages::remark(self.context.environment, self.rung));
         notes.extend(self.missing_in_older(&changes));
         let doubt = self.rung.doubt.iter().filter(|_| whole);
-        notes.extend(doubt.map(|why| format!("whether training stays the same is unknown: {why}")));
+        notes.extend(doubt.map(|why| format!("{DOUBTED}{why}")));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {
             let text = env.render_str(note, next.scope().context());
@@ -291,6 +294,7 @@ impl RungView<'_, '_> {
                     from: self.shape.recipe().value(&k.name).clone(),
                     to: setting.value.clone(),
                     effect: declared.unwrap_or(k.effect),
+                    called: None,
                 })
             })
             .collect()

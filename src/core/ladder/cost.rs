@@ -85,6 +85,7 @@ ladder:
                 from,
                 to,
                 effect: Effect::SameMath,
+                called: None,
             }],
             effect: Effect::SameMath,
             notes: Vec::new(),

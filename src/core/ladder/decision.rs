@@ -20,9 +20,17 @@ pub struct Change {
     pub to: Value,
     /// What this does to the experiment, beside what the rung changes with it.
     pub effect: Effect,
+    /// The user's own script's word for the knob, such as `--batch-size`, where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
 }
 
 impl Change {
+    /// What people call the knob: the script's own word, or else its name.
+    pub fn name(&self) -> &str {
+        self.called.as_deref().unwrap_or(&self.knob)
+    }
+
     /// `256 -> 128`, with the given arrow; `unset` where there is no value.
     pub fn values(&self, arrow: &str) -> String {
         format!("{} {arrow} {}", self.from.shown(), self.to.shown())
@@ -48,6 +56,9 @@ pub struct Skipped {
     pub rung: String,
     /// Why, for people.
     pub reason: String,
+    /// It changes only what the user's scripts do not have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
 }
 
 impl Skipped {
@@ -56,9 +67,14 @@ impl Skipped {
         Self {
             rung: rung.into(),
             reason: reason.into(),
+            aside: false,
         }
     }
 
+    /// The reason of a rung that finds nothing to change.
+    pub const NOTHING_LEFT: &str = "nothing left to change";
+    /// The reason of a rung whose condition does not hold and gives none.
+    pub const NOT_HERE: &str = "does not apply here";
     /// The reason of a rung that answers another class of failure.
     pub(super) const OTHER_CLASS: &str = "for another kind of failure";
 

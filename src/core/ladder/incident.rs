@@ -2,6 +2,7 @@
 
 use minijinja::Value as Jinja;
 
+use super::decision::Skipped;
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::{bug, engine_room};
@@ -284,7 +285,7 @@ pub(super) fn objection(
             let when = rung.when.as_deref().unwrap_or_default();
             let text = rung.when_text.as_ref();
             let text = text.map(|text| text.of(when, |part| holds(part, failure) == Ok(true)));
-            return Some(text.unwrap_or_else(|| "does not apply here".to_owned()));
+            return Some(text.unwrap_or_else(|| Skipped::NOT_HERE.to_owned()));
         }
         Some(Err(what)) => return Some(what),
         _ => {}

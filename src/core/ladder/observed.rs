@@ -102,7 +102,8 @@ impl<'a> Observed<'a> {
                 (Some(_), _) => "measured peak and memory model",
                 (None, Some(_)) => "memory model, from a configuration that fits",
                 (None, None) => "memory model",
-            },
+            }
+            .into(),
         }
     }
 

@@ -356,6 +356,7 @@ impl PredictSearch<'_> {
                 from: recipe.value(&knob.name).clone(),
                 to: to.clone(),
                 effect: knob.effect,
+                called: None,
             });
             let changes: Vec<Change> = changes.collect();
             for (knob, value) in &moved {

@@ -51,6 +51,7 @@ impl Ascent<'_> {
             from: recipe.value(knob).clone(),
             to: to.clone(),
             effect: Effect::Resources,
+            called: None,
         });
         step.layer.set(knob, to, origin);
         step.effect = step.effect.max(Effect::Resources);

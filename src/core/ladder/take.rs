@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::climb::RungView;
+use super::decision::Skipped;
 use super::moves::{Aim, TakenMoves, aims, knobs};
 use super::search::{self, KnobCandidates};
 use crate::core::recipe::{Checker, Knob, Layer, LayerKind, Move, UnderTrial};
@@ -31,7 +32,7 @@ impl RungView<'_, '_> {
             notes.extend(checker_notes);
             notes.extend(along);
             return Err(if notes.is_empty() {
-                "nothing left to change".to_owned()
+                Skipped::NOTHING_LEFT.to_owned()
             } else {
                 notes.join("; ")
             });

@@ -1,5 +1,7 @@
 //! The ladder's other direction: from a configuration that fits to the fastest one that still does.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,7 +27,7 @@ pub struct Judgement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Where that comes from, in words.
-    pub ground: &'static str,
+    pub ground: Cow<'static, str>,
 }
 
 /// A step that is taken.

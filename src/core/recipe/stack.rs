@@ -94,6 +94,14 @@ impl PresetFile {
 }
 
 impl Preset {
+    /// What it says of jobs that go on from a checkpoint.
+    pub fn of_checkpoints(&self) -> Vec<&String> {
+        let checkpoint = self.checkpoint.iter();
+        checkpoint
+            .flat_map(|c| c.bound.iter().map(|b| &b.text).chain(&c.lost))
+            .collect()
+    }
+
     /// The template of a file that stands for the job: every knob, so that a rung which changes none of them is seen to.
     pub fn stand_in_templates(&self) -> BTreeMap<String, String> {
         let names = self.knobs.iter().map(|k| &k.name);

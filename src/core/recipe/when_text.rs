@@ -30,6 +30,12 @@ impl WhenText {
         }
     }
 
+    /// Whether this is a reason of it, or all of them.
+    pub fn has(&self, reason: &str) -> bool {
+        let each = matches!(self, Self::Each(texts) if texts.iter().any(|text| text == reason));
+        each || self.all() == reason
+    }
+
     /// The reason for a condition that does not hold. `holds` tells it of a part.
     pub fn of(&self, when: &str, holds: impl Fn(&str) -> bool) -> String {
         let Self::Each(texts) = self else {

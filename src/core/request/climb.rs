@@ -41,9 +41,14 @@ impl Request {
                 ..self.context(rungs, attempt)
             })
         })?;
-        if let (true, Decision::Climb { steps, .. }) = (self.is_task(), &mut decision) {
-            for step in steps.iter_mut().filter(|step| step.effect.is_other()) {
-                step.notes.push(UNEQUAL_TASKS.to_owned());
+        match &mut decision {
+            Decision::Exhausted { skipped, .. } => self.set_aside(rungs, skipped),
+            Decision::Climb { steps, .. } => {
+                self.without_checkpoints(steps);
+                let unequal = steps.iter_mut().filter(|step| step.effect.is_other());
+                for step in unequal.filter(|_| self.is_task()) {
+                    step.notes.push(UNEQUAL_TASKS.to_owned());
+                }
             }
         }
         Ok(decision)

@@ -5,6 +5,7 @@
 //! Rule: a request is data that never changes and knows nothing of what happened to a run. Whoever asks hands in the
 //! rungs that were taken.
 
+mod aside;
 mod checkpoint;
 mod climb;
 mod command;

@@ -298,18 +298,25 @@ impl Request {
         let mut passed: Vec<Skipped> = Vec::new();
         // Each turn pins at least one more knob.
         for _ in 0..=self.preset().knobs.len() {
-            let decision = ask(&layers)?;
-            let Decision::Climb { steps, .. } = &decision else {
+            let mut decision = ask(&layers)?;
+            let Decision::Climb { steps, .. } = &mut decision else {
                 return Ok(decision);
             };
             let next = rungs.iter().chain(steps.iter().map(|s| &s.layer));
             let next: Vec<Layer> = next.cloned().collect();
             let place = AttemptPlace::anywhere(&self.inputs().workdir, &self.inputs().backend);
             let patch = self.patch_of(&adoption, &next)?;
-            let Err(refused) =
-                patch.and_then(|p| adopt::files(&adoption, &p, &place, ("job", None), false))
-            else {
-                return Ok(decision);
+            let placed = patch.and_then(|p| {
+                adopt::files(&adoption, &p, &place, ("job", None), false)?;
+                Ok(p)
+            });
+            let refused = match placed {
+                Ok(patch) => {
+                    let changes = steps.iter_mut().flat_map(|s| &mut s.changes);
+                    adopt::called(changes, &adoption, &patch);
+                    return Ok(decision);
+                }
+                Err(refused) => refused,
             };
             layers.push(self.pinned(steps, &refused, &mut passed));
         }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
+use crate::core::adopt;
 use crate::core::ladder::{Change, Decision, Policy, Step};
 use crate::core::learn::{
     AttemptEnd, JobFeatures, LearnedEntries, LearnedEntry, LearnedRung, Moved,
@@ -148,6 +149,7 @@ impl Request {
                 from,
                 to,
                 effect,
+                called: None,
             })
         });
         let since = since.filter(|step| step.effect.is_other());
@@ -305,17 +307,22 @@ impl Request {
                 from: from.clone(),
                 to: to.clone(),
                 effect: knob.effect,
+                called: None,
             })
         });
         let effects = layers
             .iter()
             .map(|l| self.effect(&rung_of(l), |knob| l.settings.contains_key(knob)));
+        let mut changed: Vec<Change> = changed.collect();
+        if let (Some(adoption), Ok(Some(patch))) = (self.adoption(), self.patch(&layers)) {
+            adopt::called(changed.iter_mut(), &adoption, &patch);
+        }
         Ok(Start {
             ground,
             because: because.clone(),
             effect: effects.max().unwrap_or_default(),
             rungs: layers.iter().map(rung_of).collect(),
-            changes: changed.collect(),
+            changes: changed,
             layers,
         })
     }

@@ -1,5 +1,7 @@
 //! The fastest configuration that still fits, from one that does.
 
+use std::borrow::Cow;
+
 use super::request::Request;
 use super::trial::{Trial, TrialEnd};
 use crate::core::ladder::{ClimbContext, Judgement, Observed, PastAttempt, Policy, Tuned, tune};
@@ -121,8 +123,9 @@ impl Request {
             if probed.iter().any(|(fits, p)| !fits && p.within(&job)) {
                 return Some(certain(0.0, "a probe died of it"));
             }
-            if basis.memory.failed(&job).is_some() {
-                return Some(certain(0.0, "failed in an earlier run"));
+            if let Some(failed) = basis.memory.failed(&job) {
+                let who = failed.told_by();
+                return Some(certain(0.0, format!("ran out of GPU memory in {who}")));
             }
             let expected = match &observed {
                 Some(observed) => Some(observed.judge(&self.spec(layers)?)),
@@ -218,12 +221,12 @@ impl Request {
 }
 
 /// What an earlier run says.
-fn certain(fits_probability: f64, ground: &'static str) -> Judgement {
+fn certain(fits_probability: f64, ground: impl Into<Cow<'static, str>>) -> Judgement {
     Judgement {
         fits_probability,
         peak_gib: None,
         phase: None,
-        ground,
+        ground: ground.into(),
     }
 }
 
@@ -249,6 +252,6 @@ fn bound(measured: &Measured, asked: &JobFeatures, job: &JobFeatures) -> Option<
         fits_probability: 0.99,
         peak_gib: Some(most),
         phase: None,
-        ground: "measured peak, times the growth of the batch",
+        ground: "measured peak, times the growth of the batch".into(),
     })
 }

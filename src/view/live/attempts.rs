@@ -321,7 +321,7 @@ fn below(pen: &mut Pen<'_>, area: Rect, room: usize, card: &RunCard, attempt: &A
     let before = attempts.rfind(|a| a.number < attempt.number);
     let changes = before.into_iter().flat_map(|a| a.steps());
     let changes = changes.flat_map(|s| &s.changes);
-    let changes = changes.map(|c| format!("{} {}", c.knob, c.values("→")));
+    let changes = changes.map(|c| format!("{} {}", c.name(), c.values("→")));
     let text = format!("     {}", changes.collect::<Vec<_>>().join(", "));
     pen.row(area, 0, &[(&text, Ink::Dim)]);
 }

@@ -96,7 +96,7 @@ impl Live {
             .spawn(move || screen.run())?;
         Ok(Self {
             board,
-            story: Story::kept(several),
+            story: Story::kept(several).summed(),
             closing,
             thread,
         })

@@ -30,7 +30,7 @@ impl NextRungPreview {
         let told = |steps: &[Step]| {
             let rung = steps.first().map_or("", |s| s.rung.as_str()).to_owned();
             let changes = steps.iter().flat_map(|s| &s.changes);
-            let changes = changes.map(|c| format!("{} {}", c.knob, c.values("→")));
+            let changes = changes.map(|c| format!("{} {}", c.name(), c.values("→")));
             (rung, changes.collect::<Vec<_>>().join(", "))
         };
         Self {

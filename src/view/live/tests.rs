@@ -104,6 +104,7 @@ fn failed(attempt: u32, job: &str, second: i64, rung: (&str, i64, i64)) -> Vec<(
             from: Value::Int(from),
             to: Value::Int(to),
             effect: Effect::SameMath,
+            called: None,
         }],
         effect: Effect::SameMath,
         notes: Vec::new(),

@@ -22,18 +22,16 @@ impl ScriptView {
                 "{}. To see whether it fits, add before SCRIPT:{open}",
                 now.now()
             ),
-            None if self.asked.len() > MOST_ASKED => {
-                let of = match self.is_any {
-                    true => " of a transformer",
-                    false => "",
-                };
-                format!(
-                    "memory unknown. An estimate{of} needs {} values that the script leaves open{}{}",
+            None if self.asked.len() > MOST_ASKED => match self.measured_instead() {
+                measured if self.is_any && !measured.is_empty() => {
+                    format!("memory unknown{measured}")
+                }
+                measured => format!(
+                    "memory unknown. An estimate needs {} values that the script leaves open{}{measured}",
                     self.asked.len(),
                     self.estimate(|command| format!(": `{command}` lists them")),
-                    self.measured_instead()
-                )
-            }
+                ),
+            },
             None if self.asked.iter().any(|a| a.needed) => {
                 format!(
                     "memory unknown. To estimate it, add before SCRIPT{}:{open}",

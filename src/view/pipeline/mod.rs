@@ -58,7 +58,7 @@ impl PipelineFailure<'_> {
 
     /// What followed, in one line; empty where nothing did.
     pub fn then(&self) -> String {
-        let change = |c: &crate::core::ladder::Change| format!("{} {}", c.knob, c.values("->"));
+        let change = |c: &crate::core::ladder::Change| format!("{} {}", c.name(), c.values("->"));
         let changes: Vec<String> = self.attempt.changes.iter().map(change).collect();
         match self.attempt.rungs.as_slice() {
             [] => String::new(),

@@ -87,7 +87,7 @@ impl PlanTable<'_> {
                     true => numbers(row.attempts),
                     false => String::new(),
                 };
-                let (knob, values) = (change.knob, change.values(false));
+                let (knob, values) = (change.name, change.values(false));
                 let mut cells = match is_wide {
                     true => vec![label.into(), knob.into(), values.into()],
                     false => vec![label.into(), format!("{knob} {values}").into()],

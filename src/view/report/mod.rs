@@ -375,7 +375,7 @@ fn quotes(incident: &Incident) -> Vec<EvidenceQuote> {
 
 fn changed(change: &Change) -> Changed {
     Changed {
-        knob: change.knob.clone(),
+        knob: change.name().to_owned(),
         from: change.from.shown(),
         to: change.to.shown(),
         effect: change.effect.describe(),

@@ -123,7 +123,7 @@ fn changes(history: &History) -> String {
         all => {
             let told: Vec<String> = all
                 .iter()
-                .map(|c| format!("{} {}", c.knob, c.values("→")))
+                .map(|c| format!("{} {}", c.name(), c.values("→")))
                 .collect();
             format!("Changed: {}; {}", told.join(", "), effect(history))
         }

@@ -219,6 +219,17 @@ impl HistoryRow {
         wanted.is_empty() || wanted.iter().any(has)
     }
 
+    /// A field for people: causes in words.
+    fn shown(&self, column: Column) -> String {
+        match (column, self.cause.as_deref()) {
+            (Column::Cause, Some("cuda_oom")) => "GPU memory".to_owned(),
+            (Column::Cause, Some("host_oom")) => "host memory".to_owned(),
+            (Column::Cause, Some("code_bug")) => "error in the program".to_owned(),
+            (Column::Cause, Some(kind)) if !self.own_cause => kind.replace('_', " "),
+            _ => self.field(column),
+        }
+    }
+
     fn field(&self, column: Column) -> String {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let percent = |share: Option<f64>| {
@@ -341,7 +352,7 @@ impl HistoryView {
         let mut table = Table::new(columns.iter().map(|c| (side(c), 0)));
         table.row(columns.iter().map(|c| c.name().to_uppercase()));
         for row in &self.attempts {
-            let cell = |c: &Column| TableCell::from(row.field(*c)).painted(row.style(*c));
+            let cell = |c: &Column| TableCell::from(row.shown(*c)).painted(row.style(*c));
             table.row(columns.iter().map(cell));
         }
         let mut out = table.text("");

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
-use super::style::{DIM, NAME, Paint, WARN};
+use super::snapshot_view;
+use super::style::{BAD, DIM, NAME, Paint, WARN};
 use crate::core::engine::{ChangedFile, Fact, Foreseen, RunPhase, Withdrawn};
 use crate::core::ladder::{Change, Step};
 use crate::drive::Supervisor;
@@ -30,6 +31,8 @@ pub fn each_once(names: &[String]) -> String {
     groups.collect::<Vec<String>>().join(", ")
 }
 
+/// Lines of evidence shown for an incident; all of them are in `verdict.json`.
+const EVIDENCE_SHOWN: usize = 1;
 /// Characters of a line of evidence that are shown.
 const MOST_EVIDENCE: usize = 200;
 
@@ -252,6 +255,24 @@ pub fn bugs(incident: &Incident) -> Vec<String> {
         ]
     })
     .collect()
+}
+
+/// Why an attempt ended: the line that proves it, and where nothing explains it the last lines of its log.
+pub fn died(attempt: u32, incident: &Incident) -> String {
+    let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
+    for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
+        text.push_str(&format!("\n           {}", evidence(line)));
+    }
+    let held = incident.snapshot.iter().flat_map(snapshot_view::lines);
+    let held = held.map(|(_, line)| Paint(DIM, &line).to_string());
+    for line in held.chain(course(incident)).chain(bugs(incident)) {
+        text.push_str(&format!("\n           {line}"));
+    }
+    for line in &incident.last_lines {
+        let shown = format!("| {line}");
+        text.push_str(&format!("\n           {}", Paint(DIM, &shown)));
+    }
+    text
 }
 
 /// Evidence as `file:line: text`.

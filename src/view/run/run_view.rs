@@ -259,7 +259,7 @@ fn is_over(history: &History) -> bool {
 fn next(history: &History) -> Option<String> {
     match history.phase() {
         RunPhase::Live if is_over(history) => Some("its logs are read next".to_owned()),
-        RunPhase::Judging => Some(format!("waiting for `oomctl watch {}`", history.run)),
+        RunPhase::Judging => Some(format!("to go on: `oomctl watch {}`", history.run)),
         _ => None,
     }
 }

@@ -9,22 +9,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::explanation::explained;
 use super::kept::LastLines;
-use super::lines::{
-    ahead, bugs, course, dependent, evidence, hangs, is_news, remarks, rungs, steered, taken_back,
-};
+use super::lines::{ahead, dependent, died, hangs, is_news, remarks, rungs, steered, taken_back};
 use super::outcome::{expectation, job_reason, reason, word};
 use super::run_view::total;
 use super::same_figures::LastFigures;
 use super::style::{BAD, DIM, GOOD, NAME, Paint, WARN};
-use super::{measured, snapshot_view, waiting};
+use super::{measured, waiting};
 use crate::core::engine::{Fact, LogLook, Outcome, Record, Verdict};
 use crate::core::measure::Measured;
 use crate::drive::{Notice, Observer};
 use oomctl_base::job::{JobState, JobStatus, Stage};
-use oomctl_diagnose::{Class, Incident, Progress, sanitize};
+use oomctl_diagnose::{Class, Progress, sanitize};
 
-/// Lines of evidence shown for an incident; all of them are in `verdict.json`.
-const EVIDENCE_SHOWN: usize = 1;
 /// Runs whose state stands in the last line.
 const SHOWN: usize = 8;
 
@@ -45,6 +41,8 @@ pub struct Story {
     /// Last progress told off a terminal, in tenths.
     told: BTreeMap<String, u64>,
     figures: LastFigures,
+    /// A summary follows, which says why a run ended.
+    is_summed: bool,
 }
 
 impl Story {
@@ -88,6 +86,15 @@ impl Story {
             stated: BTreeMap::new(),
             told: BTreeMap::new(),
             figures: LastFigures::default(),
+            is_summed: false,
+        }
+    }
+
+    /// The same, behind which the summary of its one run follows.
+    pub fn summed(self) -> Self {
+        Self {
+            is_summed: !self.several,
+            ..self
         }
     }
 
@@ -281,6 +288,7 @@ impl Story {
         self.status.remove(run);
         self.stated.remove(run);
         let tail = reason(outcome)
+            .filter(|_| !self.is_summed)
             .map(|r| format!(": {r}"))
             .unwrap_or_default();
         let style = if *outcome == Outcome::Succeeded {
@@ -377,22 +385,4 @@ impl Observer for Story {
             Notice::Outlook { .. } => {}
         }
     }
-}
-
-/// Why an attempt ended: the line that proves it, and where nothing explains it the last lines of its log.
-fn died(attempt: u32, incident: &Incident) -> String {
-    let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
-    for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
-        text.push_str(&format!("\n           {}", evidence(line)));
-    }
-    let held = incident.snapshot.iter().flat_map(snapshot_view::lines);
-    let held = held.map(|(_, line)| Paint(DIM, &line).to_string());
-    for line in held.chain(course(incident)).chain(bugs(incident)) {
-        text.push_str(&format!("\n           {line}"));
-    }
-    for line in &incident.last_lines {
-        let shown = format!("| {line}");
-        text.push_str(&format!("\n           {}", Paint(DIM, &shown)));
-    }
-    text
 }

@@ -11,7 +11,7 @@ pub fn unequal(trained: &[Vec<Change>]) -> Option<String> {
         all => {
             let all = all.iter();
             let all: Vec<String> = all
-                .map(|c| format!("{} {}", c.knob, c.values("->")))
+                .map(|c| format!("{} {}", c.name(), c.values("->")))
                 .collect();
             format!("with {}", all.join(", "))
         }

@@ -17,7 +17,7 @@ const REASONS: [[&str; 2]; 15] = table(
     AccountNotAllowed | the partition does not take this account: it will never start
     QOSNotAllowed | the partition does not take this QOS: it will never start
     BadConstraints | no node matches the request: it will never start
-    DependencyNeverSatisfied | the job that it depends on failed: it will never start
+    DependencyNeverSatisfied | the job that it depends on failed: it will never start, and oomctl cancels it after 10 min (`supervision: never_starts`)
     ReqNodeNotAvail, Reserved for maintenance | its time limit reaches into a maintenance (`scontrol show reservation`): it starts after that, or before it with `scontrol update JobId=JOBID TimeLimit=LESS`; with checkpoints, `time_limit` and `signal` let it stop in time
     ReqNodeNotAvail | a node that it needs is down or reserved: `sinfo -R`
     QOSMax | QOS limit on your jobs: it starts when your other jobs end

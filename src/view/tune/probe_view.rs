@@ -102,7 +102,7 @@ impl NextView<'_> {
             percent(1.0 - self.time)
         );
         for change in &self.changes {
-            let _ = writeln!(out, "  {}  {}", change.knob, change.values("->"));
+            let _ = writeln!(out, "  {}  {}", change.name(), change.values("->"));
         }
         out.push('\n');
         out

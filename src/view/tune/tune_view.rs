@@ -136,7 +136,7 @@ impl TuneView {
                     } else {
                         String::new()
                     },
-                    c.knob.clone(),
+                    c.name().to_owned(),
                     change,
                     if first {
                         peak(faster.then.as_ref())

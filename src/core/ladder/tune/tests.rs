@@ -64,7 +64,7 @@ fn tuned(gpu: f64, policy: Policy, layers: &[Layer]) -> Tuned {
             fits_probability: if need <= gpu { 1.0 } else { 0.0 },
             peak_gib: Some(need),
             phase: None,
-            ground: "a formula",
+            ground: "a formula".into(),
         })
     };
     tune(&context, &preset.tune, 0.9, &judge).unwrap()

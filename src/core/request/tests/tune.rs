@@ -110,7 +110,9 @@ fn what_was_learned_comes_first() {
     assert_eq!(last.ground, "fitted in an earlier run");
     assert!((last.fits_probability - 1.0).abs() < 1e-9);
     assert!(
-        tuned.skipped[0].reason.contains("failed in an earlier run"),
+        tuned.skipped[0]
+            .reason
+            .contains("ran out of GPU memory in run "),
         "{tuned:?}"
     );
 }
