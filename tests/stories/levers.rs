@@ -264,7 +264,7 @@ fn nemo_rl_offloads_all_states_or_none_and_halves_what_its_budgets_are_computed_
     );
     let plan = place.run(&["plan", "--all", "run.sh"]).ends(0);
     plan.says(&[
-        "train_micro_batch_size          2 -> 1",
+        "train_micro_batch_size                               2 -> 1",
         "-  train_micro_batch_size: 2\n+  train_micro_batch_size: 1\n",
         // NeMo-RL refuses a share of the states.
         "-      optimizer_cpu_offload: false\n-      optimizer_offload_fraction: 0.0\n+      optimizer_cpu_offload: true\n+      optimizer_offload_fraction: 1",
@@ -310,7 +310,7 @@ fn log_probabilities_of_slime_that_do_not_fit_get_a_budget_of_their_own() {
     let plan = place.run(&["plan", "--after", "job.log", "run.sh"]).ends(0);
     plan.says(&[
         "halve-logprob-budget",
-        "log_probs_max_tokens_per_gpu  unset -> 4096",
+        "--log-probs-max-tokens-per-gpu  unset -> 4096",
     ]);
     assert!(!plan.out.contains(" max_tokens_per_gpu"), "{}", plan.out);
 }

@@ -45,10 +45,10 @@ fn losses_with_their_graphs_are_named_and_the_batch_stays() {
         "no rung of the ladder helps",
         "the code would keep as much memory all the same",
     ]);
-    of_program(&program("total += loss.item()"), &late).says(&["batch_size  32 -> 16"]);
+    of_program(&program("total += loss.item()"), &late).says(&["--batch-size  32 -> 16"]);
     // In the first step nothing has grown yet.
     let first = of_program(&leaks, &log("Loading data\n", BACKWARD));
-    first.says(&["batch_size  32 -> 16", "perhaps: train.py:12"]);
+    first.says(&["--batch-size  32 -> 16", "perhaps: train.py:12"]);
 }
 
 /// The watch says it, and submits nothing that only delays the end.
@@ -103,7 +103,7 @@ fn a_checkpoint_on_the_gpu_is_named_where_the_job_resumes() {
         "map_location=\"cpu\"",
         "no rung of the ladder helps",
     ]);
-    of_program(&text, &fails).says(&["batch_size  32 -> 16"]);
+    of_program(&text, &fails).says(&["--batch-size  32 -> 16"]);
 }
 
 /// Each program has its own word for it.
@@ -169,7 +169,7 @@ fn the_batch_of_a_loader_is_changed_where_it_is_written() {
         val_loader = DataLoader(val_set, batch_size=128)\nfor x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n";
     let changed = fixed("python train.py", &log("", BACKWARD), &[("train.py", text)]);
     changed.says(&[
-        "batch_size  32 -> 16",
+        "--batch-size  32 -> 16",
         "+loader = DataLoader(train_set, batch_size=16,",
     ]);
     let tested = "  File \"/home/u/x/train.py\", line 50, in validate\n    out = model(x)\n";
@@ -191,10 +191,7 @@ fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
     let images =
         "accelerate launch sdxl_train.py --train_batch_size=2 --vae_batch_size=4 --cache_latents";
     let told = fixed(images, &log("caching latents...\n", cached), &[]);
-    told.says(&[
-        "in preparation",
-        "preparation_batch_size  4 -> 2  job.sh:2  same",
-    ]);
+    told.says(&["in preparation", "--vae_batch_size  4 -> 2  job.sh:2  same"]);
     let none = fixed(
         &images.replace("--vae_batch_size=4 ", ""),
         &log("", cached),
@@ -229,7 +226,7 @@ fn processes_that_load_data_are_made_fewer_where_nothing_else_gives_them_room() 
     let full = "Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit";
     for signal in ["Killed", full] {
         let told = fixed(script, &worker(signal), &[]);
-        told.says(&["num_workers  16 -> 8  job.sh:2  same"]);
+        told.says(&["--workers  16 -> 8  job.sh:2  same"]);
         assert!(!told.out.contains("batch_size  64"), "{}", told.told());
     }
     let asked = format!("#SBATCH --mem=64G\n{script}");

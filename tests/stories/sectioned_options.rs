@@ -121,7 +121,7 @@ fn detectron2_takes_words_over_its_chain_of_files() {
     ];
     let script = "python tools/train_net.py --num-gpus 8 --config-file configs/r50/mine.yaml";
     fixed(script, &files).ends(0).says(&[
-        "ims_per_batch  16 -> 8  job.sh:added  changes",
+        "SOLVER.IMS_PER_BATCH  16 -> 8  job.sh:added  changes",
         "--config-file configs/r50/mine.yaml SOLVER.IMS_PER_BATCH 8",
     ]);
 }

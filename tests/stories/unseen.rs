@@ -97,9 +97,13 @@ fn the_gpus_that_deepspeeds_launcher_is_told_to_take_count() {
         "deepspeed/runtime/zero/stage_1_and_2.py\", line 1778, in step",
         STEP,
     ]);
-    fixed(&buckets, &steps).says(&["shard-more", "zero_stage  2 -> 3"]);
+    fixed(&buckets, &steps).says(&["shard-more", "zero_optimization.stage  2 -> 3"]);
     let one = fixed(&script("4"), &log);
-    assert!(!one.out.contains("zero_stage  2 -> 3"), "{}", one.out);
+    assert!(
+        !one.out.contains("zero_optimization.stage  2 -> 3"),
+        "{}",
+        one.out
+    );
 }
 
 /// DeepSpeed divides the batch by the accumulation and the GPUs where its file has no micro batch.

@@ -30,7 +30,9 @@ impl Request {
         for one in skipped {
             let rung = self.inputs().ladder.iter().find(|r| r.rung == one.rung);
             one.aside = rung.is_some_and(|rung| {
-                is_for_others(rung, &one.reason)
+                // Host memory is asked of the scheduler, whatever the scripts give.
+                !rung.answers.iter().any(|class| class == "host_oom")
+                    && is_for_others(rung, &one.reason)
                     && !given.iter().any(|knob| rung.moves(&knob.name, knob.role))
             });
         }
