@@ -29,19 +29,23 @@ fn a_process_of_map_that_is_gone_leads_to_fewer_of_them() {
     let new = &format!("{axolotl}dataset_num_proc: 24\n");
     let old = &format!("{axolotl}dataset_processes: 24\n");
     for (script, file, change) in [
-        ("llamafactory-cli train own.yaml", FACTORY, "64 -> 32"),
-        ("axolotl train own.yaml", new, "24 -> 12"),
-        ("axolotl train own.yaml", old, "24 -> 12"),
-        (trl, "", "32 -> 16"),
-        (swift, "", "16 -> 8"),
-        (clm, "", "48 -> 24"),
-        (verl, "", "40 -> 20"),
+        (
+            "llamafactory-cli train own.yaml",
+            FACTORY,
+            "preprocessing_num_workers  64 -> 32",
+        ),
+        ("axolotl train own.yaml", new, "dataset_num_proc  24 -> 12"),
+        ("axolotl train own.yaml", old, "dataset_processes  24 -> 12"),
+        (trl, "", "--dataset_num_proc  32 -> 16"),
+        (swift, "", "--dataset_num_proc  16 -> 8"),
+        (clm, "", "--preprocessing_num_workers  48 -> 24"),
+        (verl, "", "workers  40 -> 20"),
     ] {
         let script = format!("#SBATCH --mem=64G\n{script}");
         let said = fixed(&script, MAP, &[("own.yaml", file)]);
         said.says(&[
             "perhaps host memory ran out",
-            &format!("workers  {change}  "),
+            &format!("{change}  "),
             "  same",
         ]);
         assert!(!said.out.contains("would end the run"), "{}", said.told());

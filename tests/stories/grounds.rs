@@ -150,7 +150,7 @@ fn a_sample_above_the_budget_is_not_made_smaller_by_half_the_budget() {
         place.write("slurm.err", &log("", &frames, asked, 1.0));
         place.run("fix slurm.err job.sh").ends(0).out
     };
-    let halved = "max_tokens_per_gpu  8192 -> 4096";
+    let halved = "--max-tokens-per-gpu  8192 -> 4096";
     let small = first("--vocab-size 151936", "", 1.0);
     assert!(small.contains(halved), "{small}");
     let large = first("--vocab-size 151936", "", 5.66);

@@ -58,7 +58,7 @@ fn entries_that_a_loop_declares_are_options_and_parts_keep_the_batch() {
     };
     // What the parts are divided by was not read.
     train("--batch_size 16").says(&[
-        "batch_size  16 -> 8  job.sh:added  unknown",
+        "--microbatch  16 -> 8  job.sh:added  unknown",
         "--batch_size 16 --microbatch 8",
     ]);
     train("--batch_size 16 --microbatch -1").says(&["--batch_size 16 --microbatch 8"]);

@@ -206,7 +206,7 @@ fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
         "  File \"/home/u/x/train.py\", line 50, in test\n    out = model(x)\n",
     );
     let own = "python train.py --batch-size 64 --test-batch-size 256";
-    fixed(own, &tested, &[]).says(&["eval_batch_size  256 -> 128  job.sh:2  same"]);
+    fixed(own, &tested, &[]).says(&["--test-batch-size  256 -> 128  job.sh:2  same"]);
     let least = "python train.py --batch-size 64 --test-batch-size 1";
     fixed(least, &tested, &[]).says(&["the evaluation has a batch of its own"]);
     // Without one it takes that of training.
