@@ -70,7 +70,7 @@ fn a_cache_that_lacks_more_than_a_share_can_give_leads_to_more_gpus_or_to_the_le
     let far = too_small(131_072, 24.0, 20_000, 3.66);
     let said = fixed(&script(1), &far, &[]);
     said.says(&[
-        "max_model_len  unset -> 19600  job.sh:added  changes",
+        "--max-model-len  unset -> 19600  job.sh:added  changes",
         "longer requests are refused",
         "larger-share: one sequence of 131072 tokens needs gpu_memory_utilization of more than 0.99 by the log's figures, and 0.95 is the most",
     ]);
@@ -88,7 +88,7 @@ fn the_blocks_in_host_memory_tell_what_a_longer_sequence_needs() {
         increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.\n";
     let script =
         "#SBATCH --gres=gpu:1\npython -m vllm.entrypoints.openai.api_server --model own/model";
-    fixed(script, log, &[]).says(&["max_model_len  unset -> 7840"]);
+    fixed(script, log, &[]).says(&["--max-model-len  unset -> 7840"]);
     let small = format!("{script} --swap-space 1");
     fixed(&small, log, &[]).says(&["gpu_memory_utilization  0.9 -> 0.95"]);
 }
@@ -107,7 +107,7 @@ fn a_smaller_share_still_holds_one_sequence() {
         )
     };
     let script = "#SBATCH --gres=gpu:1\nvllm serve own/model --gpu-memory-utilization 0.98 --max-model-len 120000 --max-num-seqs 1";
-    fixed(script, &log("1.25"), &[]).says(&["gpu_memory_utilization  0.98 -> 0.97"]);
+    fixed(script, &log("1.25"), &[]).says(&["--gpu-memory-utilization  0.98 -> 0.97"]);
     fixed(script, &log("8.00"), &[]).says(&["gpu_memory_utilization  0.98 -> 0.93"]);
     fixed(script, &log("1.05"), &[]).says(&[
         "smaller-share: with gpu_memory_utilization below 0.98 the KV cache would not hold one sequence of 120000 tokens",
