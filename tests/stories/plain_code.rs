@@ -210,7 +210,7 @@ fn what_runs_before_and_beside_training_has_a_batch_of_its_own() {
     let least = "python train.py --batch-size 64 --test-batch-size 1";
     fixed(least, &tested, &[]).says(&["the evaluation has a batch of its own"]);
     // Without one it takes that of training.
-    fixed("python train.py --batch-size 64", &tested, &[]).says(&["batch_size  64 -> 32"]);
+    fixed("python train.py --batch-size 64", &tested, &[]).says(&["--batch-size  64 -> 32"]);
 }
 
 /// Shared memory has no option of Slurm, and where the job asks for no host memory there is none to raise.

@@ -74,10 +74,10 @@ fn a_cache_that_lacks_more_than_a_share_can_give_leads_to_more_gpus_or_to_the_le
         "longer requests are refused",
         "larger-share: one sequence of 131072 tokens needs gpu_memory_utilization of more than 0.99 by the log's figures, and 0.95 is the most",
     ]);
-    fixed(&script(2), &far, &[]).says(&["tensor_parallel_size  1 -> 2"]);
+    fixed(&script(2), &far, &[]).says(&["--tensor-parallel-size  1 -> 2"]);
     // Of a GPU of unknown size little is proven.
     fixed(&script(1), &too_small(40_960, 5.0, 32_000, 3.9), &[])
-        .says(&["gpu_memory_utilization  0.9 -> 0.95"]);
+        .says(&["--gpu-memory-utilization  0.9 -> 0.95"]);
 }
 
 /// Until 0.8 the swap blocks tell how large a block is: 4 GiB of host memory a GPU, if nothing else is given.
@@ -90,7 +90,7 @@ fn the_blocks_in_host_memory_tell_what_a_longer_sequence_needs() {
         "#SBATCH --gres=gpu:1\npython -m vllm.entrypoints.openai.api_server --model own/model";
     fixed(script, log, &[]).says(&["--max-model-len  unset -> 7840"]);
     let small = format!("{script} --swap-space 1");
-    fixed(&small, log, &[]).says(&["gpu_memory_utilization  0.9 -> 0.95"]);
+    fixed(&small, log, &[]).says(&["--gpu-memory-utilization  0.9 -> 0.95"]);
 }
 
 /// Less of the GPU for the engine, but not less than holds one sequence.
@@ -108,7 +108,7 @@ fn a_smaller_share_still_holds_one_sequence() {
     };
     let script = "#SBATCH --gres=gpu:1\nvllm serve own/model --gpu-memory-utilization 0.98 --max-model-len 120000 --max-num-seqs 1";
     fixed(script, &log("1.25"), &[]).says(&["--gpu-memory-utilization  0.98 -> 0.97"]);
-    fixed(script, &log("8.00"), &[]).says(&["gpu_memory_utilization  0.98 -> 0.93"]);
+    fixed(script, &log("8.00"), &[]).says(&["--gpu-memory-utilization  0.98 -> 0.93"]);
     fixed(script, &log("1.05"), &[]).says(&[
         "smaller-share: with gpu_memory_utilization below 0.98 the KV cache would not hold one sequence of 120000 tokens",
     ]);
