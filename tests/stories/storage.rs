@@ -55,12 +55,12 @@ fn a_ledger_damaged_in_the_middle_is_7_and_left_as_it_is() {
 fn a_run_of_a_backend_that_is_not_known_is_never_looked_for_in_slurm() {
     let place = begun();
     let inputs = ".oomctl/runs/weaver-1/inputs.json";
-    let pbs = place.read(inputs).replace("\"local\"", "\"pbs\"");
-    assert!(pbs.contains("\"pbs\""), "{pbs}");
-    place.write(inputs, &pbs);
+    let lsf = place.read(inputs).replace("\"local\"", "\"lsf\"");
+    assert!(lsf.contains("\"lsf\""), "{lsf}");
+    place.write(inputs, &lsf);
     for command in [["watch", "weaver-1"], ["cancel", "weaver-1"]] {
         let done = place.run(&command).ends(7);
-        done.says(&["unknown backend \"pbs\"", "newer oomctl"]);
+        done.says(&["unknown backend \"lsf\"", "newer oomctl"]);
     }
 }
 
