@@ -48,7 +48,6 @@ fn rescued(command: &str) -> Option<Place> {
         "climb      halve-batch-keep-effective: smaller batch, as much more accumulation (same math",
         " 8 -> 4",
         "gradient_accumulation_steps  2 -> 4",
-        "the effective batch",
     ]);
     assert!(!place.has(".oomctl/runs/r/attempt-3"), "{}", done.told());
     Some(place)

@@ -169,7 +169,7 @@ fn the_batch_of_a_loader_is_changed_where_it_is_written() {
         val_loader = DataLoader(val_set, batch_size=128)\nfor x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n";
     let changed = fixed("python train.py", &log("", BACKWARD), &[("train.py", text)]);
     changed.says(&[
-        "--batch-size  32 -> 16",
+        " batch_size  32 -> 16",
         "+loader = DataLoader(train_set, batch_size=16,",
     ]);
     let tested = "  File \"/home/u/x/train.py\", line 50, in validate\n    out = model(x)\n";
