@@ -9,6 +9,8 @@ mod collators;
 mod counted;
 mod harmless;
 mod hooks;
+mod layers;
+mod libraries;
 mod lines;
 mod losses;
 mod means;
@@ -39,8 +41,11 @@ pub const DOUBT: &str = "<unclear> ";
 /// What the name of a doubt begins with that is raised by what a program does itself beside a Trainer of transformers.
 pub const TRAINER_DOUBT: &str = "<unclear beside a trainer> ";
 
+/// What the name of a doubt begins with about a model whose loss a newer Trainer may not divide by the accumulation.
+pub const UNDIVIDED_DOUBT: &str = "<undivided beside a newer trainer> ";
+
 const NO_LOOP: &str = "its training loop was not found";
-const NO_WAIT: &str = "where its optimizer waits for the accumulation was not found";
+const NO_WAIT: &str = "no line was found where the optimizer waits for all micro batches of a step";
 const UNDIVIDED: &str = "this loss was not seen divided by the accumulation";
 const DIVIDED: &str = "this divides by the accumulation, and Accelerate does so, too";
 const EACH: &str = "this runs after each micro batch";
@@ -51,7 +56,7 @@ const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
 const TOKENS: &str =
     "this is a mean over the tokens of a micro batch that count, and padding differs";
-const MODEL: &str = "whether this model has batch norm was not read";
+const MODEL: &str = "what this model or loss is made of was not read";
 const BATCH: &str = "this is computed from the batch size";
 const LENGTH: &str = "this is computed from the number of micro batches";
 
@@ -84,8 +89,8 @@ const WRAPPERS: [&str; 31] = word_list(
      load_state_dict gradient_checkpointing_enable enable_input_require_grads prepare_model_for_kbit_training unwrap_model \
      module parallelize_module",
 );
-/// Modules whose models have no batch norm: layers of PyTorch that have it are known by their names.
-const LAYERS: [&str; 3] = word_list("nn transformers peft");
+/// Modules whose models have no batch norm: layers of PyTorch that have it, and models of transformers, are known by their names.
+const LAYERS: [&str; 4] = word_list("nn transformers peft diffusers");
 /// What a `from_pretrained` of transformers belongs to.
 const LOADS: [&str; 2] = word_list("from_pretrained from_config");
 /// Calls that make a model by a name, whatever it is made of.
@@ -117,7 +122,8 @@ pub(super) fn doubt(
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
-    let found = found.or_else(|| program.collators());
+    let found = found.or_else(|| program.loaded().or_else(|| program.layers()));
+    let found = found.or_else(|| program.collators().or_else(|| program.joins()));
     let found = found.or_else(|| batches::doubt(&program));
     found.map(|found| placed(files, found))
 }
@@ -132,6 +138,13 @@ pub(super) fn tail(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
 fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
     let token = &files[file][at];
     (why, file, (token.from, token.to))
+}
+
+/// The first model of a program with these files whose loss a newer Trainer may not divide.
+pub(super) fn undivided_model(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
+    let program = LoopProgram::new(files, Vec::new());
+    let found = program.uncounted();
+    found.map(|found| placed(files, found))
 }
 
 /// The first doubt about what a program with these files does itself beside a Trainer of transformers.

@@ -12,7 +12,9 @@ use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
-use super::plain_loop::{DOUBT, NEARLY, TRAINER_DOUBT, doubt, tail, trainer_doubt};
+use super::plain_loop::{
+    DOUBT, NEARLY, TRAINER_DOUBT, UNDIVIDED_DOUBT, doubt, tail, trainer_doubt, undivided_model,
+};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -57,6 +59,7 @@ fn names_of(
         let doubts = [
             (DOUBT, doubt(texts, &options)),
             (TRAINER_DOUBT, trainer_doubt(texts)),
+            (UNDIVIDED_DOUBT, undivided_model(texts)),
             (NEARLY, tail(texts)),
         ];
         for (sort, found) in doubts {

@@ -2,7 +2,7 @@
 
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, Call, DOUBT, NEARLY, Span, TRAINER_DOUBT};
+use oomctl_scripts::{Adoption, Call, DOUBT, NEARLY, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT};
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
@@ -16,10 +16,12 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     // The loop of a framework is known; what the program does itself beside it is not.
     let why = match own {
         true => reason(adoption),
-        false => adoption
-            .calls()
-            .next()
-            .and_then(|call| of_call(adoption, call, TRAINER_DOUBT)),
+        false => {
+            let call = adoption.calls().next();
+            let of = |sort: &str| call.and_then(|call| of_call(adoption, call, sort));
+            let newer = || of(UNDIVIDED_DOUBT).filter(|_| leaves_division_to_models(preset));
+            of(TRAINER_DOUBT).or_else(newer)
+        }
     };
     let nearly = adoption
         .calls()
@@ -45,6 +47,12 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             None => rung.notes.extend(nearly.clone()),
         }
     }
+}
+
+fn leaves_division_to_models(preset: &Preset) -> bool {
+    let since = preset.framework.as_ref();
+    let since = since.and_then(|framework| framework.models_divide_since.as_ref());
+    since.is_some_and(|since| preset.version.as_ref().is_none_or(|is| is >= since))
 }
 
 /// Why nobody knows what smaller micro batches do, where that is so.

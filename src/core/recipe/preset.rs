@@ -128,6 +128,10 @@ pub struct Framework {
     /// Versions that the preset describes.
     #[schemars(with = "String")]
     pub supported: VersionReq,
+    /// The release from which it leaves it to models to divide their loss by the accumulation.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub models_divide_since: Option<Version>,
 }
 
 /// One file that an attempt consists of.

@@ -1,6 +1,6 @@
 //! What a loop does by the number of its micro batches: where it ends, what a step takes, when a step comes.
 
-use super::lines::lines_in;
+use super::lines::{assignment, lines_in};
 use super::{COUNT, LoopOfBatches, PythonToken, TokenKind, arguments, bracket};
 
 impl LoopOfBatches<'_, '_> {
@@ -64,15 +64,15 @@ impl LoopOfBatches<'_, '_> {
         })
     }
 
-    /// `if i % accum == 0` with an `i` from 0.
+    /// `if i % accum == 0` with an `i` from 0, or `waits = i % accum != 0` and `if not waits`.
     fn steps_at_the_first(&self, begin: usize) -> bool {
-        let line = self.line(begin);
         let header = self.line(self.begin);
         let from_0 = header.iter().any(|t| t.is("enumerate")) && !header.iter().any(|t| t.is("1"));
         let number = header.get(1).filter(|_| from_0);
         let Some(number) = number.filter(|t| t.kind == TokenKind::Name) else {
             return false;
         };
+        let line = self.line(begin);
         // A condition on what else is done then is none.
         let mut body = lines_in(self.tokens, begin).into_iter();
         let steps = !line[0].is("if")
@@ -80,17 +80,30 @@ impl LoopOfBatches<'_, '_> {
                 let mut pairs = self.line(at).windows(2);
                 pairs.any(|w| w[0].is("step") && w[1].is("("))
             });
-        steps
-            && line.windows(3).enumerate().any(|(at, w)| {
-                let by = line[at + 2..].iter().take(4);
-                let divides = w[0].is(number.text) && w[1].is("%");
-                let ours = divides && by.clone().any(|t| self.program.is_accumulation(t));
-                let rest = &line[at + 2..];
-                let is_0 = rest
-                    .windows(3)
-                    .any(|w| w[0].is("=") && w[1].is("=") && w[2].is("0"));
-                let no = at.checked_sub(1).is_some_and(|at| line[at].is("not"));
-                ours && (is_0 || no)
+        let named = || {
+            let mut all = self.lines.iter().map(|at| self.line(*at));
+            all.any(|made| {
+                assignment(made) == Some(1)
+                    && line.iter().any(|t| t.is(made[0].text))
+                    && self.begins_with(made, number.text)
             })
+        };
+        steps && (self.begins_with(line, number.text) || line[0].is("if") && named())
+    }
+
+    /// Whether a line asks for the first micro batch of a step by the number of it: `i % accum == 0`, `not i % accum`, or for all
+    /// others.
+    fn begins_with(&self, line: &[PythonToken<'_>], number: &str) -> bool {
+        line.windows(2).enumerate().any(|(at, w)| {
+            let rest = &line[at + 1..];
+            let mut by = rest.iter().take(4);
+            let ours =
+                w[0].is(number) && w[1].is("%") && by.any(|t| self.program.is_accumulation(t));
+            let is_0 = rest
+                .windows(3)
+                .any(|w| ["=", "!"].contains(&w[0].text) && w[1].is("=") && w[2].is("0"));
+            let no = at.checked_sub(1).is_some_and(|at| line[at].is("not"));
+            ours && (is_0 || no)
+        })
     }
 }

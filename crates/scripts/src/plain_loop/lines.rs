@@ -10,7 +10,8 @@ const SHOWS: [&str; 29] = word_list(
 );
 
 pub(super) fn is_optimizer(name: &str) -> bool {
-    name == "opt" || name.contains("optim")
+    let name = name.to_lowercase();
+    name == "opt" || name.starts_with("opt_") || name.ends_with("_opt") || name.contains("optim")
 }
 
 /// Whether a line shows or measures something.
@@ -50,6 +51,20 @@ pub(super) fn assignment(line: &[PythonToken<'_>]) -> Option<usize> {
         depth = token.depth_after(depth);
     }
     None
+}
+
+/// `self.calls += 1`, `out, self.h = rnn(x, self.h)`: whether a line makes a value of what the micro batch before left in it.
+pub(super) fn keeps(line: &[PythonToken<'_>]) -> bool {
+    let Some(sign) = assignment(line) else {
+        return false;
+    };
+    let own = |w: &[PythonToken<'_>]| w[0].is("self") && w[1].is(".");
+    let mut given = line[..sign].windows(3).filter(|w| own(w));
+    let adds = line[sign - 1].kind == TokenKind::Other;
+    given.any(|w| {
+        let mut taken = line[sign..].windows(3).filter(|w| own(w));
+        adds || taken.any(|taken| taken[2].is(w[2].text))
+    })
 }
 
 /// The calls in `length` tokens from `begin` on.

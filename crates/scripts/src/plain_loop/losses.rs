@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
-use super::lines::{assignment, calls_in};
+use super::lines::{assignment, calls_in, keeps, shows};
 use super::means::{is_no_mean, nests_a_mean, weighs};
 use super::uses::{DRAWN, draws_once};
 use super::{
@@ -242,22 +242,28 @@ impl<'t> LoopProgram<'_, 't> {
             if let Some(found) = read.then(nested).flatten() {
                 return Some(found);
             }
-            let mut lines = lines
+            let mut runs = lines
                 .iter()
-                .filter(|at| read && self.is_read(*file, **at, is_class));
-            lines.find_map(|at| self.line(*file, *at, depth + 1))
+                .filter(|at| self.is_read(*file, **at, is_class));
+            runs.find_map(|at| {
+                let line = rest_of_line(&tokens[*at..]);
+                let kept = is_class && keeps(line) && !shows(line);
+                let kept = kept.then_some((KEPT, *file, *at));
+                kept.or_else(|| read.then(|| self.line(*file, *at, depth + 1)).flatten())
+            })
         })
     }
 
-    /// Whether a line of a body runs when it is called: of a class, what stands in its `forward`.
+    /// Whether a line of a body runs when it is called: of a class, what stands in its `forward` or `__call__`.
     fn is_read(&self, file: usize, at: usize, is_class: bool) -> bool {
         let tokens = self.files[file];
-        let forward = || {
+        let called = || {
             let mut around = headers(tokens, at);
             let function = around.find(|(_, header)| header[0].is("def"));
-            function.is_some_and(|(_, header)| header.get(1).is_some_and(|t| t.is("forward")))
+            let name = function.and_then(|(_, header)| header.get(1));
+            name.is_some_and(|t| ["forward", "__call__"].contains(&t.text))
         };
-        !tokens[at].is("def") && (!is_class || forward())
+        !tokens[at].is("def") && (!is_class || called())
     }
 
     /// A value that is called: a model, or a loss.
@@ -306,7 +312,10 @@ impl<'t> LoopProgram<'_, 't> {
             if name == "cls" {
                 return None;
             }
-            if WRAPPERS.contains(&name) || PLAIN.contains(&name) || LOADS.contains(&name) {
+            if LOADS.contains(&name) {
+                return self.loads_unread(file, at);
+            }
+            if WRAPPERS.contains(&name) || PLAIN.contains(&name) {
                 let given = arguments(&tokens[at + 2..]);
                 let wrapped = given
                     .first()
@@ -329,6 +338,20 @@ impl<'t> LoopProgram<'_, 't> {
                     .filter(|_| starts_upper(name))
             })
         })
+    }
+
+    /// `EfficientNet.from_pretrained(…)`: a model of which neither the text nor the library is known.
+    fn loads_unread(&self, file: usize, at: usize) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let chain = tokens[..at].iter().rev();
+        let chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
+        let names: Vec<&str> = chain.filter(|t| !t.is(".")).map(|t| t.text).collect();
+        let known = names.iter().any(|name| {
+            LAYERS.contains(name) || self.is_layer(name) || !self.bodies(name).is_empty()
+        });
+        // `self.model_class.from_pretrained(…)` may be any.
+        let class = names.first().is_some_and(|name| starts_upper(name));
+        (class && !known).then_some((MODEL, file, at))
     }
 
     /// Whether a name is imported from a module of layers.

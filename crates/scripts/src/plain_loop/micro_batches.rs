@@ -1,11 +1,15 @@
 //! One loop over micro batches: which lines run for each of them, and which wait for the optimizer's step.
 
+use std::collections::BTreeSet;
+
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
     headers, is_named, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
+
+const TURNS: &str = "this loss leaves gradients in what another optimizer trains, until all micro batches were seen";
 
 /// Changes in place.
 const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
@@ -93,18 +97,20 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
                 && self.program.uses(&["accumulate"])
     }
 
-    /// Whether Accelerate does not know a scheduler, so that it steps with each micro batch.
-    fn is_unprepared(&self, object: &str) -> bool {
-        let schedules = object.to_lowercase().contains("sched");
+    /// Whether a framework lets this step only with the last micro batch. Accelerate does so for what was prepared
+    /// (accelerate, optimizer.py and scheduler.py).
+    fn is_held_back(&self, object: &str) -> bool {
         let knows = |t: &PythonToken<'_>| t.is(object) || t.is("*");
-        schedules
-            && self.program.uses(&["Accelerator"])
-            && !self.program.is_handed("prepare", knows)
+        self.is_framework()
+            && (!self.program.uses(&["Accelerator"])
+                || is_optimizer(object)
+                || self.program.is_handed("prepare", knows))
     }
 
     pub(super) fn doubt(&self) -> Option<DoubtPlace> {
         let states = || self.lines.iter().find_map(|at| self.state(*at));
         let found = self.over().or_else(|| self.counted()).or_else(states);
+        let found = found.or_else(|| self.steps_in_turns());
         let found = found.or_else(|| self.uses());
         found
             .map(|(why, at)| (why, self.file, at))
@@ -163,6 +169,37 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         place.map(|at| (UNDIVIDED, self.file, *at))
     }
 
+    /// Losses that go backward one after the other, each for an optimizer of its own: the gradients of the second reach what the
+    /// first one trains, and stay there until all micro batches were seen.
+    fn steps_in_turns(&self) -> Option<(&'static str, usize)> {
+        let all = || self.lines.iter().chain(&self.waits);
+        let called = |wanted: &'static str| {
+            let calls = all().flat_map(|at| calls_in(self.tokens, *at, self.line(*at).len()));
+            calls.filter(move |at| self.tokens[*at].is(wanted))
+        };
+        // `scaler.step(optimizer)`
+        let optimizers = called("step").filter_map(|at| match arguments(&self.tokens[at + 2..]) {
+            given if given.is_empty() => at.checked_sub(2).map(|at| self.tokens[at].text),
+            given => given[0].last().map(|t| t.text),
+        });
+        let optimizers: BTreeSet<&str> = optimizers.filter(|name| is_optimizer(name)).collect();
+        let second = called("backward").nth(1);
+        second
+            .filter(|_| optimizers.len() > 1)
+            .map(|at| (TURNS, at))
+    }
+
+    /// A model of one's own that takes `**kwargs`, by which the Trainer believes that it divides its loss (trainer.py,
+    /// `model_accepts_loss_kwargs`), and that hands them to nobody.
+    pub(super) fn uncounted(&self) -> Option<DoubtPlace> {
+        let header = self.line(self.begin);
+        let mut pairs = header.windows(3);
+        let kwargs = pairs.find(|w| w[0].is("*") && w[1].is("*"))?[2].text;
+        let mut all = self.lines.iter().flat_map(|at| self.line(*at));
+        let hands_on = all.any(|t| t.is(kwargs) || t.is("num_items_in_batch"));
+        (!hands_on).then_some((UNDIVIDED, self.file, self.begin))
+    }
+
     /// What a line that runs for each micro batch does beside the backward pass.
     fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
         let line = self.line(begin);
@@ -182,18 +219,19 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let object = at.checked_sub(2).map_or("", |at| self.tokens[at].text);
             let profiles = object.contains("prof");
             let steps = ["step", "zero_grad"].contains(&name);
-            let steps = steps && !profiles && (!self.is_framework() || self.is_unprepared(object));
+            let steps = steps && !profiles && !self.is_held_back(object);
+            let clips = name.starts_with("clip_grad_");
             let keeps = !object.contains("loss") && !self.is_fresh(object);
             let shown = shows(&line[..at.saturating_sub(begin)]);
             let updates = name.starts_with("update") && !shown && keeps;
             let given = arguments(&self.tokens[at + 2..]);
             let mut given = given.iter().filter_map(|all| all.first());
-            let is_plain = PLAIN.contains(&name) || name == "step" || name.starts_with("clip_grad");
+            let is_plain = PLAIN.contains(&name) || name == "step" || clips;
             let optimizer = given.any(|t| is_optimizer(t.text)) && !is_plain;
             match (IN_PLACE.contains(&name), optimizer && !self.is_framework()) {
                 (true, _) => Some((KEPT, at)),
                 (_, true) => Some((EACH, at)),
-                _ => (steps || updates).then_some((EACH, at)),
+                _ => (steps || updates || clips).then_some((EACH, at)),
             }
         })
     }

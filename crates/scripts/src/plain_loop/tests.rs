@@ -5,7 +5,7 @@ use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
-                    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12), 12).cuda()\n\
+                    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
                     loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)\n\
                     opt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n";
 const LOSS: &str = "loss = F.cross_entropy(model(x), y)";
@@ -713,4 +713,139 @@ fn data_that_makes_its_own_batches_and_terms_that_are_not_divided_are_doubts() {
         Some("this loop takes the same micro batch each time")
     );
     assert_ne!(micro("x, y = get_batch()"), micro("pass"));
+}
+
+/// What was `same` in a stranger's programs, and trained otherwise: the first micro batch of a step, layers, collators, libraries.
+#[test]
+fn what_a_step_a_layer_a_collator_and_a_library_make_of_a_micro_batch_is_read() {
+    let of = |head: &str, body: &str| {
+        why(&format!(
+            "{HEAD}{head}for i, (x, y) in enumerate(loader):\n  loss = F.cross_entropy(model(x), y) / args.accum\n{body}"
+        ))
+    };
+    let step =
+        "  loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n";
+    assert_eq!(of("", step), None);
+    let named = |is: &str, asks: &str| {
+        let rest = format!(
+            "  held = {is} 0\n  loss.backward()\n  if {asks}:\n    opt.step()\n    opt.zero_grad()\n"
+        );
+        of("", &rest)
+    };
+    assert_eq!(named("i % args.accum !=", "not held"), Some(COUNT));
+    assert_eq!(named("i % args.accum ==", "held"), Some(COUNT));
+    assert_eq!(named("(i + 1) % args.accum !=", "not held"), None);
+    let turns = "  loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt_d.step()\n    opt_d.zero_grad()\n  \
+                 g = F.mse_loss(model(x), y) / args.accum\n  g.backward()\n  if (i + 1) % args.accum == 0:\n    opt_g.step()\n    opt_g.zero_grad()\n";
+    assert!(of("", turns).is_some_and(|why| why.contains("another optimizer")));
+    for (head, part) in [
+        ("model = nn.LSTM(8, 8)\n", "batch_first"),
+        ("model = nn.LSTM(8, 8, batch_first=True)\n", ""),
+        ("model = nn.LSTM(8, 8)\nx = x.transpose(0, 1)\n", ""),
+        (
+            "def collate(rows):\n  return torch.cat([r[0] for r in rows])\nloader = DataLoader(d, batch_size=args.batch_size, collate_fn=collate)\n",
+            "joins the rows",
+        ),
+        (
+            "def collate(rows):\n  return torch.stack([r[0] for r in rows])\nloader = DataLoader(d, batch_size=args.batch_size, collate_fn=collate)\n",
+            "",
+        ),
+        (
+            "from transformers import AutoModelForImageClassification\nmodel = AutoModelForImageClassification.from_pretrained(args.model)\n",
+            "made of was not read",
+        ),
+        (
+            "from transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained(args.model)\n",
+            "",
+        ),
+        (
+            "from efficientnet_pytorch import EfficientNet\nmodel = EfficientNet.from_pretrained('b0')\n",
+            "made of was not read",
+        ),
+    ] {
+        let found = of(head, step);
+        match part {
+            "" => assert_eq!(found, None, "{head}"),
+            part => assert!(
+                found.is_some_and(|why| why.contains(part)),
+                "{head} {found:?}"
+            ),
+        }
+    }
+    let balance = |keeps: &str| {
+        why(&format!(
+            "{HEAD}class Balance:\n  def __call__(self, loss):\n    {keeps}\n    return loss / 2\nbalance = Balance()\n\
+             for i, (x, y) in enumerate(loader):\n  loss = balance(F.cross_entropy(model(x), y)) / args.accum\n{step}"
+        ))
+    };
+    assert_eq!(
+        balance("self.mean = 0.9 * self.mean + loss.item()"),
+        Some(KEPT)
+    );
+    assert_eq!(balance("pass"), None);
+}
+
+/// Accelerate holds back the steps of what it prepared, and nothing else.
+#[test]
+fn what_accelerate_does_not_hold_back_runs_for_each_micro_batch() {
+    let of = |line: &str| {
+        why(&format!(
+            "{HEAD}accelerator = Accelerator(gradient_accumulation_steps=args.accum)\nmodel, opt, loader = accelerator.prepare(model, opt, loader)\n\
+             for x, y in loader:\n  with accelerator.accumulate(model):\n    loss = F.cross_entropy(model(x), y)\n    \
+             accelerator.backward(loss)\n    {line}\n    opt.step()\n    opt.zero_grad()\n"
+        ))
+    };
+    assert_eq!(of("pass"), None);
+    assert_eq!(
+        of(
+            "if accelerator.sync_gradients:\n      accelerator.clip_grad_norm_(model.parameters(), 1.0)"
+        ),
+        None
+    );
+    assert_eq!(
+        of("accelerator.clip_grad_norm_(model.parameters(), 1.0)"),
+        Some(EACH)
+    );
+    assert_eq!(of("ema.step(model.parameters())"), Some(EACH));
+}
+
+/// transformers from 5.0 on divides no loss of a model that takes `**kwargs`.
+#[test]
+fn a_model_that_may_not_divide_by_what_the_trainer_counted_is_named() {
+    let of = |text: &str| {
+        let all = tokens(text);
+        undivided_model(&[&all]).map(|(why, ..)| why)
+    };
+    let loads = |name: &str| {
+        of(&format!(
+            "from transformers import {name}\nm = {name}.from_pretrained(p)\n"
+        ))
+    };
+    for name in [
+        "AutoModelForSequenceClassification",
+        "T5ForConditionalGeneration",
+        "AutoModelForMaskedLM",
+    ] {
+        assert_eq!(loads(name), Some(UNDIVIDED), "{name}");
+    }
+    for name in [
+        "AutoModelForCausalLM",
+        "GPT2LMHeadModel",
+        "ViTForImageClassification",
+        "Qwen2_5_VLForConditionalGeneration",
+        "DataCollatorForLanguageModeling",
+    ] {
+        assert_eq!(loads(name), None, "{name}");
+    }
+    let own = |given: &str, hands: &str| {
+        let all = format!(
+            "class M(nn.Module):\n  def __init__(self):\n    self.net = nn.Linear(8, 8)\n  def forward(self, x, labels=None{given}):\n    z = self.net(x)\n    {hands}\n    \
+             return {{'loss': F.cross_entropy(z, labels)}}\n"
+        );
+        let all = tokens(&all);
+        trainer_doubt(&[&all]).map(|(why, ..)| why)
+    };
+    assert_eq!(own("", "pass"), None);
+    assert_eq!(own(", **kwargs", "pass"), Some(UNDIVIDED));
+    assert_eq!(own(", **kwargs", "z = self.net(z, **kwargs)"), None);
 }

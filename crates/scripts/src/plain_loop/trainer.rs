@@ -4,41 +4,18 @@
 //! the program replaces or adds is read as a loop of one's own is.
 
 use super::batches::{self, OTHER};
-use super::lines::{assignment, lines_in, shows};
+use super::lines::{keeps, lines_in, shows};
 use super::{
-    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, MIXED, MODEL, PythonToken, TokenKind,
-    line_of, rest_of_line,
+    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, PythonToken, TokenKind, line_of,
+    rest_of_line,
 };
 use oomctl_base::word_list;
-
-const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
-const SUM: &str = "whether the loss of this model is a mean over samples was not read";
 
 /// The method by which programs give a Trainer a loss of their own.
 pub(super) const COMPUTE_LOSS: &str = "compute_loss";
 /// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
 const STEPS: [&str; 4] =
     word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
-/// Layers that take statistics of a micro batch.
-const NORMS: [&str; 4] = word_list("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm");
-/// Parts of names of models that compare the samples of a batch with each other.
-const COMPARES: [&str; 7] = word_list(
-    "CLIPModel SiglipModel Siglip2Model ClapModel DualEncoderModel ForContrastiveLearning ForImageTextRetrieval",
-);
-/// Ends of names of models for pictures and sound, of which many have batch norm (transformers, models/auto/modeling_auto.py).
-const SENSES: [&str; 12] = word_list(
-    "ForImageClassification ForSemanticSegmentation ForInstanceSegmentation ForUniversalSegmentation ForObjectDetection \
-     ForDepthEstimation ForVideoClassification ForAudioClassification ForAudioFrameClassification ForKeypointDetection \
-     ForPrediction Backbone",
-);
-/// Models among them that have layer norm alone.
-const LAYER_NORM: [&str; 8] = word_list(
-    "ViTForImageClassification DeiTForImageClassification BeitForImageClassification SwinForImageClassification \
-     Swinv2ForImageClassification ConvNextForImageClassification Dinov2ForImageClassification ASTForAudioClassification",
-);
-/// Ends of names of models whose loss is a sum by default, or one of several.
-const SUMS: [&str; 2] = ["ForCTC", "ForPreTraining"];
-
 impl<'t> LoopProgram<'_, 't> {
     /// The first doubt about what the program does beside a Trainer.
     pub(super) fn beside_a_trainer(&self) -> Option<DoubtPlace> {
@@ -114,52 +91,11 @@ impl<'t> LoopProgram<'_, 't> {
             }
             let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
             let has_loss = all.any(|t| t.text.contains("loss"));
-            let loss = || LoopOfBatches::new(self, file, begin).loss();
+            let loss = || {
+                let forward = LoopOfBatches::new(self, file, begin);
+                forward.uncounted().or_else(|| forward.loss())
+            };
             has_loss.then(loss).flatten()
         })
     }
-
-    /// A model of a library that has batch norm, or whose loss is no mean over samples.
-    fn loaded(&self) -> Option<DoubtPlace> {
-        let vision = |name: &str| {
-            name == "torchvision" && {
-                let mut lines = self.places(name).iter();
-                lines.any(|(file, at)| {
-                    let tokens = self.files[*file];
-                    let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
-                    line.iter().any(|t| t.is("models"))
-                })
-            }
-        };
-        let given = |name: &str| {
-            let mut all = self.files.iter().flat_map(|tokens| tokens.iter());
-            all.any(|t| t.is(name))
-        };
-        self.places.iter().find_map(|(name, places)| {
-            let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-            let why = match name {
-                name if NORMS.contains(name) => BATCH_NORM,
-                name if COMPARES.iter().any(|part| name.contains(part)) => MIXED,
-                name if vision(name) || ends(&SENSES) && !LAYER_NORM.contains(name) => MODEL,
-                _ if ends(&SUMS) && !given("ctc_loss_reduction") => SUM,
-                _ => return None,
-            };
-            let (file, at) = places.first()?;
-            Some((why, *file, *at))
-        })
-    }
-}
-
-/// `self.calls += 1`, `out, self.h = rnn(x, self.h)`: whether a line makes a value of what the micro batch before left in it.
-fn keeps(line: &[PythonToken<'_>]) -> bool {
-    let Some(sign) = assignment(line) else {
-        return false;
-    };
-    let own = |w: &[PythonToken<'_>]| w[0].is("self") && w[1].is(".");
-    let mut given = line[..sign].windows(3).filter(|w| own(w));
-    let adds = line[sign - 1].kind == TokenKind::Other;
-    given.any(|w| {
-        let mut taken = line[sign..].windows(3).filter(|w| own(w));
-        adds || taken.any(|taken| taken[2].is(w[2].text))
-    })
 }

@@ -1,0 +1,104 @@
+//! Models of libraries, whose names say what they make of a micro batch.
+
+use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken, UNDIVIDED, line_of, rest_of_line};
+use oomctl_base::word_list;
+
+const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
+const SUM: &str = "whether the loss of this model is a mean over samples was not read";
+
+/// Layers that take statistics of a micro batch.
+const NORMS: [&str; 4] = word_list("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm");
+/// Parts of names of models that compare the samples of a batch with each other.
+const COMPARES: [&str; 7] = word_list(
+    "CLIPModel SiglipModel Siglip2Model ClapModel DualEncoderModel ForContrastiveLearning ForImageTextRetrieval",
+);
+/// The loss of a mixture of experts that balances them over the tokens of a micro batch.
+const ROUTER: &str = "output_router_logits";
+/// Ends of names of models for pictures and sound, of which many have batch norm (transformers, models/auto/modeling_auto.py).
+const SENSES: [&str; 12] = word_list(
+    "ForImageClassification ForSemanticSegmentation ForInstanceSegmentation ForUniversalSegmentation ForObjectDetection \
+     ForDepthEstimation ForVideoClassification ForAudioClassification ForAudioFrameClassification ForKeypointDetection \
+     ForPrediction Backbone",
+);
+/// Models among them that have layer norm alone.
+const LAYER_NORM: [&str; 8] = word_list(
+    "ViTForImageClassification DeiTForImageClassification BeitForImageClassification SwinForImageClassification \
+     Swinv2ForImageClassification ConvNextForImageClassification Dinov2ForImageClassification ASTForAudioClassification",
+);
+/// Ends of names of models whose loss is a sum by default, or one of several.
+const SUMS: [&str; 2] = ["ForCTC", "ForPreTraining"];
+
+/// Ends of names of models that divide their loss by what the Trainer counted, or get no count of it (transformers 5.0 to 5.23,
+/// models/*/modeling_*.py).
+const COUNTED: [&str; 14] = word_list(
+    "ForCausalLM LMHeadModel ForQuestionAnswering ForImageTextToText ForVision2Seq ForMultimodalLM \
+     ViTForImageClassification DeiTForImageClassification SwinForImageClassification ConvNextForImageClassification \
+     Dinov2ForImageClassification ModernBertForMaskedLM EuroBertForMaskedLM Zamba2ForSequenceClassification",
+);
+/// Parts of names of models of the kind `ForConditionalGeneration` that do so, too.
+const SEES: [&str; 8] = word_list("VL Llava Gemma Idefics Mllama Mistral3 Glm4v InternVL");
+
+impl LoopProgram<'_, '_> {
+    /// A model of a library that has batch norm, or whose loss is no mean over samples.
+    pub(super) fn loaded(&self) -> Option<DoubtPlace> {
+        let vision = |name: &str| name == "torchvision" && self.has_beside(name, "models");
+        self.places.iter().find_map(|(name, places)| {
+            let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+            let own = || !self.bodies(name).is_empty();
+            let why = match name {
+                name if NORMS.contains(name) => BATCH_NORM,
+                name if COMPARES.iter().any(|part| name.contains(part)) => MIXED,
+                name if *name == ROUTER && !self.has_beside(name, "False") => MIXED,
+                name if vision(name) => MODEL,
+                name if ends(&SENSES) && !LAYER_NORM.contains(name) && !own() => MODEL,
+                _ if ends(&SUMS) && !self.says("ctc_loss_reduction") && !own() => SUM,
+                _ => return None,
+            };
+            let (file, at) = places.first()?;
+            Some((why, *file, *at))
+        })
+    }
+
+    /// A model whose loss a Trainer of transformers 5.0 or later does not divide by the accumulation, and may not be divided by what
+    /// it counted: all models take `**kwargs`, which the Trainer takes for a promise (trainer.py, `model_accepts_loss_kwargs`).
+    pub(super) fn uncounted(&self) -> Option<DoubtPlace> {
+        let is_model = |name: &str| {
+            let task = name.split_once("For").map(|(_, task)| task);
+            name.starts_with(char::is_uppercase)
+                && !name.contains("Collator")
+                && task.is_some_and(|task| task.starts_with(char::is_uppercase))
+        };
+        let sees = |name: &str| {
+            name.ends_with("ForConditionalGeneration")
+                && SEES.iter().any(|part| name.contains(part))
+        };
+        let found = self.places.iter().find(|(name, places)| {
+            let counts = COUNTED.iter().any(|end| name.ends_with(end)) || sees(name);
+            let loads = places.iter().any(|(file, at)| {
+                let tokens = self.files[*file];
+                let next = |n: usize, text: &str| tokens.get(at + n).is_some_and(|t| t.is(text));
+                next(1, "(")
+                    || next(1, ".") && (next(2, "from_pretrained") || next(2, "from_config"))
+            });
+            is_model(name) && !counts && loads && self.bodies(name).is_empty()
+        });
+        let (_, places) = found?;
+        let (file, at) = places.first()?;
+        Some((UNDIVIDED, *file, *at))
+    }
+
+    /// Whether a name stands on a line with another word.
+    fn has_beside(&self, name: &str, word: &str) -> bool {
+        self.places(name).iter().any(|(file, at)| {
+            let tokens = self.files[*file];
+            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+            line.iter().any(|t| t.is(word))
+        })
+    }
+
+    /// Whether a name or a text of the program is this word.
+    fn says(&self, word: &str) -> bool {
+        let mut all = self.files.iter().flat_map(|tokens| tokens.iter());
+        all.any(|t: &PythonToken<'_>| t.is(word))
+    }
+}
