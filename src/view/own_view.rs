@@ -21,7 +21,7 @@ use super::starts_view::StartsView;
 use super::style::WARN;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
-use crate::core::ladder::{Change, DOUBTED, Skipped};
+use crate::core::ladder::{Change, DOUBTED, NEARLY_SAME, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
 
@@ -204,10 +204,9 @@ impl ScriptView {
         for why in doubts {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "unknown:"));
         }
-        for note in notes
-            .into_iter()
-            .filter(|n| self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS)
-        {
+        for note in notes.into_iter().filter(|n| {
+            self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS || n.starts_with(NEARLY_SAME)
+        }) {
             let _ = writeln!(out, "note: {note}");
         }
         if self.now.is_none() {

@@ -81,14 +81,20 @@ fn each_example_does_what_its_readme_says() {
     fs::write(folder.path().join("train.sbatch"), script).unwrap();
     // All at once: for one package cargo would choose other features of what it needs, and build that anew.
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let tests = std::env::current_exe().unwrap();
+    let target = tests.ancestors().nth(2).unwrap();
+    let profile = match target.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
     let built = Command::new(&cargo)
         .args(["build", "--quiet", "--locked", "--workspace", "--examples"])
+        .args(["--profile", profile])
         .current_dir(root())
         .output()
         .unwrap();
     assert!(built.status.success(), "{built:?}");
-    let tests = std::env::current_exe().unwrap();
-    let examples = tests.ancestors().nth(2).unwrap().join("examples");
+    let examples = target.join("examples");
     for (library, example, words, wanted) in EXAMPLES {
         let done = Command::new(examples.join(example))
             .args(words)

@@ -91,7 +91,7 @@ pub use launchers::{Launcher, Launchers, MeasuredLauncher, Starts};
 pub use likely::recognise;
 pub use patched::Patch;
 pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
-pub use plain_loop::{DOUBT, NEARLY, TRAINER_DOUBT, UNDIVIDED_DOUBT};
+pub use plain_loop::{DOUBT, NEARLY, RECOMPUTED_DOUBT, TRAINER_DOUBT, UNDIVIDED_DOUBT};
 pub use preface::is_shell;
 pub use program::JobProgram;
 pub use recognise::{Recognise, is_key_of};

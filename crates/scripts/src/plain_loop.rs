@@ -41,6 +41,9 @@ pub const DOUBT: &str = "<unclear> ";
 /// What the name of a doubt begins with that is raised by what a program does itself beside a Trainer of transformers.
 pub const TRAINER_DOUBT: &str = "<unclear beside a trainer> ";
 
+/// What the name of a doubt begins with about what computing a part twice does.
+pub const RECOMPUTED_DOUBT: &str = "<unclear when computed again> ";
+
 /// What the name of a doubt begins with about a model whose loss a newer Trainer may not divide by the accumulation.
 pub const UNDIVIDED_DOUBT: &str = "<undivided beside a newer trainer> ";
 
@@ -138,6 +141,13 @@ pub(super) fn tail(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
 fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
     let token = &files[file][at];
     (why, file, (token.from, token.to))
+}
+
+/// The first layer of a program with these files that counts a micro batch twice where it is computed twice.
+pub(super) fn recomputed(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
+    let program = LoopProgram::new(files, Vec::new());
+    let found = program.norms();
+    found.map(|found| placed(files, found))
 }
 
 /// The first model of a program with these files whose loss a newer Trainer may not divide.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::code::CodeRule;
 use super::configs::stem;
+use super::configured::ProgramCode;
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::recognise::package;
@@ -121,7 +122,8 @@ impl Stack {
         let named = match &call.target {
             _ if is_called(&r.modules, call) || is_called(&r.programs, call) => NAME,
             CallTarget::Program(path) | CallTarget::Script(path) => {
-                usize::from(any(&r.scripts, &file(path))) * 500
+                let by_name = any(&r.scripts, &file(path)) && !self.is_missing_in(call);
+                usize::from(by_name) * 500
             }
             CallTarget::Module(_) | CallTarget::Code => 0,
         };
@@ -227,18 +229,22 @@ impl Stack {
         Some(all)
     }
 
-    /// Whether the program declares an option of this name itself, and its text shows nothing of the stack, whose texts would.
+    /// Whether the program declares an option of this name itself, and its text shows nothing of the stack.
     fn is_own_option(&self, call: &Call, flag: &str) -> bool {
+        let declared = |code: &ProgramCode| code.declared(flag).is_some();
+        self.is_missing_in(call) && call.code.as_ref().is_some_and(declared)
+    }
+
+    /// Whether the text of the program was read and shows nothing of the stack, whose texts would.
+    fn is_missing_in(&self, call: &Call) -> bool {
         let r = &self.recognise;
-        let classes = [&r.uses, &r.configured_by, &r.parsed_by];
-        let mut shown = classes.into_iter().flatten().map(String::as_str);
-        let (Some(names), Some(code)) = (&call.names, &call.code) else {
+        let Some(names) = &call.names else {
             return false;
         };
-        let is_shown = shown.clone().next().is_none()
-            || shown.any(|name| names.contains_key(name))
-            || r.packages().any(|package| names.contains_key(package));
-        !is_shown && code.declared(flag).is_some()
+        let classes = [&r.uses, &r.configured_by, &r.parsed_by];
+        let mut shown = classes.into_iter().flatten().map(String::as_str);
+        let shows = |name: &str| names.contains_key(name);
+        shown.clone().next().is_some() && !shown.any(shows) && !r.packages().any(shows)
     }
 
     /// The way of spelling in which most of its knobs are given by the words of a call; the preset's own where none is.

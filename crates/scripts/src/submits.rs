@@ -13,7 +13,8 @@ use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
 use super::plain_loop::{
-    DOUBT, NEARLY, TRAINER_DOUBT, UNDIVIDED_DOUBT, doubt, tail, trainer_doubt, undivided_model,
+    DOUBT, NEARLY, RECOMPUTED_DOUBT, TRAINER_DOUBT, UNDIVIDED_DOUBT, doubt, recomputed, tail,
+    trainer_doubt, undivided_model,
 };
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
@@ -60,6 +61,7 @@ fn names_of(
             (DOUBT, doubt(texts, &options)),
             (TRAINER_DOUBT, trainer_doubt(texts)),
             (UNDIVIDED_DOUBT, undivided_model(texts)),
+            (RECOMPUTED_DOUBT, recomputed(texts)),
             (NEARLY, tail(texts)),
         ];
         for (sort, found) in doubts {

@@ -1,14 +1,17 @@
 //! What a rung does to the training of a program that nobody could read, or whose loop was not understood.
 
+use crate::core::ladder::NEARLY_SAME;
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
-use oomctl_scripts::{Adoption, Call, DOUBT, NEARLY, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT};
+use oomctl_scripts::{
+    Adoption, Call, DOUBT, NEARLY, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT,
+};
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
 
-/// Says of the rungs that cut a batch into smaller parts that their effect is unknown, where the program is the user's own and its
-/// text does not show that training stays the same. The rung says why.
+/// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the text of a
+/// program does not show that training stays the same. The rung says why.
 pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let own = adoption
         .stack
@@ -23,30 +26,38 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             of(TRAINER_DOUBT).or_else(newer)
         }
     };
-    let nearly = adoption
-        .calls()
-        .find_map(|call| of_call(adoption, call, NEARLY))
-        .filter(|_| own);
-    let cuts = [Role::MicroBatch, Role::GradAccumulation];
-    let cut: Vec<String> = cuts
-        .into_iter()
-        .flat_map(|role| preset.with_role(role))
-        .map(|knob| knob.name.clone())
-        .collect();
+    let of_any = |sort: &str| {
+        let mut calls = adoption.calls();
+        calls.find_map(|call| of_call(adoption, call, sort))
+    };
+    let nearly = of_any(NEARLY).filter(|_| own);
+    let nearly = nearly.map(|why| format!("{NEARLY_SAME}{why}"));
+    let cut = knobs_of(preset, &[Role::MicroBatch, Role::GradAccumulation]);
+    let recomputed = knobs_of(preset, &[Role::GradientCheckpointing]);
+    let twice = of_any(RECOMPUTED_DOUBT);
     let steps = preset.tune.iter_mut().map(|tuning| &mut tuning.step);
     for rung in preset.ladder.iter_mut().chain(steps) {
-        let cuts = cut.iter().any(|knob| rung.moves(knob, None));
-        if !cuts || rung.effect != Some(Effect::SameMath) {
-            continue;
-        }
-        match &why {
+        let moves = |knobs: &[String]| knobs.iter().any(|knob| rung.moves(knob, None));
+        // What a rung says of no effect follows from its knobs.
+        let why = match (moves(&cut), moves(&recomputed), rung.effect) {
+            (true, _, Some(Effect::SameMath)) => &why,
+            (false, true, None | Some(Effect::SameMath)) => &twice,
+            _ => continue,
+        };
+        match why {
             Some(why) => {
                 rung.effect = Some(Effect::Unknown);
                 rung.doubt = Some(why.clone());
             }
-            None => rung.notes.extend(nearly.clone()),
+            None if moves(&cut) => rung.notes.extend(nearly.clone()),
+            None => {}
         }
     }
+}
+
+fn knobs_of(preset: &Preset, roles: &[Role]) -> Vec<String> {
+    let knobs = roles.iter().flat_map(|role| preset.with_role(*role));
+    knobs.map(|knob| knob.name.clone()).collect()
 }
 
 fn leaves_division_to_models(preset: &Preset) -> bool {

@@ -19,6 +19,9 @@ const FORBIDDEN: &str = ", which the policy same-math forbids";
 /// What the remark of a rung begins with whose effect is unknown; behind it stands why.
 pub const DOUBTED: &str = "whether training stays the same is unknown: ";
 
+/// What a note begins with about the little that changes of a training that stays the same else.
+pub const NEARLY_SAME: &str = "nearly the same: ";
+
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked
 /// what it would do after a GPU OOM of which nothing is known.

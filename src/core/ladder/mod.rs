@@ -61,7 +61,7 @@ mod tune;
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
 pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host};
 pub use bug::settle;
-pub use climb::{DOUBTED, climb};
+pub use climb::{DOUBTED, NEARLY_SAME, climb};
 pub use context::{ClimbContext, Policy};
 pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};

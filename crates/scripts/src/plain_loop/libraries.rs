@@ -38,7 +38,15 @@ const COUNTED: [&str; 14] = word_list(
 /// Parts of names of models of the kind `ForConditionalGeneration` that do so, too.
 const SEES: [&str; 8] = word_list("VL Llava Gemma Idefics Mllama Mistral3 Glm4v InternVL");
 
+const TWICE: &str = "batch norm counts a micro batch twice that is computed again";
+
 impl LoopProgram<'_, '_> {
+    /// Batch norm, of which each forward changes the statistics.
+    pub(super) fn norms(&self) -> Option<DoubtPlace> {
+        let (file, at) = NORMS.iter().find_map(|name| self.places(name).first())?;
+        Some((TWICE, *file, *at))
+    }
+
     /// A model of a library that has batch norm, or whose loss is no mean over samples.
     pub(super) fn loaded(&self) -> Option<DoubtPlace> {
         let vision = |name: &str| name == "torchvision" && self.has_beside(name, "models");
