@@ -226,7 +226,7 @@ fn with_sbatch(mut error: clap::Error) -> clap::Error {
         false => format!("{typed}VALUE"),
     };
     let tip = format!(
-        "an option of sbatch goes into `--sbatch={written}`, in one word; one of the script comes after SCRIPT"
+        "put an option of your program after SCRIPT, and one of sbatch into `--sbatch={written}`, in one word"
     );
     if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none()
     {

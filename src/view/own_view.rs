@@ -344,14 +344,7 @@ impl ScriptView {
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
         match causes.join(", ") {
             causes if causes.is_empty() => most,
-            causes => format!("{most} {}: the same job again.", capital(&causes)),
+            causes => format!("{most} It submits the same job again after {causes}."),
         }
     }
-}
-
-/// With a capital at its beginning.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }

@@ -139,9 +139,9 @@ fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFa
         let what = format!("--set {set} names no knob");
         return Err(CommandFailure::usage(what).hint(format!("did you mean {near}?")));
     }
-    let what = format!("--set {set} before SCRIPT changes nothing: an estimate does not need it");
+    let what = format!("--set {set}: `{knob}` is no value that --set takes before SCRIPT");
     Err(CommandFailure::usage(what).hint(format!(
-        "put the script's own options after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
+        "put an option of your program after SCRIPT. --set before it takes {}, and what `oomctl estimate SCRIPT` asks for. \
          Describe the nodes in a cluster profile (--cluster NAME; `oomctl init --cluster` writes one)",
         DESCRIBING.map(|name| format!("{name}=…")).join(", ")
     )))
