@@ -2,10 +2,15 @@
 //!
 //! Source: the Python language reference, "Lexical analysis". Indentation is not needed and not read.
 
+use oomctl_base::word_list;
+
 /// Largest script that is read, in bytes; what stands behind is not looked at.
 pub(super) const LONGEST: usize = 1 << 20;
 /// Most tokens of a script.
 const MOST: usize = 200_000;
+/// Words that begin a line whose colon is followed by what it guards.
+const HEADERS: [&str; 14] =
+    word_list("if elif else for while with try except finally def class async match case");
 
 /// Most tokens of a call.
 const CALL: usize = 2_000;
@@ -92,6 +97,9 @@ pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
         match (kind, rest.as_bytes()[0]) {
             (None, b'\n') if depth == 0 => found.push(token(TokenKind::End, &rest[..1])),
             (None, _) => {}
+            (Some(_), b';') if depth == 0 && !begins_a_block(&found) => {
+                found.push(token(TokenKind::End, &rest[..1]));
+            }
             (Some(kind), first) => {
                 depth = match first {
                     b'(' | b'[' | b'{' => depth + 1,
@@ -108,6 +116,12 @@ pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
         at += length;
     }
     found
+}
+
+/// Whether the last line is one as `if done: stop(); break`, all of which runs or nothing.
+fn begins_a_block(tokens: &[PythonToken<'_>]) -> bool {
+    let first = tokens.get(line_of(tokens, tokens.len()));
+    first.is_some_and(|t| HEADERS.contains(&t.text))
 }
 
 /// Kind and length of what a text begins with; no kind for blanks, comments and line ends.
@@ -267,8 +281,12 @@ pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
     end.map_or(0, |end| end + 1)
 }
 
-/// Bytes between the end of the line before and the token that begins a line.
+/// Bytes between the end of the line before and the token that begins a line. What stands behind a `;` has those of what is before it.
 fn indentation(tokens: &[PythonToken<'_>], begin: usize) -> usize {
+    let mut begin = begin;
+    while let Some(end) = begin.checked_sub(1).filter(|end| tokens[*end].is(";")) {
+        begin = line_of(tokens, end);
+    }
     let before = begin.checked_sub(1).map_or(0, |end| tokens[end].to);
     tokens
         .get(begin)
