@@ -133,7 +133,7 @@ fn text(view: &ExplainView) -> String {
         ("overrides", overrides.collect()),
         ("pinned", view.pinned.iter().cloned().collect()),
         ("written as", own(view.spelling.iter().cloned().collect())),
-        ("effect", vec![view.effect.describe().to_owned()]),
+        ("by itself", vec![view.effect.describe().to_owned()]),
         ("rule", view.rules.clone()),
         ("changed by", changed_by.into_iter().collect()),
         ("phantom", view.phantom.clone()),
