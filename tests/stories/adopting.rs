@@ -44,7 +44,7 @@ fn a_value_that_is_computed_is_given_where_it_wins() {
     place
         .run(&wrong)
         .ends(2)
-        .says(&["--set no_such_knob=1 before SCRIPT changes nothing"]);
+        .says(&["--set no_such_knob=1: `no_such_knob` is no value that --set takes before SCRIPT"]);
     place.run(&["plan", "--all", "nowhere.slurm"]).ends(2);
 }
 

@@ -214,7 +214,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
             "the script says batch_size itself (train.slurm:",
         ),
         ("precision=half", "precision = half is not one of fp32, amp"),
-        ("lr=1", "--set lr=1 before SCRIPT changes nothing"),
+        ("lr=1", "`lr` is no value that --set takes before SCRIPT"),
     ] {
         place.says(&["plan", "--set", set, "train.slurm"], 2, &[says]);
     }

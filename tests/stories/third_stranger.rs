@@ -139,7 +139,7 @@ fn wrong_words_are_answered_with_those_that_are_right() {
     measure.says(&["note: --steps comes after SCRIPT, so it is passed to the script"]);
     let effect = "halve-batch-keep-effective (same math as a whole)";
     let explain = "explain per_device_train_batch_size --run job-1";
-    place.says(explain, 0, &["effect      changes training", effect]);
+    place.says(explain, 0, &["by itself   changes training", effect]);
     place.says(
         "plan -v --fresh --backend local job.sh",
         0,

@@ -5,7 +5,7 @@ use super::slurm::Slurm;
 
 const PROGRAM: &str = "import argparse\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch.utils.data import DataLoader\n\n\
     p = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=64)\np.add_argument('--accum', type=int, default=1)\n\
-    p.add_argument('--lr', type=float, default=1e-3)\nargs = p.parse_args()\nmodel = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12), 12).cuda()\n\
+    p.add_argument('--lr', type=float, default=1e-3)\nargs = p.parse_args()\nmodel = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
     loader = DataLoader(torch.load('d.pt'), batch_size=args.batch_size, shuffle=True)\nopt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n\
     for i, (x, y) in enumerate(loader):\n    x, y = x.cuda(), y.cuda()\n    loss = F.cross_entropy(model(x), y)\n    \
     (loss / args.accum).backward()\n    if (i + 1) % args.accum == 0:\n        opt.step()\n        opt.zero_grad()\n";

@@ -48,7 +48,8 @@ pub const RECOMPUTED_DOUBT: &str = "<unclear when computed again> ";
 pub const UNDIVIDED_DOUBT: &str = "<undivided beside a newer trainer> ";
 
 const NO_LOOP: &str = "its training loop was not found";
-const NOT_AROUND: &str = "no loop stands around this backward pass, and those that call it were not read";
+const NOT_AROUND: &str =
+    "no loop stands around this backward pass, and those that call it were not read";
 const NO_WAIT: &str = "no line was found where the optimizer waits for all micro batches of a step";
 const UNDIVIDED: &str = "this loss was not seen divided by the accumulation";
 const DIVIDED: &str = "this divides by the accumulation, and Accelerate does so, too";
@@ -119,7 +120,8 @@ pub(super) fn doubt(
     let loops = program.loops();
     let Some(first) = loops.first() else {
         let backward = program.places("backward").first();
-        let (why, file, at) = backward.map_or((NO_LOOP, 0, 0), |(file, at)| (NOT_AROUND, *file, *at));
+        let (why, file, at) =
+            backward.map_or((NO_LOOP, 0, 0), |(file, at)| (NOT_AROUND, *file, *at));
         let token = files.get(file)?.get(at)?;
         return Some((why, file, (token.from, token.to)));
     };
