@@ -35,6 +35,7 @@ mod need;
 mod numbers;
 mod observed;
 mod odds;
+mod older;
 mod optimiser;
 mod own_engine;
 mod packages;
