@@ -37,6 +37,9 @@ pub(super) struct FailureContext {
     pub cache: Option<EngineCache>,
     /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
     pub sampler: Option<f64>,
+    /// Part of the request that failed which an evaluation had room for. It keeps nothing for a backward pass, so a smaller batch
+    /// frees little beside its part of the request.
+    pub evaluates: Option<f64>,
     /// It died in a layer of the model.
     pub in_layer: bool,
     /// It died in an evaluation whose batches are not those of training.
@@ -112,6 +115,7 @@ impl FailureContext {
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
+            evaluates: incident.and_then(evaluates),
             in_layer: incident.is_some_and(|i| i.in_layer),
             own_loader: incident.is_some_and(|i| i.own_loader),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
@@ -233,6 +237,12 @@ fn sampler(incident: &Incident) -> Option<f64> {
     );
     let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
     (warms_up_sampler(incident) && part < 1.0).then_some(part)
+}
+
+fn evaluates(incident: &Incident) -> Option<f64> {
+    let (free, requested) = (incident.free_bytes?, incident.requested_bytes?);
+    let in_eval = incident.phase == "eval" && incident.class == Class::GpuOom;
+    (in_eval && free < requested).then_some(free.0 as f64 / requested.0 as f64)
 }
 
 fn free_share(incident: &Incident) -> Option<f64> {

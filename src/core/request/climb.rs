@@ -68,7 +68,11 @@ impl Request {
             whole_rungs: self.inputs().whole_rungs,
             cluster: &self.inputs().cluster_facts,
             environment: self.inputs().environment.as_ref(),
-            versions: self.inputs().scripts.as_ref().and_then(|s| s.version_span.as_ref()),
+            versions: self
+                .inputs()
+                .scripts
+                .as_ref()
+                .and_then(|s| s.version_span.as_ref()),
             cluster_name: self.inputs().cluster.as_deref(),
             templates: &self.inputs().templates,
             layers: &self.inputs().layers,
