@@ -194,6 +194,7 @@ impl RungView<'_, '_> {
         packages::objection(self.context.environment, rung)
             .map(RungObjection::Sure)
             .or_else(|| incident::objection_anyway(shaper, recipe, self.scope, rung, failure))
+            .or_else(|| self.leaves_too_much().map(RungObjection::Sure))
     }
 
     /// The rungs with one more.

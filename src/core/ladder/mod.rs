@@ -47,6 +47,7 @@ pub mod probe;
 mod raised_host;
 mod remedies;
 mod request;
+mod said;
 mod sample;
 mod search;
 mod search_node;
