@@ -19,7 +19,7 @@ const LAYER: &str = "transformers/models/llama/modeling_llama.py\", line 232, in
 const LOSS: &str = "torch/nn/functional.py\", line 3029, in cross_entropy\n    return torch._C._nn.cross_entropy_loss(input, target, weight)";
 const STEP: &str = "torch/optim/adamw.py\", line 152, in _init_group\n    state[\"exp_avg_sq\"] = torch.zeros_like(";
 const PROGRAM: &str = "from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments\n(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n\
-    model = AutoModelForCausalLM.from_pretrained(\"meta-llama/Llama-2-13b-hf\")\nTrainer(model=model, args=args).train()\n";
+    model = AutoModelForCausalLM.from_pretrained(\"Qwen/Qwen2.5-0.5B\")\nTrainer(model=model, args=args).train()\n";
 
 /// A job on one GPU, with a batch of 1 and these words.
 fn tuned(words: &str, log: &str, files: &[(&str, &str)]) -> Done {
@@ -121,7 +121,7 @@ fn a_program_that_knows_of_sharding_may_be_given_it() {
 /// Smaller batches make no room for states that do not fit by themselves.
 #[test]
 fn states_that_exceed_a_gpu_are_sharded_before_a_batch_is_halved() {
-    let named = |model: &str| PROGRAM.replace("meta-llama/Llama-2-13b-hf", model);
+    let named = |model: &str| PROGRAM.replace("Qwen/Qwen2.5-0.5B", model);
     let script = "#SBATCH --gres=gpu:a100:4\ntorchrun --nproc_per_node 4 tune.py --per_device_train_batch_size 4 --bf16 True --output_dir out";
     let log = older(&[LAYER], "170.00 MiB");
     let said = |model: &str, more: &str| {
@@ -133,6 +133,15 @@ fn states_that_exceed_a_gpu_are_sharded_before_a_batch_is_halved() {
         "--fsdp  unset -> full_shard auto_wrap",
         "states alone need at least 97 GiB of each GPU, which has 39 GiB",
     ]);
+    // One GPU has nothing to share, and states of 8 bits are too large as well.
+    let alone = "#SBATCH --gres=gpu:a100:1\npython tune.py --per_device_train_batch_size 4 --bf16 True --output_dir out";
+    let place = job(
+        alone,
+        &log,
+        &[("tune.py", &named("meta-llama/Llama-2-13b-hf"))],
+    );
+    let end = place.run("fix job.log job.sh");
+    assert!(!end.told().contains("paged_adamw_8bit\n"), "{}", end.told());
     assert!(
         !large.told().contains("batch_size  4 ->"),
         "{}",

@@ -194,7 +194,6 @@ impl RungView<'_, '_> {
         packages::objection(self.context.environment, rung)
             .map(RungObjection::Sure)
             .or_else(|| incident::objection_anyway(shaper, recipe, self.scope, rung, failure))
-            .or_else(|| self.leaves_too_much().map(RungObjection::Sure))
     }
 
     /// The rungs with one more.
@@ -234,6 +233,9 @@ impl RungView<'_, '_> {
                 Effect::Unknown => self.doubted(),
                 _ => format!("changes training{FORBIDDEN}"),
             });
+        }
+        if let Some(why) = self.leaves_too_much(next, effect) {
+            return Err(why);
         }
         let in_vain = self.failure.in_vain.filter(|_| !self.context.whole_rungs);
         if let Some(why) = in_vain.filter(|_| effect == Effect::ChangesTraining) {

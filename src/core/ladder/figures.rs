@@ -2,10 +2,10 @@
 
 use super::climb::RungView;
 use super::incident::{EngineBytes, ShareForOne};
-use super::moves::{Aim, knobs};
-use crate::core::recipe::Knob;
+use super::moves::Aim;
+use crate::core::recipe::{Knob, Shape};
 use oomctl_base::units::GIB;
-use oomctl_base::{Role, Value};
+use oomctl_base::{Effect, Role, Value};
 
 /// What a preset calls the bytes that weights, gradients and states need on each GPU at least.
 const LEAST_STATES: &str = "least_states";
@@ -117,37 +117,32 @@ impl RungView<'_, '_> {
     /// A size that the configuration says, in bytes; the rest of the memory model need not be known.
     fn gib_of(&self, field: &str) -> Option<f64> {
         let memory = self.context.preset.memory.as_ref()?;
-        Some(self.number(memory.fields.get(field)?)? * GIB)
+        Some(self.number(self.shape, memory.fields.get(field)?)? * GIB)
     }
 
-    /// What an expression comes to; `None` where that is unknown.
-    fn number(&self, text: &str) -> Option<f64> {
-        let shaper = &self.evaluations.shaper;
-        let unknown = shaper.unknown_in(self.shape.recipe(), &[text]);
-        let known = || shaper.expressions.evaluate(text, self.shape.scope()).ok();
-        f64::try_from(known().filter(|_| unknown.is_none())?).ok()
-    }
-
-    /// Why a rung is in vain that leaves weights, gradients and states as they are: these alone need more than a GPU has. Not
-    /// where the job has trained a step already.
-    pub(super) fn leaves_too_much(&self) -> Option<String> {
-        let preset = self.context.preset;
+    /// Why a step is in vain: weights, gradients and states alone need more than a GPU has, as much as before or after a change of
+    /// training. Not where the job has trained a step already.
+    pub(super) fn leaves_too_much(&self, next: &Shape, effect: Effect) -> Option<String> {
         let total = self.failure.total_at_first?;
-        let fields = &preset.memory.as_ref()?.fields;
-        let least = self.number(fields.get(LEAST_STATES)?)?;
-        let of_states = |knob: &Knob| {
-            let phases = knob.acts_on.as_ref();
-            phases.is_none_or(|all| all.iter().any(|phase| phase == "optimizer_step"))
-        };
-        let moves = self.rung.moves.iter().filter(|m| !m.along);
-        let mut moved = moves.flat_map(|m| knobs(preset, m));
-        (least > total && !moved.any(of_states)).then(|| {
+        let least = self.context.preset.memory.as_ref()?;
+        let least = least.fields.get(LEAST_STATES)?;
+        let (now, then) = (self.number(self.shape, least)?, self.number(next, least)?);
+        let in_vain = then >= now || effect == Effect::ChangesTraining;
+        (then > total && in_vain).then(|| {
             format!(
                 "weights, gradients and the optimizer's states alone need at least {:.0} GiB of each GPU, which has {:.0} GiB",
-                least / GIB,
+                then / GIB,
                 total / GIB
             )
         })
+    }
+
+    /// What an expression comes to; `None` where that is unknown.
+    fn number(&self, shape: &Shape, text: &str) -> Option<f64> {
+        let shaper = &self.evaluations.shaper;
+        let unknown = shaper.unknown_in(shape.recipe(), &[text]);
+        let known = || shaper.expressions.evaluate(text, shape.scope()).ok();
+        f64::try_from(known().filter(|_| unknown.is_none())?).ok()
     }
 
     /// Sequences whose logits the sampler has room for, by halves.
