@@ -3,12 +3,10 @@
 use super::climb::RungView;
 use super::incident::{EngineBytes, ShareForOne};
 use super::moves::Aim;
-use crate::core::recipe::{Knob, Shape};
+use super::states::number;
+use crate::core::recipe::Knob;
 use oomctl_base::units::GIB;
-use oomctl_base::{Effect, Role, Value};
-
-/// What a preset calls the bytes that weights, gradients and states need on each GPU at least.
-const LEAST_STATES: &str = "least_states";
+use oomctl_base::{Role, Value};
 
 impl RungView<'_, '_> {
     /// Goes at once where the message itself says how far is enough, and nowhere where it says that the rung's most is not.
@@ -117,32 +115,13 @@ impl RungView<'_, '_> {
     /// A size that the configuration says, in bytes; the rest of the memory model need not be known.
     fn gib_of(&self, field: &str) -> Option<f64> {
         let memory = self.context.preset.memory.as_ref()?;
-        Some(self.number(self.shape, memory.fields.get(field)?)? * GIB)
-    }
-
-    /// Why a step is in vain: weights, gradients and states alone need more than a GPU has, as much as before or after a change of
-    /// training. Not where the job has trained a step already.
-    pub(super) fn leaves_too_much(&self, next: &Shape, effect: Effect) -> Option<String> {
-        let total = self.failure.total_at_first?;
-        let least = self.context.preset.memory.as_ref()?;
-        let least = least.fields.get(LEAST_STATES)?;
-        let (now, then) = (self.number(self.shape, least)?, self.number(next, least)?);
-        let in_vain = then >= now || effect == Effect::ChangesTraining;
-        (then > total && in_vain).then(|| {
-            format!(
-                "weights, gradients and the optimizer's states alone need at least {:.0} GiB of each GPU, which has {:.0} GiB",
-                then / GIB,
-                total / GIB
-            )
-        })
-    }
-
-    /// What an expression comes to; `None` where that is unknown.
-    fn number(&self, shape: &Shape, text: &str) -> Option<f64> {
-        let shaper = &self.evaluations.shaper;
-        let unknown = shaper.unknown_in(shape.recipe(), &[text]);
-        let known = || shaper.expressions.evaluate(text, shape.scope()).ok();
-        f64::try_from(known().filter(|_| unknown.is_none())?).ok()
+        Some(
+            number(
+                &self.evaluations.shaper,
+                self.shape,
+                memory.fields.get(field)?,
+            )? * GIB,
+        )
     }
 
     /// Sequences whose logits the sampler has room for, by halves.
