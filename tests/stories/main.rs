@@ -40,6 +40,7 @@ mod history;
 mod hostile;
 mod interactive;
 mod killed_watch;
+mod known_versions;
 mod launch;
 mod launch_run;
 mod learning;

@@ -269,6 +269,21 @@ fn numbers_in_the_text_of_a_program_without_options_are_named() {
         "framework not recognised",
         "a lower `batch_size = 16` in run.py:4",
     ]);
+    // A batch of one can be no lower, and that of an evaluation fills nothing in training.
+    let settings = "from dataclasses import dataclass\n\n@dataclass\nclass Settings:\n    micro_batch_size: int = 1\n    \
+        val_batch_size: int = 8\n    batch_size: int = 4\n    sharded_offload: bool = False\n";
+    let main = "import fire\nfrom settings import Settings\n\ndef main(**words):\n    train(Settings())\n\nfire.Fire(main)\n";
+    let told = fixed(
+        "python run.py",
+        &first,
+        &[("run.py", main), ("settings.py", settings)],
+    );
+    told.says(&[
+        "a lower `batch_size: int = 4` in settings.py:7",
+        "`sharded_offload: bool = False` in settings.py:8 turned on",
+    ]);
+    assert!(!told.told().contains("micro_batch_size"), "{}", told.told());
+    assert!(!told.told().contains("val_batch_size"), "{}", told.told());
     let engine = "from dataclasses import dataclass\nfrom lib.ppo import Experiment\n\n@dataclass\nclass Config:\n    \
         gpu_memory_utilization: float = 0.75\n    train_batch_size: int = 64\n\nExperiment(Config()).run()\n";
     let frames = "  File \"/env/lib/python3.11/site-packages/vllm/worker/worker.py\", line 280, in _init_cache_engine\n    CacheEngine(\n  \

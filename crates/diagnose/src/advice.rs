@@ -31,6 +31,9 @@ const LOGITS: &str = "logits";
 /// The name of the row for attention scores that ran out, by the frames.
 const ATTENTION_SCORES: &str = "attention_scores";
 
+/// The name of the row for weights, gradients and states that alone need more than a GPU has.
+const STATES: &str = "too_large_states";
+
 /// The kind whose rows say what helps in each phase.
 const ORDINARY: &str = "cuda_oom";
 
@@ -108,7 +111,9 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     };
     let pieces = fragmented.then(fitting).flatten();
     let phase = &incident.phase;
+    let states = incident.states_bytes.and_then(|_| row(STATES, phase));
     let own = of_the_message(incident)
+        .or(states)
         .or_else(|| wants_a_gpu(incident).then(|| row(ONE_TENSOR, phase))?)
         .or_else(|| confirmed(incident))
         .or_else(|| row_of_phase(&incident.kind, phase))
@@ -233,7 +238,8 @@ mod tests {
                 CoursePattern::Outlier,
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
-            let shown = [FRAGMENTATION, LOGITS, ATTENTION_SCORES, ONE_TENSOR].contains(&name)
+            let shown = [FRAGMENTATION, LOGITS, ATTENTION_SCORES, ONE_TENSOR, STATES]
+                .contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());

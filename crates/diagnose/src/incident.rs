@@ -86,10 +86,12 @@ pub struct Incident {
     /// An inference engine or Ray runs beside the trainer, by what the log prints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub engine: bool,
-    /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames.
+    /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames, and did not
+    /// ask for less than 3 % of the GPU.
     #[serde(default)]
     pub logits: bool,
-    /// It died in attention that holds a score for each pair of positions, by its frames, and asked there for 3 % of the GPU or more.
+    /// It died in attention that holds a score for each pair of positions, by its frames, and did not ask for less than 3 % of
+    /// the GPU.
     #[serde(default)]
     pub attention_scores: bool,
     /// It died while it computed a layer of the model, forward or again in the backward pass, where no logits lie, by its frames.
@@ -98,6 +100,10 @@ pub struct Incident {
     /// It died in an evaluation whose batches come from a loader of its own, by its frames.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_loader: bool,
+    /// What weights, gradients and the optimizer's states alone need of each GPU at least, where by the configuration that is more than
+    /// it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states_bytes: Option<Bytes>,
     /// Training step at which it died, where the log shows steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,

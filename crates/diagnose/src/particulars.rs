@@ -99,18 +99,34 @@ fn elsewhere(held: Bytes) -> String {
 impl Incident {
     /// Takes back that strangers hold memory of the GPU: the job has an inference engine on it, which can be what holds it.
     pub fn may_be_its_engine(&mut self) {
-        let before = advised(self);
-        self.engine = true;
-        let Some(held) = self.co_tenant_bytes.take() else {
+        let mut held = None;
+        self.advised_after(|incident| {
+            incident.engine = true;
+            held = incident.co_tenant_bytes.take();
+        });
+        let Some(held) = held else {
             return;
         };
-        // What a project's own signature says stays.
-        if before == (self.helps.clone(), self.worse.clone()) {
-            (self.helps, self.worse) = advised(self);
-        }
         self.notes.push(format!(
             "{held} of the GPU belong to other processes or to memory outside PyTorch; perhaps this job's own inference engine"
         ));
+    }
+
+    /// Takes note that weights, gradients and the optimizer's states alone need `least` of each GPU, which has less.
+    pub fn exceeded_by_states(&mut self, least: Bytes) {
+        self.advised_after(|incident| incident.states_bytes = Some(least));
+        self.notes.push(format!(
+            "weights, gradients and the optimizer's states alone need at least {least} of each GPU"
+        ));
+    }
+
+    /// A change, and what is advised after it. What a project's own signature says stays.
+    fn advised_after(&mut self, change: impl FnOnce(&mut Self)) {
+        let before = advised(self);
+        change(self);
+        if before == (self.helps.clone(), self.worse.clone()) {
+            (self.helps, self.worse) = advised(self);
+        }
     }
 }
 

@@ -282,9 +282,11 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.engine = findings.ours.engine;
-    incident.logits = root.marks.logits;
     // What asked for less than 3 % of the GPU does not fill it.
-    incident.attention_scores = root.marks.attention_scores && incident.asks_for(1, 32)
+    let figures = incident.requested_bytes.zip(incident.total_bytes);
+    let fills = figures.is_none() || incident.asks_for(1, 32);
+    incident.logits = root.marks.logits && fills;
+    incident.attention_scores = root.marks.attention_scores && fills
         || root.marks.attention_call && incident.asks_for(1, 4);
     incident.in_layer = root.marks.in_layer();
     incident.own_loader = incident.phase == "eval" && root.marks.own_loader;

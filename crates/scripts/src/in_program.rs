@@ -1,4 +1,5 @@
-//! Numbers that the text of a program gives to names by itself, for which it may have no option: `batch_size = 16`.
+//! Values that the text of a program gives to names by itself, for which it may have no option: `batch_size = 16`,
+//! `cpu_offload = False`.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,10 @@ const OPTIONS: [&str; 20] = word_list(
 /// Most of them that are kept.
 const MOST: usize = 32;
 
-/// A number that the text of a program gives a name.
+/// Parts of the names of switches that free memory of a GPU.
+const SWITCHES: [&str; 2] = ["offload", "checkpointing"];
+
+/// A value that the text of a program gives a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberInProgram {
     /// The name, in small letters.
@@ -25,6 +29,9 @@ pub struct NumberInProgram {
     /// It is an inference engine's share of a GPU, else a batch.
     #[serde(default)]
     pub is_share: bool,
+    /// It is a switch that is off and would free memory of a GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_switch: bool,
     /// `batch_size = 16`.
     pub text: String,
     /// File and line.
@@ -38,6 +45,14 @@ pub struct InProgram {
     pub numbers: Vec<NumberInProgram>,
     /// It was read and reads no options.
     pub no_options: bool,
+}
+
+impl NumberInProgram {
+    /// Whether its name is of an evaluation.
+    pub fn is_of_evaluation(&self) -> bool {
+        let parts = |word: &str| ["eval", "val", "valid", "validation", "test"].contains(&word);
+        self.name.split('_').any(parts)
+    }
 }
 
 impl InProgram {
@@ -57,6 +72,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
             let line = place(file.text, from).0;
             numbers.push(NumberInProgram {
                 is_share: is_share(&name),
+                is_switch: is_switch(&name),
                 name,
                 text: text.split_whitespace().collect::<Vec<_>>().join(" "),
                 place: format!("{}:{line}", file.path),
@@ -81,11 +97,18 @@ fn is_share(name: &str) -> bool {
     name.ends_with("memory_utilization") || name.starts_with("mem_frac")
 }
 
-/// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes.
+/// Whether a name is of a switch that frees memory of a GPU.
+fn is_switch(name: &str) -> bool {
+    SWITCHES.iter().any(|part| name.contains(part))
+}
+
+/// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes. A
+/// batch of 1 can be no lower.
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
     let is_batch = name.ends_with("batch_size") || NAMES.contains(&name.as_str());
-    if tokens[at].kind != TokenKind::Name || !is_share(&name) && !is_batch {
+    let is_known = is_share(&name) || is_switch(&name) || is_batch;
+    if tokens[at].kind != TokenKind::Name || !is_known {
         return None;
     }
     let (value, end) = match &tokens[at + 1..] {
@@ -96,8 +119,12 @@ fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usiz
     let line = &tokens[line_of(tokens, at)..at];
     let declares = line.iter().any(|t| t.is("def") || t.is("add_argument"));
     let ends = end.kind == TokenKind::End || [",", ")", ";"].iter().any(|mark| end.is(mark));
-    let is_number = value.kind == TokenKind::Number && ends && !declares && !runs_aside(line);
-    is_number.then_some((name, (tokens[at].from, value.to)))
+    let is_told = match is_switch(&name) {
+        true => value.is("False"),
+        false => value.kind == TokenKind::Number && !(is_batch && value.is("1")),
+    };
+    let is_own = ends && !declares && !runs_aside(line);
+    (is_told && is_own).then_some((name, (tokens[at].from, value.to)))
 }
 
 #[cfg(test)]
@@ -109,7 +136,7 @@ mod tests {
     fn numbers_are_found_below_the_main_guard_in_classes_and_in_calls() {
         let text = "class Config:\n  gpu_memory_utilization: float = 0.75\n  name: str = 'a'\nif __name__ == '__main__':\n  \
             BATCH_SIZE = 16\n  main(batch_size=BATCH_SIZE)\nx = DataLoader(d, batch_size=4, shuffle=True)\n\
-            val_loader = DataLoader(d, batch_size=2)\ndef f(batch_size=8): pass\nbatch_size = 4 * 2\nbatch_size = ";
+            val_loader = DataLoader(d, batch_size=2)\nval_batch_size: int=1\ncpu_offload: bool=False\nuse_checkpointing = True\ndef f(batch_size=8): pass\nbatch_size = 4 * 2\nbatch_size = ";
         let all = tokens(text);
         let found = (0..all.len()).filter_map(|at| number(&all, at));
         let found: Vec<&str> = found.map(|(_, (from, to))| &text[from..to]).collect();
@@ -117,6 +144,7 @@ mod tests {
             "gpu_memory_utilization: float = 0.75",
             "BATCH_SIZE = 16",
             "batch_size=4",
+            "cpu_offload: bool=False",
         ];
         assert_eq!(found, expected);
     }

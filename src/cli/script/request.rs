@@ -93,6 +93,7 @@ pub fn over(
         templates,
         scripts: Some(Scripts {
             version: taken.described,
+            version_span: taken.span,
             version_of_earlier: taken.of_earlier,
             ..Scripts::of(&read.submission, &adoption, &shelves.launchers)
         }),

@@ -7,7 +7,7 @@ use crate::core::adopt::version::{
     in_requirements, in_scripts, in_tree, installed, own_texts, trees,
 };
 use crate::core::ladder::JobEnvironment;
-use crate::core::recipe::{Framework, PresetFile, RungSpec};
+use crate::core::recipe::{Framework, PresetFile, RungSpec, VersionSpan};
 use crate::core::request::VersionInLog;
 use crate::io::installed::{PythonEnvironment, lacking, versions};
 use oomctl_diagnose::Versions;
@@ -71,6 +71,8 @@ pub struct TakenVersion {
     pub version: Option<String>,
     /// Which, and why, for people.
     pub described: Option<String>,
+    /// The versions that it can be, where it may be older.
+    pub span: Option<VersionSpan>,
     /// The log of an earlier run showed it.
     pub of_earlier: bool,
 }
@@ -91,10 +93,12 @@ impl TakenVersion {
             Some(found) => Self {
                 version: Some(found.version),
                 described: Some(found.described),
+                span: found.span,
                 of_earlier,
             },
             None => Self {
                 described: told.describe(file).filter(|_| !is_given),
+                span: told.span(file).filter(|_| !is_given),
                 version,
                 of_earlier,
             },

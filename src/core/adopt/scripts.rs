@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::array::is_array;
-use crate::core::recipe::MARK;
+use crate::core::recipe::{MARK, VersionSpan};
 use oomctl_scripts::{
     Adoption, ENVIRONMENT, InProgram, KeptMemory, Launchers, SCRIPT, Stack, Submission,
     SubmissionContext,
@@ -46,6 +46,9 @@ pub struct Scripts {
     /// What is known of the framework's version, for people, where the scripts are asked for it.
     #[serde(default)]
     pub version: Option<String>,
+    /// The versions that it can be, where it may be older than the one that is assumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_span: Option<VersionSpan>,
     /// That version is what the log of an earlier run showed: this one may show another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub version_of_earlier: bool,
@@ -104,6 +107,7 @@ impl Scripts {
             launchers: Arc::new(launchers.clone()),
             recognised: adoption.stack.is_some(),
             version: None,
+            version_span: None,
             version_of_earlier: false,
             kept,
             in_program,

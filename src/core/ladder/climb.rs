@@ -8,7 +8,7 @@ use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, FailureContext, RungObjection};
 use super::moves::TakenMoves;
-use super::{bug, packages, remedies};
+use super::{bug, older, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::Incident;
@@ -56,7 +56,7 @@ pub(super) fn climb_in(
             remedies.without_rung(preset, context.ladder),
         ),
     };
-    let mut open = Vec::new();
+    let (mut open, mut late) = (Vec::new(), None);
     for rung in bug::first(context.preset, rungs, &failure.bugs) {
         let seen = RungView {
             context,
@@ -71,14 +71,14 @@ pub(super) fn climb_in(
         let is_open = matches!(refused, Some(RungObjection::Open(_)));
         let refused = refused.map(RungObjection::text);
         match refused.map_or_else(|| seen.climb(&look), Err) {
+            Ok(step) if older::may_lack(context, &step) => {
+                skipped.push(Skipped::new(&rung.rung, older::LATE));
+                late = late.or(Some(step));
+            }
             Ok(step) => {
-                let step = instead_of(step, &open, &look);
-                skipped.retain(|s| s.rung != step.rung);
-                return Ok(Decision::Climb {
-                    steps: vec![step],
-                    skipped,
-                    expects: None,
-                });
+                let late = late.filter(|_| step.effect == Effect::ChangesTraining);
+                let step = late.unwrap_or_else(|| instead_of(step, &open, &look));
+                return Ok(single(step, skipped));
             }
             Err(reason) => {
                 if is_open {
@@ -88,10 +88,23 @@ pub(super) fn climb_in(
             }
         }
     }
-    Ok(Decision::Exhausted {
-        skipped,
-        shortfall: None,
+    Ok(match late {
+        Some(step) => single(step, skipped),
+        None => Decision::Exhausted {
+            skipped,
+            shortfall: None,
+        },
     })
+}
+
+/// The decision for one step.
+fn single(step: Step, mut skipped: Vec<Skipped>) -> Decision {
+    skipped.retain(|s| s.rung != step.rung);
+    Decision::Climb {
+        steps: vec![step],
+        skipped,
+        expects: None,
+    }
 }
 
 /// A step that keeps training as it is in place of one that changes it: the first of the rungs before it of which only
@@ -137,7 +150,11 @@ pub(super) fn lap(
     let taken = seen.take()?;
     let next = evaluations.shape(&seen.with(&taken.layer));
     let next = next.map_err(|e| e.to_string())?;
-    Ok((seen.step(taken, &next)?, next))
+    let step = seen.step(taken, &next)?;
+    match older::may_lack(context, &step) {
+        true => Err(older::LATE.to_owned()),
+        false => Ok((step, next)),
+    }
 }
 
 /// Names for the expressions of a ladder.
@@ -220,6 +237,9 @@ impl RungView<'_, '_> {
                 _ => format!("changes training{FORBIDDEN}"),
             });
         }
+        if let Some(why) = self.leaves_too_much(next, effect) {
+            return Err(why);
+        }
         let in_vain = self.failure.in_vain.filter(|_| !self.context.whole_rungs);
         if let Some(why) = in_vain.filter(|_| effect == Effect::ChangesTraining) {
             return Err(why.to_owned());
@@ -236,7 +256,7 @@ impl RungView<'_, '_> {
             self.evaluations.shaper.unknown_in(recipe, &names).is_none()
         };
         notes.extend(packages::remark(self.context.environment, self.rung));
-        notes.extend(self.missing_in_older(&changes));
+        notes.extend(older::remark(self.context, &changes)?);
         let doubt = self.rung.doubt.iter().filter(|_| whole);
         notes.extend(doubt.map(|why| format!("{DOUBTED}{why}")));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
@@ -265,25 +285,6 @@ impl RungView<'_, '_> {
             )
         });
         format!("may change training{FORBIDDEN}{}", why.collect::<String>())
-    }
-
-    /// What an older version of the framework lacks of what is added, where nobody named the version.
-    fn missing_in_older(&self, changes: &[Change]) -> Vec<String> {
-        let preset = self.context.preset;
-        let given = |name: &str| {
-            let mut layers = self.context.layers.iter().chain(self.context.rungs);
-            layers.any(|layer| layer.settings.contains_key(name))
-        };
-        let added = changes
-            .iter()
-            .filter(|c| preset.version_is_assumed && !given(&c.knob));
-        let since = added.filter_map(|change| {
-            let knob = preset.knobs.iter().find(|k| k.name == change.knob)?;
-            let older = knob.by_version.iter().find(|v| v.absent)?;
-            let note = older.note.as_ref()?;
-            Some(format!("{}: {note}, and the version is unknown", knob.name))
-        });
-        since.collect()
     }
 
     /// Changes in the order of the preset's knobs.

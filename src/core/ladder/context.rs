@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::packages::JobEnvironment;
-use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec};
+use crate::core::recipe::{ClusterFacts, Layer, Preset, RungSpec, VersionSpan};
 use oomctl_base::Effect;
 
 /// How to climb.
@@ -46,6 +46,8 @@ pub struct ClimbContext<'a> {
     pub cluster: &'a ClusterFacts,
     /// The Python environment of the jobs, where it could be read.
     pub environment: Option<&'a JobEnvironment>,
+    /// The versions that the framework can be, where it may be older than that of the preset.
+    pub versions: Option<&'a VersionSpan>,
     /// Name of the cluster profile.
     pub cluster_name: Option<&'a str>,
     /// Templates by name.
@@ -74,6 +76,7 @@ impl<'a> ClimbContext<'a> {
             whole_rungs: false,
             cluster,
             environment: None,
+            versions: None,
             cluster_name: None,
             templates,
             layers,

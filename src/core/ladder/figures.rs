@@ -3,6 +3,7 @@
 use super::climb::RungView;
 use super::incident::{EngineBytes, ShareForOne};
 use super::moves::Aim;
+use super::states::number;
 use crate::core::recipe::Knob;
 use oomctl_base::units::GIB;
 use oomctl_base::{Role, Value};
@@ -43,6 +44,7 @@ impl RungView<'_, '_> {
             (Some(Role::RolloutMemoryFraction), true) => self.least_share(now, then),
             (Some(Role::RolloutMemoryFraction), false) => self.cache_share(now),
             (Some(Role::RolloutSequences), true) => self.sampled(now).filter(|to| to >= floor),
+            (Some(Role::EvalBatch), true) => self.evaluated(now).filter(|to| to >= floor),
             (Some(Role::ResponseLength), true) => self.shortened(now).filter(|to| to >= floor),
             (Some(Role::RolloutContext), true) if *along => self.shortened(now),
             _ => None,
@@ -112,27 +114,26 @@ impl RungView<'_, '_> {
 
     /// A size that the configuration says, in bytes; the rest of the memory model need not be known.
     fn gib_of(&self, field: &str) -> Option<f64> {
-        let (shaper, memory) = (
-            &self.evaluations.shaper,
-            self.context.preset.memory.as_ref()?,
-        );
-        let text = memory.fields.get(field)?;
-        if shaper
-            .unknown_in(self.shape.recipe(), &[text.as_str()])
-            .is_some()
-        {
-            return None;
-        }
-        let value = shaper.expressions.evaluate(text, self.shape.scope()).ok()?;
-        Some(f64::try_from(value).ok()? * GIB)
+        let memory = self.context.preset.memory.as_ref()?;
+        Some(
+            number(
+                &self.evaluations.shaper,
+                self.shape,
+                memory.fields.get(field)?,
+            )? * GIB,
+        )
     }
 
     /// Sequences whose logits the sampler has room for, by halves.
     fn sampled(&self, now: f64) -> Option<f64> {
         let most = now * self.failure.sampler?;
-        let halves = std::iter::successors(Some(now / 2.0), |n| Some(n / 2.0));
-        let mut halves = halves.take_while(|n| *n >= 1.0).map(f64::floor);
-        halves.find(|n| *n <= most)
+        halves(now).find(|n| *n <= most)
+    }
+
+    /// The batch of an evaluation whose part of the request would have fitted, by halves; one where none would have.
+    fn evaluated(&self, now: f64) -> Option<f64> {
+        let most = now * self.failure.evaluates?;
+        halves(now).find(|n| *n <= most).or(Some(1.0))
     }
 
     /// A length less what the cache of an engine is short of for one sequence.
@@ -148,4 +149,10 @@ impl RungView<'_, '_> {
         let tokens = tokens as f64;
         (tokens > 0.0).then_some(tokens)
     }
+}
+
+/// A number by halves, down to 1.
+fn halves(now: f64) -> impl Iterator<Item = f64> {
+    let halves = std::iter::successors(Some(now / 2.0), |n| Some(n / 2.0));
+    halves.take_while(|n| *n >= 1.0).map(f64::floor)
 }

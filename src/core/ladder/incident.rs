@@ -5,6 +5,7 @@ use minijinja::Value as Jinja;
 use super::decision::Skipped;
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
+use super::said::{evaluates, free_share, is_first, sampler, spare, total, warms_up_sampler};
 use super::{bug, engine_room};
 use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
@@ -37,6 +38,9 @@ pub(super) struct FailureContext {
     pub cache: Option<EngineCache>,
     /// Part of its requests with which an engine's sampler would have had room, where the message has its figures.
     pub sampler: Option<f64>,
+    /// Part of the request that failed which an evaluation had room for. It keeps nothing for a backward pass, so a smaller batch
+    /// frees little beside its part of the request.
+    pub evaluates: Option<f64>,
     /// It died in a layer of the model.
     pub in_layer: bool,
     /// It died in an evaluation whose batches are not those of training.
@@ -47,6 +51,8 @@ pub(super) struct FailureContext {
     pub in_vain: Option<&'static str>,
     /// The GPU's memory, where the message has it, in bytes.
     total: Option<f64>,
+    /// The same where no step of the training was made before.
+    pub total_at_first: Option<f64>,
     value: Jinja,
 }
 
@@ -79,9 +85,6 @@ pub(super) struct ShareForOne {
 /// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
 const AMPLE: f64 = 0.1;
 
-/// Part that is taken of what an engine's sampler has room for.
-const SAMPLER_MARGIN: f64 = 0.9;
-
 /// Why training is not to change for an incident, whose memory goes elsewhere.
 fn in_vain(incident: &Incident) -> Option<&'static str> {
     let others = incident.co_tenant_bytes.zip(incident.total_bytes);
@@ -112,11 +115,13 @@ impl FailureContext {
             free_share: incident.and_then(free_share),
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
+            evaluates: incident.and_then(evaluates),
             in_layer: incident.is_some_and(|i| i.in_layer),
             own_loader: incident.is_some_and(|i| i.own_loader),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
             in_vain: incident.and_then(in_vain),
-            total: incident.and_then(|i| Some(i.total_bytes?.gib() * GIB)),
+            total: incident.and_then(total),
+            total_at_first: incident.filter(|i| is_first(i)).and_then(total),
             value: to_jinja(incident),
         }
     }
@@ -207,38 +212,6 @@ fn phase(incident: &Incident) -> String {
         true => String::new(),
         false => incident.phase.clone(),
     }
-}
-
-fn spare(incident: &Incident) -> Option<f64> {
-    let idle = incident.free_bytes?.0 as f64 + incident.reserved_unallocated_bytes?.0 as f64;
-    Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
-}
-
-/// Whether an engine's sampler was tried with as many requests as it may have, by the engine's own words or by the frame.
-fn warms_up_sampler(incident: &Incident) -> bool {
-    let mut said = incident.evidence.iter();
-    let starts = ["init", "cuda_graph"].contains(&incident.phase.as_str());
-    let in_sampler = incident.frame.as_ref().is_some_and(|frame| {
-        frame.file.contains("vllm/")
-            && (frame.file.contains("/sample/") || frame.function == "_dummy_sampler_run")
-    });
-    said.any(|e| e.signature == "vllm_sampler_warmup") || starts && in_sampler
-}
-
-/// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
-fn sampler(incident: &Incident) -> Option<f64> {
-    let (free, requested) = (
-        incident.free_bytes?.0 as f64,
-        incident.requested_bytes?.0 as f64,
-    );
-    let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
-    (warms_up_sampler(incident) && part < 1.0).then_some(part)
-}
-
-fn free_share(incident: &Incident) -> Option<f64> {
-    let (free, total) = (incident.free_bytes?, incident.total_bytes?);
-    let share = free.0 as f64 / total.0 as f64;
-    (incident.kind == "vllm_startup_memory" && share < 1.0).then_some(share)
 }
 
 /// `incident` for expressions: every field there is, missing ones `none`.

@@ -2,7 +2,7 @@
 //!
 //! | question | files |
 //! |---|---|
-//! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help), `own_engine` (whose memory it is) |
+//! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help), `own_engine` (whose memory it is), `said` (its figures), `older` (what the version lacks), `states` (what does not fit by itself) |
 //! | what does one rung give | `climb`, `take`, `moves`, `acts` (does a move free memory there), `search` (the nearest legal values), `packages` (what it needs beside the framework), `checkpoint_notes` |
 //! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
 //! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `sample`, `odds`, `model_cache`; `host`, `engine_room` |
@@ -35,6 +35,7 @@ mod need;
 mod numbers;
 mod observed;
 mod odds;
+mod older;
 mod optimiser;
 mod own_engine;
 mod packages;
@@ -46,12 +47,14 @@ pub mod probe;
 mod raised_host;
 mod remedies;
 mod request;
+mod said;
 mod sample;
 mod search;
 mod search_node;
 mod shortfall;
 mod soonest;
 mod sparing;
+mod states;
 mod successors;
 mod take;
 #[cfg(test)]
@@ -77,4 +80,5 @@ pub use predict::predict;
 #[cfg(test)]
 pub(crate) use remedies::leads_to;
 pub use soonest::{Prospect, Work, is_certain, soonest};
+pub use states::too_large_states;
 pub use tune::{Faster, Judgement, TuneCandidate, Tuned, Untaken, candidates, tune};

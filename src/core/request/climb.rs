@@ -4,7 +4,7 @@ use super::request::Request;
 use super::{in_program, own_code};
 use crate::core::ladder::{
     ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend,
-    ascend_unmodelled, climb, expected_after, own_engine, predict, settle,
+    ascend_unmodelled, climb, expected_after, own_engine, predict, settle, too_large_states,
 };
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
 use oomctl_base::{Origin, Refusal, ValueKind};
@@ -68,6 +68,11 @@ impl Request {
             whole_rungs: self.inputs().whole_rungs,
             cluster: &self.inputs().cluster_facts,
             environment: self.inputs().environment.as_ref(),
+            versions: self
+                .inputs()
+                .scripts
+                .as_ref()
+                .and_then(|s| s.version_span.as_ref()),
             cluster_name: self.inputs().cluster.as_deref(),
             templates: &self.inputs().templates,
             layers: &self.inputs().layers,
@@ -218,12 +223,13 @@ impl Request {
         }
     }
 
-    /// Asks the configuration with these rungs which of an incident's bugs it can have, and whether it has an engine of its own
-    /// beside the training, and which places of the user's own code hold the memory.
+    /// Asks the configuration with these rungs which of an incident's bugs it can have, whether it has an engine of its own
+    /// beside the training, whether its states fit a GPU, and which places of the user's own code hold the memory.
     pub fn settle(&self, rungs: &[Layer], incident: &mut Incident) {
         let context = self.context(rungs, 1);
         settle(&context, incident);
         own_engine(&context, incident);
+        too_large_states(&context, incident);
         if let (Some(scripts), Some(own)) = (&self.inputs().scripts, self.adoption()) {
             own_code::blame(incident, &scripts.kept, &own);
             if !scripts.recognised || scripts.in_program.no_options {

@@ -7,7 +7,7 @@ use super::request::Request;
 use crate::core::adopt::version::{KnownVersion, LogExcerpt, in_frames, in_log};
 use crate::core::adopt::{self, Scripts};
 use crate::core::config::parse_preset;
-use crate::core::recipe::Layer;
+use crate::core::recipe::{Layer, VersionSpan};
 use oomctl_diagnose::Telling;
 
 /// A version of the framework that a log names.
@@ -17,6 +17,9 @@ pub struct VersionInLog {
     pub version: String,
     /// With the framework's name and `file:line`, for people.
     pub described: String,
+    /// The versions that it can be, where it may be older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<VersionSpan>,
 }
 
 impl Request {
@@ -45,6 +48,7 @@ impl Request {
         Some(VersionInLog {
             version: known.version(&file)?,
             described: known.describe(&file)?,
+            span: known.span(&file),
         })
     }
 
@@ -56,6 +60,7 @@ impl Request {
             framework_version: Some(found.version.clone()),
             scripts: Some(Scripts {
                 version: Some(found.described.clone()),
+                version_span: found.span.clone(),
                 version_of_earlier: false,
                 ..scripts.clone()
             }),

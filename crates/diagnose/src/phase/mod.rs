@@ -255,6 +255,9 @@ mod tests {
         assert_eq!(of_frames(&[test, CALL, "loss.backward()"]), "backward");
         let checks = r#"File "train.py", line 9, in validate_config"#;
         assert_eq!(of_frames(&[checks]), "init");
+        let part = r#"File "tune.py", line 71, in _forward_backward_step"#;
+        let gathers = r#"File "/env/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py", line 58, in allocate"#;
+        assert_eq!(of_frames(&[part, gathers]), "forward");
         let values = r#"File "train.py", line 9, in value_loss"#;
         assert_eq!(of_frames(&[values]), "unknown");
     }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use semver::{Op, Version};
 
-use crate::core::recipe::PresetFile;
+use crate::core::recipe::{PresetFile, VersionSpan};
 use oomctl_diagnose::{Releases, WrittenVersion};
 
 pub use named::{
@@ -109,6 +109,21 @@ impl KnownVersion {
                 let newest = releases.newest.as_ref()?;
                 Some(newest.max(&oldest(file)?).to_string())
             }
+            _ => None,
+        }
+    }
+
+    /// The versions that it can be, where it may be older than the one that the preset is asked for.
+    pub fn span(&self, file: &PresetFile) -> Option<VersionSpan> {
+        match self {
+            Self::Foreign(told, _) => {
+                let version = &told.number.version;
+                (*version < oldest(file)?).then(|| VersionSpan::just(version))
+            }
+            Self::Among(releases, _) => Some(VersionSpan {
+                oldest: releases.oldest.clone(),
+                newest: Some(releases.newest.clone()?),
+            }),
             _ => None,
         }
     }

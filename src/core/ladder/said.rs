@@ -1,0 +1,59 @@
+//! What the figures and frames of one failure come to.
+
+use oomctl_base::units::GIB;
+use oomctl_diagnose::{Class, Incident};
+
+/// Part that is taken of what an engine's sampler has room for.
+const SAMPLER_MARGIN: f64 = 0.9;
+
+/// Share of the GPU that lay idle beyond the request that failed, free or reserved.
+pub(super) fn spare(incident: &Incident) -> Option<f64> {
+    let idle = incident.free_bytes?.0 as f64 + incident.reserved_unallocated_bytes?.0 as f64;
+    Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
+}
+
+/// Whether an engine's sampler was tried with as many requests as it may have, by the engine's own words or by the frame.
+pub(super) fn warms_up_sampler(incident: &Incident) -> bool {
+    let mut said = incident.evidence.iter();
+    let starts = ["init", "cuda_graph"].contains(&incident.phase.as_str());
+    let in_sampler = incident.frame.as_ref().is_some_and(|frame| {
+        frame.file.contains("vllm/")
+            && (frame.file.contains("/sample/") || frame.function == "_dummy_sampler_run")
+    });
+    said.any(|e| e.signature == "vllm_sampler_warmup") || starts && in_sampler
+}
+
+/// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
+pub(super) fn sampler(incident: &Incident) -> Option<f64> {
+    let (free, requested) = (
+        incident.free_bytes?.0 as f64,
+        incident.requested_bytes?.0 as f64,
+    );
+    let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
+    (warms_up_sampler(incident) && part < 1.0).then_some(part)
+}
+
+/// The GPU's memory in bytes.
+pub(super) fn total(incident: &Incident) -> Option<f64> {
+    Some(incident.total_bytes?.gib() * GIB)
+}
+
+/// Whether memory of the GPU ran out before a whole step of the training was made.
+pub(super) fn is_first(incident: &Incident) -> bool {
+    let trains = incident.class == Class::GpuOom && incident.phase != "eval";
+    trains && incident.step.is_none_or(|step| step <= 1)
+}
+
+/// Part of its request which an evaluation had room for.
+pub(super) fn evaluates(incident: &Incident) -> Option<f64> {
+    let (free, requested) = (incident.free_bytes?, incident.requested_bytes?);
+    let in_eval = incident.phase == "eval" && incident.class == Class::GpuOom;
+    (in_eval && free < requested).then_some(free.0 as f64 / requested.0 as f64)
+}
+
+/// Share of the GPU that was free when an engine started and wanted more.
+pub(super) fn free_share(incident: &Incident) -> Option<f64> {
+    let (free, total) = (incident.free_bytes?, incident.total_bytes?);
+    let share = free.0 as f64 / total.0 as f64;
+    (incident.kind == "vllm_startup_memory" && share < 1.0).then_some(share)
+}
