@@ -72,9 +72,10 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.14 GiB. GPU 0 ha
         place.run("fix job.log job.sh")
     };
     let both = "train_dataloader.batch_size=8 val_dataloader.batch_size=4";
+    // There was room for a sixth of the request.
     fix(both)
         .ends(0)
-        .says(&["train_dataloader.batch_size=8 val_dataloader.batch_size=2"]);
+        .says(&["train_dataloader.batch_size=8 val_dataloader.batch_size=1"]);
     let done = fix("train_dataloader.batch_size=8");
     assert!(!done.out.contains("8 -> 4"), "{}", done.out);
 }

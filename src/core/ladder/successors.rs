@@ -8,7 +8,7 @@ use super::context::ClimbContext;
 use super::decision::{Skipped, Step};
 use super::host::NodeResources;
 use super::incident::{self, FailureContext};
-use super::{bounds, packages, remedies};
+use super::{bounds, older, packages, remedies};
 use crate::core::recipe::{Knob, Layer, RungSpec, Shape};
 use oomctl_base::{Effect, Role};
 use oomctl_diagnose::{Class, Incident};
@@ -132,7 +132,9 @@ impl<'a> Successors<'a> {
             skipped: Vec::new(),
         };
         for rung in context.ladder {
-            if let Some(reason) = packages::objection(context.environment, rung) {
+            let lacking = packages::objection(context.environment, rung)
+                .or_else(|| older::objection(context, rung));
+            if let Some(reason) = lacking {
                 let rung = rung.rung.clone();
                 usable.skipped.push(Skipped::new(rung, reason));
                 continue;
