@@ -24,6 +24,11 @@ use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::{Change, DOUBTED, NEARLY_SAME, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
+use oomctl_base::Effect;
+
+/// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
+const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
+const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
@@ -204,6 +209,9 @@ impl ScriptView {
         for why in doubts {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "unknown:"));
         }
+        if let Some(why) = self.why_batch_changes() {
+            let _ = writeln!(out, "{} {why}", Paint(WARN, "changes:"));
+        }
         for note in notes.into_iter().filter(|n| {
             self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS || n.starts_with(NEARLY_SAME)
         }) {
@@ -326,6 +334,16 @@ impl ScriptView {
         self.now
             .as_ref()
             .map_or_else(String::new, |now| first_fit(now, attempts))
+    }
+
+    /// Why the batch gets smaller and nothing keeps that of an optimizer step.
+    fn why_batch_changes(&self) -> Option<&str> {
+        let mut steps = self.attempts.iter().flat_map(|a| &a.rungs);
+        let halves = steps.any(|r| {
+            HALVE.contains(&r.step.rung.as_str()) && r.step.effect == Effect::ChangesTraining
+        });
+        let kept = self.not_used.iter().find(|s| s.rung == HALVE_AND_KEEP)?;
+        halves.then_some(kept.reason.as_str())
     }
 
     /// Where an attempt changes a knob.

@@ -57,7 +57,7 @@ fn only_a_loop_that_was_understood_is_called_the_same() {
         (
             "model = nn.TransformerEncoder",
             "model = timm.create_model",
-            "whether this model has batch norm was not read (train.py:12)",
+            "what this model or loss is made of was not read (train.py:12)",
         ),
     ] {
         let place = place(&PROGRAM.replace(old, new));

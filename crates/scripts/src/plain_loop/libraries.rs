@@ -1,9 +1,10 @@
 //! Models of libraries, whose names say what they make of a micro batch.
 
-use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken, UNDIVIDED, line_of, rest_of_line};
+use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken, line_of, rest_of_line};
 use oomctl_base::word_list;
 
 const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
+pub(super) const ITS_OWN_MEAN: &str = "this model may take a mean of its own, which the Trainer then does not divide by the accumulation";
 const SUM: &str = "whether the loss of this model is a mean over samples was not read";
 
 /// Layers that take statistics of a micro batch.
@@ -80,19 +81,17 @@ impl LoopProgram<'_, '_> {
             name.ends_with("ForConditionalGeneration")
                 && SEES.iter().any(|part| name.contains(part))
         };
-        let found = self.places.iter().find(|(name, places)| {
+        let loads = |(file, at): &&(usize, usize)| {
+            let tokens = self.files[*file];
+            let next = |n: usize, text: &str| tokens.get(at + n).is_some_and(|t| t.is(text));
+            next(1, "(") || next(1, ".") && (next(2, "from_pretrained") || next(2, "from_config"))
+        };
+        let uncounted = self.places.iter().filter(|(name, _)| {
             let counts = COUNTED.iter().any(|end| name.ends_with(end)) || sees(name);
-            let loads = places.iter().any(|(file, at)| {
-                let tokens = self.files[*file];
-                let next = |n: usize, text: &str| tokens.get(at + n).is_some_and(|t| t.is(text));
-                next(1, "(")
-                    || next(1, ".") && (next(2, "from_pretrained") || next(2, "from_config"))
-            });
-            is_model(name) && !counts && loads && self.bodies(name).is_empty()
+            is_model(name) && !counts && self.bodies(name).is_empty()
         });
-        let (_, places) = found?;
-        let (file, at) = places.first()?;
-        Some((UNDIVIDED, *file, *at))
+        let mut made = uncounted.filter_map(|(_, places)| places.iter().find(loads));
+        made.next().map(|(file, at)| (ITS_OWN_MEAN, *file, *at))
     }
 
     /// Whether a name stands on a line with another word.

@@ -129,20 +129,48 @@ pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
 /// Functions of which a mean over samples is no mean any more.
 const BENDS: [&str; 8] = word_list("sqrt rsqrt log log1p exp pow square norm");
 
-/// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `losses.max()`.
+/// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `x.mean() ** 2`, `losses.max()`.
 fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let name = tokens[at].text;
     let all = arguments(&tokens[at + 2..]);
     let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
     let of_loss = |t: &PythonToken<'_>| {
         let name = t.text.to_lowercase();
-        name.ends_with("loss") || name.contains("cross_entropy")
+        let is = ["loss", "cross_entropy", "criterion"].iter();
+        t.kind == TokenKind::Name && is.into_iter().any(|part| name.contains(part))
     };
     let method = before(1).is_some_and(|t| t.is("."));
     let object = before(2).filter(|_| method);
-    let is_of_loss = object.is_some_and(of_loss) || all.iter().flat_map(|a| a.iter()).any(of_loss);
     let extreme = ["max", "min"].contains(&name) && all.is_empty() && method;
-    extreme || BENDS.contains(&name) && is_of_loss
+    let behind = behind_call(tokens, at);
+    let raised = matches!(behind, [a, b, ..] if a.is("*") && b.is("*"));
+    let raised = raised && is_whole_mean(tokens, at);
+    if extreme || raised || !BENDS.contains(&name) {
+        return extreme || raised;
+    }
+    let rest = &tokens[at + 2..];
+    let end = closed_call(rest).map_or(tokens[at].to, |(_, end)| end);
+    let mut inside = (at + 2..tokens.len()).take_while(|inner| tokens[*inner].to <= end);
+    let of_module = object.is_none_or(|t| ["torch", "np", "math", "F"].contains(&t.text));
+    let mut of_mean =
+        || inside.any(|inner| of_loss(&tokens[inner]) || is_whole_mean(tokens, inner));
+    // `x.mean().sqrt()`
+    let behind_mean = || {
+        let whole = |n: usize| {
+            at.checked_sub(n)
+                .is_some_and(|at| is_whole_mean(tokens, at))
+        };
+        method && before(2).is_some_and(|t| t.closes()) && (whole(4) || whole(5))
+    };
+    object.is_some_and(of_loss) || of_module && of_mean() || behind_mean()
+}
+
+/// `x.mean()`, `torch.mean(x)`: a mean over all that there is.
+fn is_whole_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let is_call = tokens[at].is("mean") && tokens.get(at + 1).is_some_and(|t| t.is("("));
+    let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
+    let most = usize::from(["torch", "np", "jnp"].contains(&of));
+    is_call && arguments(&tokens[at + 2..]).len() == most
 }
 
 /// What counts samples, or their values.

@@ -826,7 +826,7 @@ fn a_model_that_may_not_divide_by_what_the_trainer_counted_is_named() {
         "T5ForConditionalGeneration",
         "AutoModelForMaskedLM",
     ] {
-        assert_eq!(loads(name), Some(UNDIVIDED), "{name}");
+        assert_eq!(loads(name), Some(libraries::ITS_OWN_MEAN), "{name}");
     }
     for name in [
         "AutoModelForCausalLM",
@@ -848,4 +848,29 @@ fn a_model_that_may_not_divide_by_what_the_trainer_counted_is_named() {
     assert_eq!(own("", "pass"), None);
     assert_eq!(own(", **kwargs", "pass"), Some(UNDIVIDED));
     assert_eq!(own(", **kwargs", "z = self.net(z, **kwargs)"), None);
+}
+
+/// A function of a mean over a micro batch is no mean over its samples.
+#[test]
+fn functions_of_a_mean_over_a_micro_batch_are_doubts() {
+    for (loss, is) in [
+        ("torch.mean(each(x))", false),
+        ("torch.pow(x - y, 2).mean()", false),
+        ("torch.sqrt(torch.mean((x - y) ** 2, dim=1)).mean()", false),
+        ("(x - y).pow(2).mean(1).sqrt().mean()", false),
+        ("torch.sqrt(torch.mean((x - y) ** 2))", true),
+        ("(x - y).pow(2).mean().sqrt()", true),
+        (
+            "torch.pow(x, 2).mean() - 0.5 * torch.pow(x.mean(), 2)",
+            true,
+        ),
+        ("(x ** 2).mean() - 0.5 * x.mean() ** 2", true),
+        ("torch.sqrt(criterion(x, y))", true),
+    ] {
+        let text = format!(
+            "{HEAD}criterion = nn.MSELoss()\ndef each(x):\n  return x\nfor i, (x, y) in enumerate(loader):\n  x = model(x)\n  \
+             loss = {loss}\n  (loss / args.accum).backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n"
+        );
+        assert_eq!(why(&text) == Some(MIXED), is, "{loss}: {:?}", why(&text));
+    }
 }
