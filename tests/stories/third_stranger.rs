@@ -143,7 +143,7 @@ fn wrong_words_are_answered_with_those_that_are_right() {
     place.says(
         "plan -v --fresh --backend local job.sh",
         0,
-        &["the GPU (up to 2x)"],
+        &["node failure (up to 3x), preemption (up to 10x)"],
     );
 }
 
