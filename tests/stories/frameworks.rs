@@ -9,8 +9,10 @@ use std::fs;
 
 use super::place::{Place, made_by};
 
-/// A run of this command, which needs two attempts; `None` where the frameworks are not asked for.
-fn rescued(command: &str) -> Option<Place> {
+const SAME: &str = "same math";
+
+/// A run of this command, which needs two attempts, and what oomctl says of the second; `None` where the frameworks are not asked for.
+fn rescued(command: &str, effect: &str) -> Option<Place> {
     if std::env::var_os("OOMCTL_TEST_FRAMEWORKS").is_none() && std::env::var_os("CI").is_none() {
         eprintln!("skipped: `tests/frameworks` installs the frameworks and runs this");
         return None;
@@ -45,7 +47,7 @@ fn rescued(command: &str) -> Option<Place> {
     let done = place.run(&words).ends(0);
     done.says(&[
         "out of memory",
-        "climb      halve-batch-keep-effective: smaller batch, as much more accumulation (same math",
+        &format!("climb      halve-batch-keep-effective: smaller batch, as much more accumulation ({effect}"),
         " 8 -> 4",
         "gradient_accumulation_steps  2 -> 4",
     ]);
@@ -112,7 +114,7 @@ const TRAINER: &str = "--output_dir out --max_steps 8 --save_steps 2 --logging_s
 
 #[test]
 fn trainer_goes_on_with_half_the_batch_and_the_same_loss() {
-    let Some(place) = rescued(&format!("python run_clm.py {TRAINER}")) else {
+    let Some(place) = rescued(&format!("python run_clm.py {TRAINER}"), SAME) else {
         return;
     };
     the_trainer_has_half_the_batch(&place);
@@ -122,7 +124,7 @@ fn trainer_goes_on_with_half_the_batch_and_the_same_loss() {
 #[test]
 #[ignore = "`tests/frameworks` runs it"]
 fn sft_goes_on_with_half_the_batch_and_the_same_loss() {
-    let Some(place) = rescued(&format!("python sft.py {TRAINER} --bf16 false")) else {
+    let Some(place) = rescued(&format!("python sft.py {TRAINER} --bf16 false"), SAME) else {
         return;
     };
     the_trainer_has_half_the_batch(&place);
@@ -135,7 +137,7 @@ fn grpo_goes_on_with_half_the_batch_and_the_same_completions() {
     let command = format!(
         "python grpo.py {TRAINER} --bf16 false --num_generations 4 --max_completion_length 8"
     );
-    let Some(place) = rescued(&command) else {
+    let Some(place) = rescued(&command, SAME) else {
         return;
     };
     the_trainer_has_half_the_batch(&place);
@@ -153,7 +155,8 @@ fn grpo_goes_on_with_half_the_batch_and_the_same_completions() {
 fn accelerate_goes_on_with_half_the_batch_and_the_same_loss() {
     let command = "accelerate launch --cpu --num_processes 1 loop.py --output_dir out --max_steps 8 --save_steps 2 \
         --batch_size 8 --gradient_accumulation_steps 2";
-    let Some(place) = rescued(command) else {
+    // Its rows are all of one length, which its text does not show.
+    let Some(place) = rescued(command, "effect on training unknown") else {
         return;
     };
     for (attempt, said) in [
