@@ -136,37 +136,24 @@ pub(super) fn doubt(
     found.map(|found| placed(files, found))
 }
 
-/// What more accumulation changes at the end of an epoch.
-pub(super) fn tail(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
-    let found = LoopProgram::new(files, Vec::new()).tail();
-    found.map(|found| placed(files, found))
+/// What a program with these files raises whatever its options are: the sort of each doubt, and the first one of it.
+pub(super) fn doubts_beside(
+    files: &[&[PythonToken<'_>]],
+) -> [(&'static str, Option<ProgramDoubt>); 4] {
+    let program = LoopProgram::new(files, Vec::new());
+    let found = [
+        (TRAINER_DOUBT, program.beside_a_trainer()),
+        (UNDIVIDED_DOUBT, program.uncounted()),
+        (RECOMPUTED_DOUBT, program.norms()),
+        (NEARLY, program.tail()),
+    ];
+    found.map(|(sort, found)| (sort, found.map(|found| placed(files, found))))
 }
 
 /// A doubt with the bytes of the token that raised it.
 fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
     let token = &files[file][at];
     (why, file, (token.from, token.to))
-}
-
-/// The first layer of a program with these files that counts a micro batch twice where it is computed twice.
-pub(super) fn recomputed(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
-    let program = LoopProgram::new(files, Vec::new());
-    let found = program.norms();
-    found.map(|found| placed(files, found))
-}
-
-/// The first model of a program with these files whose loss a newer Trainer may not divide.
-pub(super) fn undivided_model(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
-    let program = LoopProgram::new(files, Vec::new());
-    let found = program.uncounted();
-    found.map(|found| placed(files, found))
-}
-
-/// The first doubt about what a program with these files does itself beside a Trainer of transformers.
-pub(super) fn trainer_doubt(files: &[&[PythonToken<'_>]]) -> Option<ProgramDoubt> {
-    let program = LoopProgram::new(files, Vec::new());
-    let found = program.beside_a_trainer();
-    found.map(|found| placed(files, found))
 }
 
 /// Whether a place stands in a function that measures and trains nothing, by its name.

@@ -12,10 +12,7 @@ use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
-use super::plain_loop::{
-    DOUBT, NEARLY, RECOMPUTED_DOUBT, TRAINER_DOUBT, UNDIVIDED_DOUBT, doubt, recomputed, tail,
-    trainer_doubt, undivided_model,
-};
+use super::plain_loop::{DOUBT, doubt, doubts_beside};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -57,13 +54,8 @@ fn names_of(
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
         }
-        let doubts = [
-            (DOUBT, doubt(texts, &options)),
-            (TRAINER_DOUBT, trainer_doubt(texts)),
-            (UNDIVIDED_DOUBT, undivided_model(texts)),
-            (RECOMPUTED_DOUBT, recomputed(texts)),
-            (NEARLY, tail(texts)),
-        ];
+        let of_loop = std::iter::once((DOUBT, doubt(texts, &options)));
+        let doubts = of_loop.chain(doubts_beside(texts));
         for (sort, found) in doubts {
             if let Some((why, at, (start, end))) = found {
                 let file = reading.add_source(own[at].path, own[at].text);

@@ -1,7 +1,6 @@
 //! Layers whose names say what they make of a micro batch.
 
-use super::lines::calls_in;
-use super::{DoubtPlace, LoopProgram, PythonToken, arguments};
+use super::{DoubtPlace, LoopProgram, PythonToken, arguments, calls};
 use oomctl_base::word_list;
 
 const ORDER: &str =
@@ -24,13 +23,10 @@ impl LoopProgram<'_, '_> {
             given.any(|argument| argument.first().is_some_and(|t| t.is("batch_first")))
         };
         self.files.iter().enumerate().find_map(|(file, tokens)| {
-            let mut all = calls_in(tokens, 0, tokens.len());
+            let mut all = calls(tokens, |t| SEQUENCES.contains(&t.text));
             let layer = all.find(|at| {
-                let is_layer = at.checked_sub(1).is_none_or(|at| !tokens[at].is("class"));
-                SEQUENCES.contains(&tokens[*at].text)
-                    && is_layer
-                    && self.bodies(tokens[*at].text).is_empty()
-                    && !first(&arguments(&tokens[at + 2..]))
+                let own = || !self.bodies(tokens[*at].text).is_empty();
+                !first(&arguments(&tokens[at + 2..])) && !own()
             });
             layer.map(|at| (ORDER, file, at))
         })

@@ -142,9 +142,8 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let method = before(1).is_some_and(|t| t.is("."));
     let object = before(2).filter(|_| method);
     let extreme = ["max", "min"].contains(&name) && all.is_empty() && method;
-    let behind = behind_call(tokens, at);
-    let raised = matches!(behind, [a, b, ..] if a.is("*") && b.is("*"));
-    let raised = raised && is_whole_mean(tokens, at);
+    let power = || matches!(behind_call(tokens, at), [a, b, ..] if a.is("*") && b.is("*"));
+    let raised = is_whole_mean(tokens, at) && power();
     if extreme || raised || !BENDS.contains(&name) {
         return extreme || raised;
     }

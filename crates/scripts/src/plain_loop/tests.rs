@@ -10,6 +10,14 @@ const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--
                     opt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n";
 const LOSS: &str = "loss = F.cross_entropy(model(x), y)";
 
+/// Why the first doubt of a sort is raised, whatever the options of the program are.
+fn beside(sort: &str, text: &str) -> Option<&'static str> {
+    let all = tokens(text);
+    let mut doubts = doubts_beside(&[&all]).into_iter();
+    let (_, found) = doubts.find(|(is, _)| *is == sort)?;
+    found.map(|(why, ..)| why)
+}
+
 fn why(text: &str) -> Option<&'static str> {
     let all = tokens(text);
     doubt(&[&all], &declared_by(&[&all])).map(|(why, ..)| why)
@@ -534,8 +542,7 @@ fn a_loss_of_ones_own_in_a_trainer_is_a_doubt_unless_it_is_a_mean_over_samples()
             "class T(Trainer):\n  def compute_loss(self, model, inputs, return_outputs=False):\n    y = inputs.pop('labels')\n    \
              out = model(**inputs)\n    {body}\n    return (loss, out) if return_outputs else loss\n"
         );
-        let all = tokens(&text);
-        trainer_doubt(&[&all]).map(|(why, ..)| why)
+        beside(TRAINER_DOUBT, &text)
     };
     assert_eq!(of("loss = F.cross_entropy(out.logits, y)"), None);
     assert_eq!(of("loss = super().compute_loss(model, inputs)"), None);
@@ -573,10 +580,7 @@ fn a_loss_is_divided_by_the_accumulation_exactly_once() {
 
 #[test]
 fn what_a_program_does_beside_a_trainer_is_read() {
-    let of = |text: &str| {
-        let all = tokens(text);
-        trainer_doubt(&[&all]).map(|(why, ..)| why)
-    };
+    let of = |text: &str| beside(TRAINER_DOUBT, text);
     let loss = "from transformers import GPT2LMHeadModel\nclass T(Trainer):\n  def compute_loss(self, model, inputs, **kwargs):\n    ";
     assert_eq!(
         of(&format!("{loss}return model(**inputs).loss\n")),
@@ -602,10 +606,7 @@ fn what_a_program_does_beside_a_trainer_is_read() {
 /// What a program replaces or adds beside a Trainer can make smaller micro batches train otherwise.
 #[test]
 fn what_a_program_replaces_or_adds_beside_a_trainer_is_read() {
-    let of = |text: &str| {
-        let all = tokens(text);
-        trainer_doubt(&[&all]).map(|(why, ..)| why)
-    };
+    let of = |text: &str| beside(TRAINER_DOUBT, text);
     let model = |forward: &str| {
         of(&format!(
             "from torch import nn\nclass M(nn.Module):\n  def __init__(self):\n    self.net = nn.Linear(8, 8)\n  \
@@ -812,10 +813,7 @@ fn what_accelerate_does_not_hold_back_runs_for_each_micro_batch() {
 /// transformers from 5.0 on divides no loss of a model that takes `**kwargs`.
 #[test]
 fn a_model_that_may_not_divide_by_what_the_trainer_counted_is_named() {
-    let of = |text: &str| {
-        let all = tokens(text);
-        undivided_model(&[&all]).map(|(why, ..)| why)
-    };
+    let of = |text: &str| beside(UNDIVIDED_DOUBT, text);
     let loads = |name: &str| {
         of(&format!(
             "from transformers import {name}\nm = {name}.from_pretrained(p)\n"
@@ -842,8 +840,7 @@ fn a_model_that_may_not_divide_by_what_the_trainer_counted_is_named() {
             "class M(nn.Module):\n  def __init__(self):\n    self.net = nn.Linear(8, 8)\n  def forward(self, x, labels=None{given}):\n    z = self.net(x)\n    {hands}\n    \
              return {{'loss': F.cross_entropy(z, labels)}}\n"
         );
-        let all = tokens(&all);
-        trainer_doubt(&[&all]).map(|(why, ..)| why)
+        beside(TRAINER_DOUBT, &all)
     };
     assert_eq!(own("", "pass"), None);
     assert_eq!(own(", **kwargs", "pass"), Some(UNDIVIDED));

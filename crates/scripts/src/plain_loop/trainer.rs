@@ -16,6 +16,7 @@ pub(super) const COMPUTE_LOSS: &str = "compute_loss";
 /// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
 const STEPS: [&str; 4] =
     word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
+
 impl<'t> LoopProgram<'_, 't> {
     /// The first doubt about what the program does beside a Trainer.
     pub(super) fn beside_a_trainer(&self) -> Option<DoubtPlace> {
