@@ -17,6 +17,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Sets with words of programs of one's own, which no framework need have.
+OWN_WORDS = {"own-program"}
 # Text in which a key can stand.
 SUFFIXES = {".py", ".yaml", ".yml", ".json", ".md", ".sh", ".toml"}
 
@@ -28,7 +30,7 @@ def unpacked(package: str, folder: pathlib.Path) -> pathlib.Path:
         return at
     wheels = folder / "wheels" / package
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--dest", str(wheels), package],
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--ignore-requires-python", "--dest", str(wheels), package],
         check=True,
     )
     (file,) = wheels.iterdir()
@@ -118,7 +120,7 @@ def check(name: str, source: dict, everywhere: set[str], folder: pathlib.Path) -
     preset = yaml.safe_load((ROOT / "presets" / f"{name}.yaml").read_text(encoding="utf-8"))
     # A set whose knobs are spelled is the framework's own; what the preset says of the same name wins.
     own = {knob["name"] for knob in preset["knobs"]}
-    for name_of_set in preset.get("uses", []):
+    for name_of_set in [name for name in preset.get("uses", []) if name not in OWN_WORDS]:
         shared = yaml.safe_load((ROOT / "presets/sets" / f"{name_of_set}.yaml").read_text(encoding="utf-8"))
         preset["knobs"] += [knob for knob in shared.get("knobs", []) if knob["name"] not in own]
         preset["spellings"] = preset.get("spellings", []) + shared.get("spellings", [])

@@ -16,7 +16,8 @@ pub struct CodeRule {
     /// Names (`SFTTrainer`), calls (`make()`, which an import is not), members (`torchvision.models`), arguments with their value (`dtype=bfloat16`), and programs or
     /// modules of the framework (`trl sft`). `<sum of losses>` stands for an option for accumulation by which the program
     /// divides no loss, `<learning rate of the batch>`, `<negatives of the batch>`, `<statistics of the batch>`, `<sum over the
-    /// batch>`, `<number of micro batches>` and `<each micro batch>` for what it computes of micro batches. An empty list holds for a text that was read and has no name of the other rules.
+    /// batch>`, `<number of micro batches>` and `<each micro batch>` for what it computes of micro batches, `<model of its own>` for
+    /// a Trainer that gets an `nn.Module` which the program declares. An empty list holds for a text that was read and has no name of the other rules.
     pub names: Vec<String>,
     /// Names beside which the rule does not hold: arguments that decide otherwise.
     #[serde(default)]

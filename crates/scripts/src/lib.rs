@@ -41,6 +41,7 @@ mod micro_batch;
 mod misspelt;
 mod moved_program;
 mod overwritten;
+mod own_model;
 mod own_options;
 mod patched;
 mod placed;

@@ -12,6 +12,7 @@ use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
+use super::own_model::{OWN_MODEL, own_model};
 use super::plain_loop::{DOUBT, doubt, doubts_beside};
 use super::python::{PythonToken, tokens};
 use super::recognise::package;
@@ -44,6 +45,12 @@ fn names_of(
         for (name, (start, end)) in found {
             names.entry(name).or_insert(Span { file, start, end });
         }
+    }
+    if wanted.contains(OWN_MODEL)
+        && let Some((at, (start, end))) = own_model(texts)
+    {
+        let file = reading.add_source(own[at].path, own[at].text);
+        names.insert(OWN_MODEL.to_owned(), Span { file, start, end });
     }
     if wanted.contains(SUM_OF_LOSSES) || SIGNS.iter().any(|sign| wanted.contains(sign)) {
         let options = declared_by(texts);
