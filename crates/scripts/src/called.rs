@@ -5,7 +5,7 @@ use super::knobs::{FoundKnob, KnobForm};
 use super::settings::SettingsEntry;
 use super::spelling::{Spelling, setting_names};
 use super::stack::StackKnob;
-use super::walk::{Call, SettingsFile};
+use super::walk::{Call, Reading, SettingsFile};
 
 impl Adoption<'_> {
     /// The script's own word for a knob that it gives: its option with the dashes, or else where that is another one than the
@@ -15,6 +15,7 @@ impl Adoption<'_> {
         let word = match found.way {
             KnobForm::Variable => variable(call, knob, found),
             KnobForm::Switch | KnobForm::Bare => Some(found.value.text()),
+            KnobForm::Code { own: true } => constant(&self.reading, found),
             KnobForm::Setting { .. } | KnobForm::Composed => key(call, knob, found),
             _ => option(call, found),
         }?;
@@ -37,6 +38,17 @@ fn option(call: &Call, found: &FoundKnob) -> Option<String> {
         let gives = named && value.place() == Some(place);
         gives.then(|| name.trim_start_matches('+').to_owned())
     })
+}
+
+/// The name that a line of a program gives the value: `name = 8`, `name: int = 8`.
+fn constant(reading: &Reading, found: &FoundKnob) -> Option<String> {
+    let span = found.place()?;
+    let before = reading.sources.get(span.file)?.text.get(..span.start)?;
+    let line = before.rsplit('\n').next()?.trim_start();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let (name, rest) = line.split_at(line.find(|c| !is_part(c))?);
+    let gives = rest.trim_start().starts_with(['=', ':']) && rest.trim_end().ends_with('=');
+    gives.then(|| name.to_owned())
 }
 
 fn variable(call: &Call, knob: &StackKnob, found: &FoundKnob) -> Option<String> {

@@ -21,8 +21,9 @@ use crate::Spelling;
 use oomctl_base::word_list;
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
-const PARTS: [&str; 5] =
-    word_list("microbatch micro_batch microbatch_size micro_batch_size micro_bsz");
+const PARTS: [&str; 8] = word_list(
+    "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu",
+);
 const WHOLES: [&str; 2] = word_list("batch_size batch");
 
 /// An option that a program declares.
@@ -508,6 +509,8 @@ mod tests {
         assert_eq!(own.global_batch(), Some("--batch_size"));
         assert!(own.declared("--microbatch").unwrap().is_off);
         assert_eq!(code(&["p.add_argument('--batch_size')"]).parts(), None);
+        let of_gpu = "p.add_argument('--batch')\np.add_argument('--batch-gpu')\n";
+        assert_eq!(code(&[of_gpu]).parts(), Some(("--batch-gpu", "--batch")));
     }
 
     #[test]

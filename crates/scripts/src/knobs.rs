@@ -127,7 +127,7 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
         let mut spellings = knob.spellings.iter();
         found.or_else(|| spellings.find_map(|s| asked(reading, s)))
     });
-    call.undivided(knob, given.as_ref()).or(given)
+    call.undivided(reading, knob, given.as_ref()).or(given)
 }
 
 /// Whether GPUs or nodes are given as a variable that Slurm sets, so that they follow what the job asks for.

@@ -9,10 +9,11 @@ use super::constants::Constant;
 use super::filled_class::FilledClass;
 use super::given_keys::GivenKeys;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
+use super::resources::asked;
 use super::sectioned::{OF_EVALUATION, OF_NEITHER};
 use super::spelling::{same_flag, setting_names};
 use super::stack::StackKnob;
-use super::walk::{Call, SettingsFile, UnreadFile};
+use super::walk::{Call, Reading, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, Value, ValueKind};
 
@@ -219,9 +220,11 @@ impl Call {
 }
 
 impl Call {
-    /// The micro batch of a program that cuts its batch into parts only where an option says so, and it does not: the whole batch.
+    /// The micro batch of a program that cuts its batch into parts only where an option says so, and it does not: the whole batch,
+    /// or what each GPU has of it.
     pub(super) fn undivided(
         &self,
+        reading: &Reading,
         knob: &StackKnob,
         given: Option<&FoundKnob>,
     ) -> Option<FoundKnob> {
@@ -242,6 +245,10 @@ impl Call {
         let all = match word {
             Some((_, found)) => found,
             None => given_as(code.declared(whole)?.value.clone(), way, false, knob.kind),
+        };
+        let all = match part.contains("gpu") {
+            true => shared(all, gpus_of(reading)?)?,
+            false => all,
         };
         Some(FoundKnob {
             value: given.map_or_else(|| default.value.clone(), |found| found.value.clone()),
@@ -316,6 +323,25 @@ impl Adoption<'_> {
         };
         told.or_else(code)
     }
+}
+
+/// GPUs of the whole job.
+fn gpus_of(reading: &Reading) -> Option<i64> {
+    let nodes = asked(reading, Role::Nodes).map_or(1, |(nodes, _)| nodes);
+    let (of_node, _) = asked(reading, Role::GpusPerNode)?;
+    Some(i64::from(of_node) * i64::from(nodes))
+}
+
+/// A batch that GPUs share.
+fn shared(batch: FoundKnob, gpus: i64) -> Option<FoundKnob> {
+    let KnobState::Known(Value::Int(all)) = batch.state else {
+        return None;
+    };
+    let each = (gpus > 0 && all % gpus == 0).then(|| all / gpus)?;
+    Some(FoundKnob {
+        state: KnobState::Known(Value::Int(each)),
+        ..batch
+    })
 }
 
 /// Whether an option gives a value of this kind: a word alone is a truth value, and a truth value is no word of its own, for

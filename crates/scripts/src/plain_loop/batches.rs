@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::super::program_text::assigned;
 use super::lines::{assignment, shows};
 use super::{
-    BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    bracket, line_of, rest_of_line, word_list,
+    BATCH, COUNT, DEPTH, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT,
+    TokenKind, bracket, line_of, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -13,6 +14,10 @@ const SAME: &str = "this loop takes the same micro batch each time";
 /// Calls that take so many.
 const COUNTED: [&str; 2] = ["islice", "take"];
 
+/// What acts by the figures of an evaluation.
+const STOPS: [&str; 2] = ["EarlyStopping", "ReduceLROnPlateau"];
+/// Parts of the names of what belongs to an evaluation.
+const EVALUATES: [&str; 5] = word_list("eval val valid validation test");
 /// Calls that cut a batch.
 const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 
@@ -102,7 +107,7 @@ impl LoopOfBatches<'_, '_> {
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
 /// beside it, the product stays.
 pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
-    let stops = program.uses(&["EarlyStopping", "ReduceLROnPlateau"]);
+    let stops = program.uses(&STOPS);
     let validates = program
         .places("val_check_interval")
         .first()
@@ -121,6 +126,7 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         for _ in 0..3 {
             let before = names.len();
             let places = (0..tokens.len()).filter(|at| is_batch(tokens, *at, &names));
+            let places = places.filter(|at| !is_of_all(program, tokens, *at));
             let places: Vec<usize> = places.collect();
             found = places.into_iter().find(|at| {
                 let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
@@ -129,11 +135,12 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                     (true, _) => false,
                     (false, computed) => {
                         let spread = line.iter().any(|t| is_number_of_processes(t.text));
-                        let target = assignment(line).filter(|sign| *sign == 1);
-                        if let Some(sign) = target.filter(|_| !computed || spread) {
-                            names.insert(line[sign - 1].text);
+                        let target = target_of(line);
+                        let counts = target.is_some_and(|name| counts_only(program, name));
+                        if let Some(name) = target.filter(|_| (!computed || spread) && !counts) {
+                            names.insert(name);
                         }
-                        computed && !spread
+                        computed && !spread && !counts
                     }
                 }
             });
@@ -152,6 +159,50 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         let batch = found.map(|at| (BATCH, file, at));
         batch.or_else(|| length().map(|at| (LENGTH, file, at)))
     })
+}
+
+/// The name that a line gives a value.
+fn target_of<'t>(line: &[PythonToken<'t>]) -> Option<&'t str> {
+    assignment(line).filter(|sign| *sign == 1)?;
+    Some(line[0].text)
+}
+
+/// Whether a name counts the micro batches of a step or the batches of an evaluation, and nothing else.
+fn counts_only(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    let of_evaluation = name.split('_').any(|part| EVALUATES.contains(&part));
+    let decides = || program.uses(&STOPS);
+    of_evaluation && !decides() || only_accumulates(program, name, DEPTH)
+}
+
+/// Whether a name is used for the accumulation, and beside it only for what is shown and checked: `tokens = args.batch_size * length`
+/// with `accum = args.total // tokens`.
+fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else {
+        return false;
+    };
+    let lines = program.places(name).iter().map(|(file, at)| {
+        let tokens = program.files[*file];
+        rest_of_line(&tokens[line_of(tokens, *at)..])
+    });
+    let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
+    let leads = |line: &[PythonToken<'_>]| {
+        let next = || target_of(line).is_some_and(|next| only_accumulates(program, next, depth));
+        line.iter().any(|t| program.is_accumulation(t)) || next()
+    };
+    let harmless = |line: &&[PythonToken<'_>]| is_excused(program, line) || leads(line);
+    used.iter().all(harmless) && used.iter().any(|line| leads(line))
+}
+
+/// `args.total_batch_size`, which stays when a micro batch becomes smaller; but not where the program computes it.
+fn is_of_all(program: &LoopProgram<'_, '_>, tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let name = tokens[at].text;
+    let lower = name.to_lowercase();
+    let mut files = program.files.iter();
+    ["total_b", "global_b", "effective_b"]
+        .iter()
+        .any(|part| lower.contains(part))
+        && at.checked_sub(1).is_some_and(|at| tokens[at].is("."))
+        && !files.any(|tokens| assigned(tokens, name, true).next().is_some())
 }
 
 /// A line that shows something, that checks something, or that has the accumulation in it.

@@ -871,3 +871,49 @@ fn functions_of_a_mean_over_a_micro_batch_are_doubts() {
         assert_eq!(why(&text) == Some(MIXED), is, "{loss}: {:?}", why(&text));
     }
 }
+
+#[test]
+fn a_loop_over_a_computed_accumulation_is_understood() {
+    let text = |before: &str, guard: &str| {
+        format!(
+            "p.add_argument('--device-batch-size', type=int)\np.add_argument('--total-batch-size', type=int)\nargs = p.parse_args()\n\
+             model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
+             loader = DataLoader(data, batch_size=args.device_batch_size, shuffle=True)\nbatches = iter(loader)\n\
+             opt = torch.optim.AdamW(model.parameters(), lr=args.lr)\n\
+             tokens = args.device_batch_size * args.length\nall_tokens = tokens * world_size\n\
+             assert args.total_batch_size % all_tokens == 0\ngrad_accum_steps = args.total_batch_size // all_tokens\n{before}\n\
+             for step in range(args.steps):\n  for i in range(grad_accum_steps):\n    x, y = next(batches)\n    \
+             {LOSS} / grad_accum_steps\n    {guard}:\n      with model.no_sync():\n        loss.backward()\n    else:\n      loss.backward()\n  \
+             opt.step()\n  opt.zero_grad()\n"
+        )
+    };
+    const LAST: &str = "if i < grad_accum_steps - 1";
+    for before in [
+        "pass",
+        "print(f'{tokens} tokens', tokens)",
+        "ratio = args.total_batch_size / 2**19\nlr_scale = ratio ** 0.5",
+        "eval_steps = args.eval_tokens // (args.device_batch_size * args.length)",
+    ] {
+        assert_eq!(why(&text(before, LAST)), None, "{before}");
+    }
+    for (before, guard, expected) in [
+        ("lr = args.lr * tokens ** 0.5", LAST, BATCH),
+        (
+            "args.total_batch_size = args.device_batch_size * world_size\nscale = args.total_batch_size / 256",
+            LAST,
+            BATCH,
+        ),
+        (
+            "eval_steps = 9 // (args.device_batch_size * 2)\nstop = EarlyStopping(eval_steps)",
+            LAST,
+            BATCH,
+        ),
+        ("pass", "if loss < grad_accum_steps", DECIDES),
+    ] {
+        assert_eq!(
+            why(&text(before, guard)),
+            Some(expected),
+            "{before} {guard}"
+        );
+    }
+}

@@ -132,9 +132,13 @@ impl LoopOfBatches<'_, '_> {
             let name = t.text.to_lowercase();
             ["time", "elapsed"].iter().any(|part| name.contains(part))
         });
+        // `if i < accum - 1:` asks which micro batch of a step this is.
+        let of_step = self.accumulates && line.iter().any(|t| self.program.is_accumulation(t));
+        let number = self.line(self.begin).get(1).filter(|_| of_step);
         let of_batch = |t: &PythonToken<'_>| {
             t.kind == TokenKind::Name
                 && self.is_given(t.text)
+                && number.is_none_or(|number| !number.is(t.text))
                 && !self.is_counter(t.text)
                 && !self.counts_samples(t.text)
         };
