@@ -73,7 +73,7 @@ fn acts(tokens: &[PythonToken<'_>], name: &str, depth: usize) -> bool {
 }
 
 /// `x / args.n`, `x /= args.n`.
-fn is_divisor(tokens: &[PythonToken<'_>], at: usize) -> bool {
+pub(super) fn is_divisor(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let mut first = at;
     while first >= 2 && tokens[first - 1].is(".") {
         first -= 2;

@@ -7,18 +7,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
-use super::constants::{Constant, constants, settings};
+use super::constants::{Constant, constants, loaded_option, settings};
+use super::declared::{DeclaredOption, Takes};
 use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
+use super::plain_loop::accumulates;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::same_flag;
 use super::traced::{Traced, Why};
 use crate::Spelling;
-use oomctl_base::word_list;
+use oomctl_base::{Role, word_list};
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
 const PARTS: [&str; 8] = word_list(
@@ -71,6 +73,8 @@ pub struct ProgramCode {
     parts: Option<(String, String)>,
     /// The one option for a batch that all GPUs share.
     global_batch: Option<String>,
+    /// The one option that accumulates, and the one for the batch of the loader, by their use, whatever their names are.
+    used: (Option<String>, Option<String>),
 }
 
 impl ProgramCode {
@@ -106,7 +110,17 @@ impl ProgramCode {
             }
         }
         let parts = parts(&options);
+        let used = match class.is_some() || text.is_configured(wanted) {
+            true => (None, None),
+            false => {
+                let accumulation = single(&text.options, |o| accumulates(&tokens, &o.name));
+                let batch = loaded_option(files);
+                let batch = batch.and_then(|name| single(&text.options, |o| o.name == name));
+                (accumulation, batch)
+            }
+        };
         Self {
+            used,
             global_batch: global_batch(&options, parts.as_ref()),
             parts,
             class,
@@ -198,6 +212,15 @@ impl ProgramCode {
         self.global_batch.as_deref()
     }
 
+    /// The one option that its code uses as a knob of this role, where none has a name that the knob is known by.
+    pub(super) fn used_as(&self, role: Role) -> Option<&str> {
+        match role {
+            Role::GradAccumulation => self.used.0.as_deref(),
+            Role::MicroBatch => self.used.1.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The one option for the parts into which the program cuts a batch, and the one for the whole.
     pub(super) fn parts(&self) -> Option<(&str, &str)> {
         let (part, whole) = self.parts.as_ref()?;
@@ -220,6 +243,17 @@ impl ProgramCode {
         let first = &same.next()?.value;
         same.all(|other| other.value == *first).then_some(first)
     }
+}
+
+/// The flag of the one option that takes a value and is meant.
+fn single<'o>(
+    options: &'o [(&PythonFile<'_>, Vec<DeclaredOption<'o, '_>>)],
+    is_meant: impl Fn(&DeclaredOption<'_, '_>) -> bool,
+) -> Option<String> {
+    let all = options.iter().flat_map(|(_, options)| options);
+    let mut meant = all.filter(|o| o.takes == Takes::Value && is_meant(o));
+    let first = meant.next()?;
+    meant.next().is_none().then(|| first.flag.clone())
 }
 
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {

@@ -168,6 +168,18 @@ fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     function.is_some_and(|name| is_aside(name.text)) || lines.next().is_some_and(runs_aside)
 }
 
+/// The name of the option that gives training its batch where data is loaded: `args.samples` in each place.
+pub(super) fn loaded_option<'t>(files: &[PythonFile<'t>]) -> Option<&'t str> {
+    let all = loaded_batches(files);
+    let training = all.iter().filter(|(key, ..)| *key == BATCH);
+    let mut names = training.map(|(.., value)| match value {
+        [_, dot, name] if dot.is(".") => Some(name.text),
+        _ => None,
+    });
+    let first = names.next()??;
+    names.all(|other| other == Some(first)).then_some(first)
+}
+
 /// The batches that are written out where data is loaded, by the options that they stand for: where there is one.
 fn loaded(all: &[LoadedBatch<'_, '_>]) -> Vec<(&'static str, Constant)> {
     let is_number =

@@ -4,6 +4,7 @@
 
 use super::accumulation::alias;
 use super::declared::DeclaredOption;
+use super::plain_loop::accumulates;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_conditional, is_named, keyword,
     line_of, rest_of_line,
@@ -45,7 +46,7 @@ pub(super) fn signs(
 ) -> Vec<Sign> {
     let names = options.iter().flatten().map(|o| o.name.as_str());
     let (accumulations, others): (Vec<&str>, Vec<&str>) =
-        names.partition(|name| name.contains("acc"));
+        names.partition(|name| name.contains("acc") || accumulates(files, name));
     let batches = others.into_iter().filter(|name| name.contains("batch"));
     let batches: Vec<&str> = batches.collect();
     let mut found: Vec<Sign> = Vec::new();

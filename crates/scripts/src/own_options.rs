@@ -25,6 +25,18 @@ impl ProgramCode {
         matches!(option, Some(Spelling::Switch(_)))
     }
 
+    /// The option of a knob that is known by what the program does with it, and by none of the knob's names.
+    fn unnamed(&self, knob: &StackKnob) -> Option<&str> {
+        let role = knob.role?;
+        if role == Role::TrainBatch {
+            return self.global_batch();
+        }
+        let used = self.used_as(role)?;
+        let is_global = self.global_batch().is_some_and(|g| same_flag(g, used));
+        let has_name = knob.spellings.iter().any(|s| self.value(s).is_some());
+        (!is_global && !has_name).then_some(used)
+    }
+
     /// Whether an option that is spelled as a micro batch is one for the batch of all GPUs.
     fn is_other(&self, knob: &StackKnob, spelling: &Spelling) -> bool {
         let is_micro = knob.role == Some(Role::MicroBatch);
@@ -50,11 +62,9 @@ impl Call {
             }
             (other, None) => Some(other.clone()),
         };
-        let global = code.global_batch();
-        let global = global.filter(|_| knob.role == Some(Role::TrainBatch));
-        let global = global.map(|flag| (Spelling::read(flag), 0));
+        let unnamed = code.unnamed(knob).map(|flag| (Spelling::read(flag), 0));
         // What the program declares itself is its own name for the knob, and others are not.
-        let own_name = global.is_some() || knob.spellings.iter().any(|s| code.value(s).is_some());
+        let own_name = unnamed.is_some() || knob.spellings.iter().any(|s| code.value(s).is_some());
         let declared = !fills && own_name;
         let all = knob.spellings.iter().zip(&knob.styles);
         let all =
@@ -77,7 +87,7 @@ impl Call {
         let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
         // No option gives what a constant gives.
         let is_option = self.constant(knob).is_none();
-        let all = all.chain(global).filter(|_| is_option);
+        let all = all.chain(unnamed).filter(|_| is_option);
         let sectioned = sectioned.map(|spelling| (spelling, 0));
         let (spellings, styles) = all.chain(key).chain(sectioned).unzip();
         Cow::Owned(StackKnob {
@@ -127,10 +137,8 @@ impl Call {
     pub(super) fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
         let own = knob.spellings.iter().filter(|s| !code.is_other(knob, s));
-        let global = code.global_batch();
-        let global = global.filter(|_| knob.role == Some(Role::TrainBatch));
-        let global = global.map(Spelling::read);
-        let mut values = own.chain(&global).filter_map(|s| code.value(s));
+        let unnamed = code.unnamed(knob).map(Spelling::read);
+        let mut values = own.chain(&unnamed).filter_map(|s| code.value(s));
         values.find(|value| !value.off.as_ref().is_some_and(|off| self.is_given(off)))
     }
 

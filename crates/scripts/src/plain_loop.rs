@@ -5,6 +5,7 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod by_use;
 mod collators;
 mod counted;
 mod harmless;
@@ -28,6 +29,7 @@ use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
+pub(super) use by_use::accumulates;
 use lines::{assignment, lines_in, shows};
 use means::{is_over_samples, mixes_samples};
 use micro_batches::LoopOfBatches;
@@ -115,7 +117,8 @@ pub(super) fn doubt(
     options: &[Vec<DeclaredOption<'_, '_>>],
 ) -> Option<ProgramDoubt> {
     let names = options.iter().flatten().map(|o| o.name.as_str());
-    let accumulations = names.filter(|name| name.contains("acc")).collect();
+    let accumulations = names.filter(|name| name.contains("acc") || accumulates(files, name));
+    let accumulations = accumulations.collect();
     let program = LoopProgram::new(files, accumulations);
     let loops = program.loops();
     let Some(first) = loops.first() else {

@@ -41,6 +41,14 @@ const SEES: [&str; 7] = word_list("VL Llava Gemma Idefics Mllama Mistral3 Glm4v"
 
 const TWICE: &str = "batch norm counts a micro batch twice that is computed again";
 
+/// `BertForMaskedLM`: a model of transformers with the loss of a task.
+pub(super) fn names_a_task(name: &str) -> bool {
+    let task = name.split_once("For").map(|(_, task)| task);
+    name.starts_with(char::is_uppercase)
+        && !name.contains("Collator")
+        && task.is_some_and(|task| task.starts_with(char::is_uppercase))
+}
+
 impl LoopProgram<'_, '_> {
     /// Batch norm, of which each forward changes the statistics.
     pub(super) fn norms(&self) -> Option<DoubtPlace> {
@@ -71,12 +79,6 @@ impl LoopProgram<'_, '_> {
     /// A model whose loss a Trainer of transformers 5.0 or later does not divide by the accumulation, and may not be divided by what
     /// it counted: all models take `**kwargs`, which the Trainer takes for a promise (trainer.py, `model_accepts_loss_kwargs`).
     pub(super) fn uncounted(&self) -> Option<DoubtPlace> {
-        let is_model = |name: &str| {
-            let task = name.split_once("For").map(|(_, task)| task);
-            name.starts_with(char::is_uppercase)
-                && !name.contains("Collator")
-                && task.is_some_and(|task| task.starts_with(char::is_uppercase))
-        };
         let sees = |name: &str| {
             name.ends_with("ForConditionalGeneration")
                 && SEES.iter().any(|part| name.contains(part))
@@ -88,7 +90,7 @@ impl LoopProgram<'_, '_> {
         };
         let uncounted = self.places.iter().filter(|(name, _)| {
             let counts = COUNTED.iter().any(|end| name.ends_with(end)) || sees(name);
-            is_model(name) && !counts && self.bodies(name).is_empty()
+            names_a_task(name) && !counts && self.bodies(name).is_empty()
         });
         let mut made = uncounted.filter_map(|(_, places)| places.iter().find(loads));
         made.next().map(|(file, at)| (ITS_OWN_MEAN, *file, *at))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
@@ -150,15 +151,9 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         let mut hands_on =
             hands_on.filter(|t| t.is("num_items_in_batch") || t.text.ends_with("kwargs"));
         let of_library = self.program.places.keys().any(|name| {
-            [
-                "ForCausalLM",
-                "LMHead",
-                "ForConditionalGeneration",
-                "from_pretrained",
-                "from_config",
-            ]
-            .iter()
-            .any(|part| name.contains(part))
+            let loads = ["LMHead", "from_pretrained", "from_config"];
+            loads.iter().any(|part| name.contains(part))
+                || names_a_task(name) && self.program.bodies(name).is_empty()
         });
         let calls_model = self.lines.iter().find(|at| {
             self.line(**at)

@@ -590,6 +590,22 @@ fn what_a_program_does_beside_a_trainer_is_read() {
         of(&format!("{loss}return model(**inputs, **kwargs).loss\n")),
         None
     );
+    let made = loss.replace("GPT2LMHeadModel", "ViTConfig, ViTForImageClassification");
+    assert_eq!(
+        of(&format!(
+            "{made}return F.cross_entropy(model(**inputs).logits, inputs['labels'])\n"
+        )),
+        Some(UNDIVIDED)
+    );
+    let function = |body: &str| {
+        of(&format!(
+            "def f(outputs, labels, num_items_in_batch=None):\n  {body}\nT(model, compute_loss_func=f)\n"
+        ))
+    };
+    let mean = "return F.cross_entropy(outputs.logits, labels)";
+    assert_eq!(function(mean), Some(UNDIVIDED));
+    let divided = "loss = F.cross_entropy(outputs.logits, labels, reduction='sum')\n  return loss / num_items_in_batch";
+    assert_eq!(function(divided), None);
     assert_eq!(
         of("class C(TrainerCallback):\n  def on_substep_end(self, args):\n    self.seen += 1\n"),
         Some(EACH)

@@ -6,13 +6,15 @@
 use super::batches::{self, OTHER};
 use super::lines::{keeps, lines_in, shows};
 use super::{
-    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, PythonToken, TokenKind, line_of,
+    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, PythonToken, TokenKind, UNDIVIDED, line_of,
     rest_of_line,
 };
 use oomctl_base::word_list;
 
 /// The method by which programs give a Trainer a loss of their own.
 pub(super) const COMPUTE_LOSS: &str = "compute_loss";
+/// The argument by which they give it a function for that.
+const LOSS_FUNCTION: &str = "compute_loss_func";
 /// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
 const STEPS: [&str; 4] =
     word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
@@ -38,9 +40,30 @@ impl<'t> LoopProgram<'_, 't> {
     }
 
     fn own_losses(&self) -> Option<DoubtPlace> {
-        self.declared(COMPUTE_LOSS).find_map(|(file, begin)| {
+        let found = self.declared(COMPUTE_LOSS).find_map(|(file, begin)| {
             let loss = LoopOfBatches::new(self, file, begin);
             loss.undivided().or_else(|| loss.loss())
+        });
+        found.or_else(|| self.loss_functions())
+    }
+
+    /// `Trainer(…, compute_loss_func=f)`: the Trainer divides by nothing what that makes (trainer.py, training_step), so it has to
+    /// divide by what the Trainer counted.
+    fn loss_functions(&self) -> Option<DoubtPlace> {
+        self.places(LOSS_FUNCTION).iter().find_map(|(file, at)| {
+            let tokens = self.files[*file];
+            let [equals, name, ..] = tokens.get(at + 1..)? else {
+                return None;
+            };
+            let given = equals.is("=") && !name.is(LOSS_FUNCTION) && !name.is("None");
+            let bodies = self.bodies(name.text);
+            let divides = |(file, lines): &(usize, Vec<usize>)| {
+                let tokens = self.files[*file];
+                let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
+                all.any(|t| t.is("num_items_in_batch"))
+            };
+            let divided = !bodies.is_empty() && bodies.iter().all(divides);
+            (given && !divided).then_some((UNDIVIDED, *file, *at))
         })
     }
 

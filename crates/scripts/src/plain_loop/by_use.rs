@@ -1,0 +1,83 @@
+//! Options that a program calls as it likes, known by what it does with them.
+
+use super::super::accumulation::is_divisor;
+use super::super::python::{PythonToken, TokenKind, calls, line_of, rest_of_line};
+use super::lines::{assignment, lines_in};
+
+/// Whether a value of this name is an accumulation: the loss is divided by it before it goes backward, and a step waits for it or a
+/// loop over micro batches goes over it. A loss that is only shown is divided by an interval of its log.
+pub(in super::super) fn accumulates(files: &[&[PythonToken<'_>]], name: &str) -> bool {
+    let places = || {
+        files.iter().flat_map(|tokens| {
+            let all = (0..tokens.len()).filter(|at| tokens[*at].is(name));
+            all.map(move |at| (*tokens, at))
+        })
+    };
+    let divides = |(tokens, at): (&[PythonToken<'_>], usize)| {
+        is_divisor(tokens, at) && goes_backward(files, tokens, at)
+    };
+    // Of a batch it is a loop over samples.
+    let other = name.to_lowercase().contains("batch");
+    !other && places().any(divides) && places().any(|(tokens, at)| counts(tokens, at))
+}
+
+/// Whether what the line of a place gives a value, or what it is, goes backward.
+fn goes_backward(files: &[&[PythonToken<'_>]], tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+    if line.iter().any(|t| t.is("backward")) {
+        return true;
+    }
+    let target = assignment(line).map(|_| line[0].text);
+    target.is_some_and(|target| {
+        files.iter().any(|tokens| {
+            let mut backward = calls(tokens, |t| t.is("backward"));
+            backward.any(|at| {
+                let of = at.checked_sub(2).map(|at| &tokens[at]);
+                let handed = tokens.get(at + 2);
+                of.is_some_and(|t| t.is(target)) || handed.is_some_and(|t| t.is(target))
+            })
+        })
+    })
+}
+
+/// `(i + 1) % n`, or `for micro in range(n)` around a backward pass.
+fn counts(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let begin = line_of(tokens, at);
+    let line = &tokens[begin..at];
+    let rest = || line.iter().any(|t| t.is("%"));
+    let loops = || {
+        let inside = lines_in(tokens, begin).into_iter();
+        let mut inside = inside.flat_map(|at| rest_of_line(&tokens[at..]));
+        inside.any(|t| t.kind == TokenKind::Name && t.is("backward"))
+    };
+    let ranges = || line.iter().any(|t| t.is("range"));
+    rest() || line.first().is_some_and(|t| t.is("for")) && ranges() && loops()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::python::tokens;
+    use super::*;
+
+    #[test]
+    fn an_accumulation_is_known_by_its_use() {
+        let is = |text: &str| accumulates(&[&tokens(text)], "every");
+        for text in [
+            "loss = f(x) / args.every\nloss.backward()\nif (i + 1) % args.every == 0:\n  opt.step()\n",
+            "for _ in range(self.every):\n  loss = self.model(next(dl))\n  (loss / self.every).backward()\n",
+            "for _ in range(every):\n  with ctx():\n    loss = f(x)\n    loss = loss / every\n    acc.backward(loss)\n",
+        ] {
+            assert!(is(text), "{text}");
+        }
+        for text in [
+            "loss.backward()\ntotal += loss.item()\nif i % args.every == 0:\n  print(total / args.every)\n",
+            "shown = loss / args.every\nloss.backward()\nif i % args.every == 0:\n  print(shown)\n",
+            "loss = f(x) / args.every\nloss.backward()\n",
+            "loss = f(x) /",
+        ] {
+            assert!(!is(text), "{text}");
+        }
+        let batch = "for i in range(batch_size):\n  (f(x) / batch_size).backward()\n";
+        assert!(!accumulates(&[&tokens(batch)], "batch_size"));
+    }
+}
