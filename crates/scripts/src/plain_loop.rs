@@ -6,6 +6,7 @@
 
 mod batches;
 mod by_use;
+mod called_function;
 mod collators;
 mod counted;
 mod harmless;
@@ -30,6 +31,7 @@ use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
 pub(super) use by_use::accumulates;
+use called_function::CalledFunction;
 use lines::{assignment, lines_in, shows};
 use means::{is_over_samples, mixes_samples};
 use micro_batches::LoopOfBatches;
@@ -125,8 +127,9 @@ pub(super) fn doubt(
         let backward = program.places("backward").first();
         let (why, file, at) =
             backward.map_or((NO_LOOP, 0, 0), |(file, at)| (NOT_AROUND, *file, *at));
-        let token = files.get(file)?.get(at)?;
-        return Some((why, file, (token.from, token.to)));
+        // A program without any text has none either.
+        let token = files.get(file)?.get(at);
+        return Some((why, file, token.map_or((0, 0), PythonToken::bytes)));
     };
     let waits = loops.iter().any(|one| one.waits());
     let found = (!waits).then_some((NO_WAIT, first.file, first.begin));
@@ -216,13 +219,17 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 let is_loop = |(_, header): &(usize, &[PythonToken<'_>])| {
                     header[0].is("for") || header[0].is("while")
                 };
-                all.find(is_loop).map(|(begin, _)| begin)
+                let own = all.find(is_loop).map(|(begin, _)| (begin, None));
+                own.or_else(|| {
+                    let function = CalledFunction::around(tokens, at)?;
+                    Some((function.in_loop(tokens)?, Some(function)))
+                })
             });
             let steps = tokens.windows(2).enumerate();
             let steps = steps.filter(|(_, pair)| pair[0].is("def") && pair[1].is("training_step"));
-            for begin in around.chain(steps.map(|(at, _)| at)) {
+            for (begin, function) in around.chain(steps.map(|(at, _)| (at, None))) {
                 if found.iter().all(|l| (l.file, l.begin) != (file, begin)) {
-                    found.push(LoopOfBatches::new(self, file, begin));
+                    found.push(LoopOfBatches::through(self, file, begin, function));
                 }
             }
         }

@@ -17,6 +17,8 @@ pub struct Recognise {
     pub programs: Vec<String>,
     /// Names of scripts, without their path.
     pub scripts: Vec<String>,
+    /// Its programs are examples with a training loop of their own, which people copy and change.
+    pub own_loops: bool,
     /// Files of its package, or beginnings of their paths, that stand in tracebacks of such runs and of no others of the framework.
     pub frames: Vec<String>,
     /// Keys and flags that no other framework has.

@@ -100,6 +100,11 @@ impl Stack {
         r.modules.is_empty() && r.programs.is_empty() && r.scripts.is_empty()
     }
 
+    /// Whether the training loop stands in the user's own text.
+    pub fn has_own_loops(&self) -> bool {
+        self.is_of_any_program() || self.recognise.own_loops
+    }
+
     /// Whether a call gives a key as a flag, of a stack whose users start its own program and seldom one of theirs. A flag of
     /// one word may be anybody's; a dotted key is not.
     fn is_by_flag(&self, given: &GivenKeys) -> bool {

@@ -13,9 +13,7 @@ const LONGEST: usize = 60;
 /// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the text of a
 /// program does not show that training stays the same. The rung says why.
 pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
-    let own = adoption
-        .stack
-        .is_some_and(|stack| stack.is_of_any_program());
+    let own = adoption.stack.is_some_and(|stack| stack.has_own_loops());
     // The loop of a framework is known; what the program does itself beside it is not.
     let why = match own {
         true => reason(adoption),

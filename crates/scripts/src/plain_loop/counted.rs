@@ -57,7 +57,7 @@ impl LoopOfBatches<'_, '_> {
     }
 
     /// `model.seen += 1`
-    fn is_counting_member(&self, name: &str) -> bool {
+    pub(super) fn is_counting_member(&self, name: &str) -> bool {
         self.lines.iter().any(|at| {
             matches!(self.line(*at), [.., dot, member, plus, equals, one]
                 if dot.is(".") && member.is(name) && plus.is("+") && equals.is("=") && one.is("1"))

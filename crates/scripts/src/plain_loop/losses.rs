@@ -69,7 +69,11 @@ impl LoopOfBatches<'_, '_> {
             let begin = self.lines[at];
             let counts = self.is_scaled_by_a_count(begin);
             let counts = counts.then_some((COUNT, self.file, begin));
-            let kept = || self.takes_its_last(at).then_some((KEPT, self.file, begin));
+            let line = self.line(begin);
+            let counts_on = line.last().is_some_and(|t| t.is("1"));
+            let keeps = keeps(line) && !counts_on && !shows(line);
+            let keeps = keeps || self.takes_its_last(at);
+            let kept = || keeps.then_some((KEPT, self.file, begin));
             let found = counts.or_else(kept);
             found.or_else(|| self.program.line(self.file, begin, 0))
         });
@@ -83,7 +87,7 @@ impl LoopOfBatches<'_, '_> {
             return false;
         };
         let header = self.line(self.begin);
-        let mut given: Vec<&str> = targets(header).collect();
+        let mut given: Vec<&str> = targets(header).chain(self.parameters()).collect();
         for at in &self.lines[..number] {
             let line = self.line(*at);
             given.extend(
@@ -187,7 +191,15 @@ impl<'t> LoopProgram<'_, 't> {
         if !bodies.is_empty() && before(1) != "." || before(2) == "self" && !bodies.is_empty() {
             return self.enter(name, &bodies, depth);
         }
-        let made = self.made_by(name);
+        let mut made = self.made_by(name);
+        // `self.loss(y)` is no local `loss`.
+        let is_member = |(file, from): (usize, usize)| {
+            let before = &self.files[file][..from];
+            matches!(before, [.., of, dot, _, _] if of.is("self") && dot.is("."))
+        };
+        if before(2) == "self" && made.iter().any(|one| is_member((one.0, one.1))) {
+            made.retain(|one| is_member((one.0, one.1)));
+        }
         let loads = made.is_empty() && before(1) == "." && NEXT.contains(&name);
         if loads || name.contains("tokenizer") {
             return None;

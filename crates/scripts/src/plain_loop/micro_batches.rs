@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::called_function::CalledFunction;
 use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
@@ -30,12 +31,25 @@ pub(super) struct LoopOfBatches<'a, 't> {
     pub(super) accumulates: bool,
     /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
     pub(super) handed: bool,
+    /// The function that it calls and in which the backward pass stands.
+    pub(super) function: Option<CalledFunction<'a, 't>>,
 }
 
 impl<'a, 't> LoopOfBatches<'a, 't> {
     pub(super) fn new(program: &'a LoopProgram<'a, 't>, file: usize, begin: usize) -> Self {
+        Self::through(program, file, begin, None)
+    }
+
+    /// One with a function that it calls, whose lines are as good as its own.
+    pub(super) fn through(
+        program: &'a LoopProgram<'a, 't>,
+        file: usize,
+        begin: usize,
+        function: Option<CalledFunction<'a, 't>>,
+    ) -> Self {
         let tokens = program.files[file];
-        let all = lines_in(tokens, begin);
+        let mut all = lines_in(tokens, begin);
+        all.extend(function.iter().flat_map(|f| &f.lines));
         let line = |at: usize| rest_of_line(&tokens[at..]);
         let of_accumulation = |line: &[PythonToken<'_>]| {
             line.iter()
@@ -48,7 +62,13 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .filter(|line| line.get(1).is_some_and(|t| t.is("=")) && of_accumulation(line));
         let named = named
             .filter(|l| l.iter().any(|t| t.is("%")) || l.iter().any(|t| t.is("sync_gradients")));
-        let named: Vec<&str> = named.map(|line| line[0].text).collect();
+        let mut named: Vec<&str> = named.map(|line| line[0].text).collect();
+        // `self.run(x, y, update=(i + 1) % accum == 0)`
+        let handed = function.iter().flat_map(|f| &f.parameters);
+        let handed = handed.filter(|(_, given)| {
+            given.is_some_and(|given| of_accumulation(given) && given.iter().any(|t| t.is("%")))
+        });
+        named.extend(handed.map(|(name, _)| *name));
         let guards = |line: &[PythonToken<'_>]| {
             (line[0].is("if") || line[0].is("elif"))
                 && (of_accumulation(line) || line.iter().any(|t| named.contains(&t.text)))
@@ -76,6 +96,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             waits,
             accumulates: counted,
             handed,
+            function,
         }
     }
 
@@ -162,6 +183,21 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         });
         let place = calls_model.filter(|_| of_library && hands_on.next().is_none());
         place.map(|at| (UNDIVIDED, self.file, *at))
+    }
+
+    /// `F.cross_entropy(x, y, reduction="sum") / num_items_in_batch`, and nothing beside it: the mean over a whole step.
+    pub(super) fn divides_a_sum(&self) -> bool {
+        let lines = || self.lines.iter().map(|at| self.line(*at));
+        let sums = lines().any(|line| {
+            line.windows(3)
+                .any(|w| w[0].is("reduction") && w[1].is("=") && w[2].text == "sum")
+        });
+        let divides = lines().any(|line| {
+            line.windows(2)
+                .any(|w| w[0].is("/") && w[1].is("num_items_in_batch"))
+        });
+        let mut all = lines();
+        sums && divides && !all.any(|line| line.iter().any(|t| t.is("+") || t.is("mean")))
     }
 
     /// Losses that go backward one after the other, each for an optimizer of its own: the gradients of the second reach what the
@@ -260,12 +296,19 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         enumerated || added || made
     }
 
+    /// What the function is handed that it calls.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = &'t str> {
+        let all = self.function.iter().flat_map(|f| &f.parameters);
+        all.map(|(name, _)| *name)
+    }
+
     /// Whether the loop gives a name its value for each micro batch.
     pub(super) fn is_given(&self, name: &str) -> bool {
         let header = self.line(self.begin);
         let targets = header.iter().take_while(|t| !t.is("in"));
         let mut lines = self.lines.iter().map(|at| self.line(*at));
         targets.into_iter().any(|t| t.is(name))
+            || self.parameters().any(|parameter| parameter == name)
             || lines.any(|line| {
                 line[0].is(name)
                     && assignment(line).is_some_and(|sign| line[..sign].iter().all(|t| !t.is("[")))

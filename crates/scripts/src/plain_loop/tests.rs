@@ -597,6 +597,13 @@ fn what_a_program_does_beside_a_trainer_is_read() {
         )),
         Some(UNDIVIDED)
     );
+    let sum =
+        "loss = F.cross_entropy(model(**inputs).logits, y, ignore_index=-100, reduction='sum')";
+    let kwargs = loss.replace("**kwargs", "num_items_in_batch=None");
+    let counted = |rest: &str| of(&format!("{kwargs}{sum}\n    return loss / {rest}\n"));
+    assert_eq!(counted("num_items_in_batch"), None);
+    assert!(counted("num_items_in_batch + aux.mean()").is_some());
+    assert!(counted("len(y)").is_some());
     let function = |body: &str| {
         of(&format!(
             "def f(outputs, labels, num_items_in_batch=None):\n  {body}\nT(model, compute_loss_func=f)\n"
@@ -930,6 +937,42 @@ fn a_loop_over_a_computed_accumulation_is_understood() {
             why(&text(before, guard)),
             Some(expected),
             "{before} {guard}"
+        );
+    }
+}
+
+/// What a loop calls belongs to it, as if its lines stood there.
+#[test]
+fn a_backward_pass_in_a_function_of_the_loop_is_understood() {
+    let text = |inside: &str, update: &str, call: &str| {
+        format!(
+            "{HEAD}class T:\n  def __init__(self, net, loader, opt):\n    self.net = net\n    self.loader = loader\n    self.opt = opt\n    self.loss = nn.CrossEntropyLoss()\n  \
+             def run(self, x, y, update):\n    {inside}\n    loss = self.loss(self.net(x), y)\n    (loss / args.accum).backward()\n    \
+             if update:\n      self.opt.step()\n      self.opt.zero_grad()\n  def epoch(self):\n    for i, (x, y) in enumerate(self.loader):\n      {call}\n\
+             T(model, loader, opt).epoch()\n",
+            call = call.replace("UPDATE", update)
+        )
+    };
+    const LAST: &str = "update=(i + 1) % args.accum == 0";
+    const CALL_IT: &str = "self.run(x, y, UPDATE)";
+    assert_eq!(why(&text("x = x.cuda()", LAST, CALL_IT)), None);
+    for (inside, update, call, expected) in [
+        ("self.seen += 1", LAST, CALL_IT, None),
+        ("self.h = self.h * 0.9 + x", LAST, CALL_IT, Some(KEPT)),
+        ("sched.step()", LAST, CALL_IT, Some(EACH)),
+        ("pass", "update=True", CALL_IT, Some(NO_WAIT)),
+        ("pass", LAST, "other.run(x, y, UPDATE)", Some(NOT_AROUND)),
+        (
+            "pass",
+            LAST,
+            "self.run(x, y, UPDATE); self.run(x, y, UPDATE)",
+            Some(NOT_AROUND),
+        ),
+    ] {
+        assert_eq!(
+            why(&text(inside, update, call)),
+            expected,
+            "{inside} {update} {call}"
         );
     }
 }

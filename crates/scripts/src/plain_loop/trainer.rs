@@ -42,7 +42,9 @@ impl<'t> LoopProgram<'_, 't> {
     fn own_losses(&self) -> Option<DoubtPlace> {
         let found = self.declared(COMPUTE_LOSS).find_map(|(file, begin)| {
             let loss = LoopOfBatches::new(self, file, begin);
-            loss.undivided().or_else(|| loss.loss())
+            let counted = loss.divides_a_sum();
+            loss.undivided()
+                .or_else(|| loss.loss().filter(|_| !counted))
         });
         found.or_else(|| self.loss_functions())
     }

@@ -61,8 +61,10 @@ impl LoopOfBatches<'_, '_> {
         let Some(sign) = assignment(line) else {
             return false;
         };
+        // `self.seen += 1`
+        let counts = sign == 4 && line[0].is("self") && self.is_counting_member(line[2].text);
         let mut given = line[..sign].iter().filter(|t| t.kind == TokenKind::Name);
-        given.all(|t| self.is_counter(t.text) || self.is_only_shown(t.text, depth))
+        counts || given.all(|t| self.is_counter(t.text) || self.is_only_shown(t.text, depth))
     }
 
     fn is_only_shown(&self, name: &str, depth: usize) -> bool {
@@ -190,7 +192,9 @@ impl LoopOfBatches<'_, '_> {
             .iter()
             .any(|t| t.is("loss") || t.text.ends_with("_loss") || t.is("model"));
         let own = !self.program.bodies(name).is_empty();
-        let known = PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
+        let entered = self.function.as_ref().is_some_and(|f| f.name == name);
+        let known =
+            entered || PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
         (handed || own)
             && !known
             && !shows(object)

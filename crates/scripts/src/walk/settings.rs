@@ -44,7 +44,7 @@ impl Walker<'_> {
         doc: &Doc,
     ) -> (Vec<SettingsFile>, Vec<UnreadFile>) {
         let (mut found, mut unread) = (Vec::<SettingsFile>::new(), Vec::<UnreadFile>::new());
-        let mut of_option = false;
+        let mut of_option = None;
         let (mut before, mut list, mut two_before) = (String::new(), String::new(), String::new());
         for (at, word) in words.iter().enumerate() {
             let text = word.text.text();
@@ -52,10 +52,15 @@ impl Walker<'_> {
             let last = std::mem::replace(&mut before, name.to_owned());
             let of_list = std::mem::take(&mut list);
             let ahead = std::mem::replace(&mut two_before, last.clone());
-            let own = OPTIONS.iter().any(|(option, _)| *option == name);
-            let value_of_one = std::mem::replace(&mut of_option, own && name == text);
-            if own || value_of_one {
-                continue;
+            let own = OPTIONS.iter().find(|(option, _)| *option == name);
+            let own = own.map(|(_, option)| *option);
+            let before_it = std::mem::replace(&mut of_option, own.filter(|_| name == text));
+            // A folder is no file: `--config-path conf/a.yaml` is an option of the program's own.
+            match own.or(before_it) {
+                Some(ConfigOption::Folder | ConfigOption::More)
+                    if SettingsFormat::of(&text).is_some() => {}
+                Some(_) => continue,
+                None => {}
             }
             let start = text.find('=').map_or(0, |at| at + 1);
             let value = word.text.slice(start, text.len());

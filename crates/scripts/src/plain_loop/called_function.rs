@@ -1,0 +1,57 @@
+//! A function that a loop over micro batches calls, and in which the backward pass stands.
+
+use super::super::python::{PythonToken, TokenKind, argument, arguments, calls, headers};
+use super::lines::lines_in;
+
+/// Such a function.
+pub(super) struct CalledFunction<'a, 't> {
+    pub(super) name: &'t str,
+    /// The places of its lines.
+    pub(super) lines: Vec<usize>,
+    /// Its parameters, each with what the call hands it.
+    pub(super) parameters: Vec<(&'t str, Option<&'a [PythonToken<'t>]>)>,
+    begin: usize,
+    call: usize,
+}
+
+impl<'a, 't> CalledFunction<'a, 't> {
+    /// The function around a place, if one place of its file calls it.
+    pub(super) fn around(tokens: &'a [PythonToken<'t>], at: usize) -> Option<Self> {
+        let (begin, header) = headers(tokens, at).find(|(_, header)| header[0].is("def"))?;
+        let [_, name, ..] = header else { return None };
+        let mut all = calls(tokens, |t| t.is(name.text));
+        let (call, None) = (all.next()?, all.next()) else {
+            return None;
+        };
+        let declared = arguments(header.get(3..)?);
+        let names = declared.iter().filter_map(|one| one.first());
+        let is_name = |t: &&PythonToken<'t>| t.kind == TokenKind::Name && !t.is("self");
+        let given = arguments(&tokens[call + 2..]);
+        let bound = names.filter(is_name).enumerate();
+        let bound = bound.map(|(place, name)| (name.text, argument(&given, name.text, place)));
+        Some(Self {
+            name: name.text,
+            lines: lines_in(tokens, begin),
+            parameters: bound.collect(),
+            begin,
+            call,
+        })
+    }
+
+    /// Where the loop begins that calls it, by its name or as a method of its own object.
+    pub(super) fn in_loop(&self, tokens: &[PythonToken<'_>]) -> Option<usize> {
+        let before = |n: usize| self.call.checked_sub(n).map_or("", |at| tokens[at].text);
+        let class = |at: usize| {
+            let mut around = headers(tokens, at);
+            let found = around.find(|(_, header)| header[0].is("class"));
+            found.map(|(begin, _)| begin)
+        };
+        let ours = before(1) != "." || before(2) == "self";
+        if !ours || class(self.call) != class(self.begin) {
+            return None;
+        }
+        let mut around = headers(tokens, self.call).take_while(|(_, header)| !header[0].is("def"));
+        let found = around.find(|(_, header)| header[0].is("for") || header[0].is("while"));
+        found.map(|(begin, _)| begin)
+    }
+}
