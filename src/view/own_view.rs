@@ -13,8 +13,8 @@ use super::passed_over::reasons_here;
 use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
-    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, computed, missing,
-    of_checkpoints, unchangeable, unchanged,
+    AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, batch_words, computed,
+    missing, of_checkpoints, unchangeable, unchanged,
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
@@ -37,6 +37,17 @@ const MOST_REASONS: usize = 6;
 const OPTIONS_ONLY: &str = "oomctl found no batch that it can change: no option such as `--batch_size 8` or `train.batch_size=8`,
 and no settings file that the script names and that has one. `--preset NAME` names the framework (`oomctl presets`).
 ";
+
+/// The same where words of the command may be its batch.
+fn unknown_batch(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    format!(
+        "oomctl found no batch that it can change. It does not know what a GPU takes of {}.
+Name it in `spellings` of a preset of your own: `oomctl presets torchrun > presets/torchrun.yaml`
+",
+        quoted.join(" and ")
+    )
+}
 
 /// The attempts that may come.
 #[derive(Serialize, JsonSchema)]
@@ -114,6 +125,9 @@ pub struct ScriptView {
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
+    /// Options of a program that no preset knows, and that have a batch in their names.
+    #[serde(skip)]
+    batch_words: Vec<String>,
 }
 
 impl ScriptView {
@@ -173,6 +187,7 @@ impl ScriptView {
                 .is_some_and(|m| !m.fields.is_empty()),
             by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
             submits: !recognised && adoption.is_some_and(|a| !a.reading.submits.is_empty()),
+            batch_words: adoption.map_or_else(Vec::new, batch_words),
             is_any: adoption
                 .and_then(|a| a.stack)
                 .is_some_and(|stack| stack.recognise.is_any()),
@@ -254,6 +269,7 @@ impl ScriptView {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
             let reasons = reasons_here(&self.not_used);
             match (&self.preset, reasons.is_empty()) {
+                _ if !self.batch_words.is_empty() => out += &unknown_batch(&self.batch_words),
                 (None, _) => out.push_str(OPTIONS_ONLY),
                 (Some(_), true) if self.is_any => out.push_str(OPTIONS_ONLY),
                 (Some(_), _) => {

@@ -208,3 +208,25 @@ pub fn missing(adoption: &Adoption<'_>) -> Vec<String> {
     let wanted = reading.wanted.difference(&reading.data);
     wanted.filter(|path| !activates(path)).cloned().collect()
 }
+
+/// Words of a program that no preset knows by its name, which have a batch of training in their names.
+pub fn batch_words(adoption: &Adoption<'_>) -> Vec<String> {
+    if adoption
+        .stack
+        .is_some_and(|stack| !stack.is_of_any_program())
+    {
+        return Vec::new();
+    }
+    let of_batch = |name: &str| {
+        let name = name.to_lowercase();
+        let aside = ["eval", "val", "test", "infer"];
+        name.starts_with("--") && name.contains("batch") && !aside.iter().any(|a| name.contains(a))
+    };
+    let calls = adoption.reading.calls.iter();
+    let own = calls.flat_map(|call| call.words.get(call.args..).unwrap_or_default());
+    let names = own.map(|word| word.text.text());
+    let names = names.filter_map(|word| word.split('=').next().map(str::to_owned));
+    let mut found: Vec<String> = names.filter(|name| of_batch(name)).collect();
+    found.dedup();
+    found
+}

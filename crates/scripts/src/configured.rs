@@ -23,8 +23,8 @@ use crate::Spelling;
 use oomctl_base::{Role, word_list};
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
-const PARTS: [&str; 8] = word_list(
-    "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu",
+const PARTS: [&str; 9] = word_list(
+    "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu max_batch_size",
 );
 const WHOLES: [&str; 2] = word_list("batch_size batch");
 

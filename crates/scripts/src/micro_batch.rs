@@ -212,8 +212,10 @@ impl MicroBatchText<'_, '_> {
         let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
         let mut lines = self.tokens.split(ends);
         let divided = lines.any(|line| {
-            let counts =
-                |t: &PythonToken<'_>| COUNTED.contains(&t.text) || self.batches.contains(&t.text);
+            let counts = |t: &PythonToken<'_>| {
+                let named = ["num_", "tokens"].iter().any(|part| t.text.contains(part));
+                named || COUNTED.contains(&t.text) || self.batches.contains(&t.text)
+            };
             let mut divisor = line.iter().skip_while(|t| !t.is("/"));
             line.iter().any(of_loss) && divisor.any(counts)
         });

@@ -286,7 +286,11 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let is_made = is_target && rest[0].kind == TokenKind::Name;
             is_made.then(|| (*file, from, &tokens[from..line + rest.len()]))
         });
-        made.collect()
+        let made: Vec<_> = made.collect();
+        match made.is_empty() {
+            true => self.handed_to(name).into_iter().collect(),
+            false => made,
+        }
     }
 
     /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.

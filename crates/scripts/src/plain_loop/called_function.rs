@@ -1,9 +1,10 @@
-//! A function that a loop over micro batches calls, and in which the backward pass stands.
+//! Functions of a program and their calls: the one in which the backward pass stands, and what each is handed.
 
-use super::super::python::{PythonToken, TokenKind, argument, arguments, calls, headers};
+use super::super::python::{PythonToken, TokenKind, argument, arguments, bracket, calls, headers};
+use super::LoopProgram;
 use super::lines::lines_in;
 
-/// Such a function.
+/// A function that a loop over micro batches calls, and in which the backward pass stands.
 pub(super) struct CalledFunction<'a, 't> {
     pub(super) name: &'t str,
     /// The places of its lines.
@@ -53,5 +54,35 @@ impl<'a, 't> CalledFunction<'a, 't> {
         let mut around = headers(tokens, self.call).take_while(|(_, header)| !header[0].is("def"));
         let found = around.find(|(_, header)| header[0].is("for") || header[0].is("while"));
         found.map(|(begin, _)| begin)
+    }
+}
+
+impl<'a, 't> LoopProgram<'a, 't> {
+    /// What the one call of a function hands it under a name.
+    pub(super) fn handed_to(&self, name: &str) -> Option<(usize, usize, &'a [PythonToken<'t>])> {
+        let mut functions = self.places(name).iter().filter_map(|(file, at)| {
+            let tokens = self.files[*file];
+            let open = bracket(tokens, *at)?;
+            let declares = open.checked_sub(2).is_some_and(|at| tokens[at].is("def"));
+            let declared = arguments(&tokens[open + 1..]);
+            let of_self = declared.first().is_some_and(|one| one[0].is("self"));
+            let place = declared.iter().position(|one| one[0].is(name))?;
+            let place = place.checked_sub(usize::from(of_self))?;
+            declares.then(|| (tokens[open - 1].text, place))
+        });
+        let (function, place) = functions.next()?;
+        let called = self.places(function).iter().filter(|(file, at)| {
+            let tokens = self.files[*file];
+            let declared = at.checked_sub(1).is_some_and(|at| tokens[at].is("def"));
+            !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
+        });
+        let (called, one): (Vec<_>, bool) = (called.collect(), functions.next().is_none());
+        let [(file, at)] = called[..] else {
+            return None;
+        };
+        let tokens = self.files[*file];
+        let given = argument(&arguments(&tokens[at + 2..]), name, place)?;
+        let from = tokens.iter().position(|t| t.from == given[0].from)?;
+        one.then(|| (*file, from, &tokens[from..from + given.len()]))
     }
 }

@@ -112,9 +112,17 @@ pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let all = arguments(&tokens[at + 2..]);
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
     let skipped = usize::from(["torch", "F", "np"].contains(&of));
+    let reduces = ["sum", "mean", "norm"].contains(&tokens[at].text);
     let zero = |argument: &&[PythonToken<'_>]| {
         let value = match argument {
             [key, equals, value @ ..] if equals.is("=") => match key.text {
+                // `x.sum(dim=dims)` may go along any.
+                "dim" | "axis" | "dims"
+                    if reduces
+                        && matches!(value, [one] if one.kind == TokenKind::Name && !one.is("None")) =>
+                {
+                    return true;
+                }
                 "dim" | "axis" | "dims" => value,
                 _ => return false,
             },

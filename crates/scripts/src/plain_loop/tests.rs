@@ -941,6 +941,32 @@ fn a_loop_over_a_computed_accumulation_is_understood() {
     }
 }
 
+/// A model that the one call of a function hands it is that model.
+#[test]
+fn what_a_function_is_handed_is_looked_up_at_its_call() {
+    let text = |call: &str| {
+        format!(
+            "p.add_argument('--batch-size')\np.add_argument('--accum')\nargs = p.parse_args()\nclass Net(nn.Module):\n  def __init__(self):\n    self.l = nn.Linear(8, 8)\n  \
+             def forward(self, x):\n    return self.l(x)\n\
+             def train(net, args):\n  loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)\n  opt = torch.optim.AdamW(net.parameters())\n  \
+             for i, (x, y) in enumerate(loader):\n    loss = F.mse_loss(net(x), y) / args.accum\n    loss.backward()\n    if (i + 1) % args.accum == 0:\n      \
+             opt.step()\n      opt.zero_grad()\n{call}\n"
+        )
+    };
+    assert_eq!(why(&text("train(Net(), args)")), None);
+    assert_eq!(why(&text("train(args=args, net=Net())")), None);
+    assert_eq!(why(&text("train(make(), args)")), Some(MODEL));
+    let along = "def dice(a, b, dims):\n  return 1 - (a * b).sum(dim=dims) / a.sum(dim=dims)\n";
+    assert_eq!(
+        looped(along, "loss = dice(model(x), y, (1, 2))", "pass"),
+        Some(MIXED)
+    );
+    assert_eq!(
+        why(&text("train(Net(), args)\ntrain(make(), args)")),
+        Some(CALL)
+    );
+}
+
 /// What a loop calls belongs to it, as if its lines stood there.
 #[test]
 fn a_backward_pass_in_a_function_of_the_loop_is_understood() {
