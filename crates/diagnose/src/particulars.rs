@@ -50,6 +50,7 @@ pub(super) fn program(incident: &mut Incident, root: &LogEvent) {
         incident.exception = message.map(|m| clip(m.trim()));
     }
     incident.frame.clone_from(&root.frame);
+    incident.own_frames.clone_from(&root.own_frames);
 }
 
 /// Fills in what helps against the incident's kind, where its signature has not said it.

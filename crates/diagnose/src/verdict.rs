@@ -321,6 +321,12 @@ fn set_phase(incident: &mut Incident, root: &LogEvent, same: &[&LogEvent]) {
     if fixed {
         return;
     }
+    if root.signature.interrupts
+        && let Some(phase) = &root.signature.phase
+    {
+        phase.clone_into(&mut incident.phase);
+        return;
+    }
     let loop_phase = |e: &&&LogEvent| e.phase.is_some_and(|p| p.weight >= LOOP);
     let related = same.iter().take(CONFIRMATIONS).find(loop_phase);
     let own = root.phase;
