@@ -25,6 +25,10 @@ const NOTHING: &str = "
 nothing to fix. If the job failed all the same, its error is in another file: give that one
 ";
 
+const OWN_STEPS: &str = "
+the program makes its steps of training itself, and oomctl knows no option of it that helps here
+";
+
 /// A decision about a configuration, a script or a run.
 #[derive(Serialize, JsonSchema)]
 pub struct FixDecision {
@@ -55,6 +59,9 @@ pub struct LogAdvice {
     /// None where the log does not tell.
     framework: Option<LogFramework>,
     advice: Option<Advices>,
+    /// The program makes its steps of training itself.
+    #[serde(skip)]
+    makes_steps: bool,
 }
 
 /// Of what the log is.
@@ -98,6 +105,7 @@ impl LogAdvice {
             log,
             framework,
             advice,
+            makes_steps: program.is_some_and(|program| program.trains),
         }
     }
 
@@ -116,6 +124,10 @@ impl LogAdvice {
             return out + NOTHING;
         }
         let Some(LogFramework { name, presets, by }) = &self.framework else {
+            if self.makes_steps {
+                out.push_str(OWN_STEPS);
+                return out;
+            }
             let next = match script {
                 None => format!(
                     "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"

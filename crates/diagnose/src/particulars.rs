@@ -6,6 +6,7 @@ use super::engine_cache::EngineCache;
 use super::events::LogEvent;
 use super::figures::MemoryFigures;
 use super::findings::{Findings, is_memory};
+use super::frame::Frame;
 use super::incident::Incident;
 use super::prefix::body_of;
 use super::signatures::UserSignature;
@@ -119,6 +120,13 @@ impl Incident {
         self.notes.push(format!(
             "weights, gradients and the optimizer's states alone need at least {least} of each GPU"
         ));
+    }
+
+    /// Takes note that this frame of it belongs to an evaluation of the program.
+    pub fn died_in_evaluation(&mut self, frame: &Frame) {
+        let note = format!("{frame} belongs to an evaluation: no batch of training was in flight");
+        self.advised_after(|incident| "eval".clone_into(&mut incident.phase));
+        self.notes.push(note);
     }
 
     /// A change, and what is advised after it. What a project's own signature says stays.
