@@ -26,7 +26,7 @@ nothing to fix. If the job failed all the same, its error is in another file: gi
 ";
 
 const OWN_STEPS: &str = "
-the program makes its steps of training itself, and oomctl knows no option of it that helps here
+the program makes its steps of training itself: no preset knows its options
 ";
 
 /// A decision about a configuration, a script or a run.
@@ -124,18 +124,7 @@ impl LogAdvice {
             return out + NOTHING;
         }
         let Some(LogFramework { name, presets, by }) = &self.framework else {
-            if self.makes_steps {
-                out.push_str(OWN_STEPS);
-                return out;
-            }
-            let next = match script {
-                None => format!(
-                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
-                ),
-                Some(script) => named(log, script),
-            };
-            let _ = writeln!(out, "\nframework not recognised; {next}");
-            return out;
+            return out + &self.unrecognised(log, script);
         };
         let _ = writeln!(
             out,
@@ -185,6 +174,22 @@ impl LogAdvice {
         };
         let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {command}`");
         out
+    }
+}
+
+impl LogAdvice {
+    /// What to do where no framework is recognised.
+    fn unrecognised(&self, log: &str, script: Option<&str>) -> String {
+        let next = match script {
+            _ if self.makes_steps => return OWN_STEPS.to_owned(),
+            None => {
+                format!(
+                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
+                )
+            }
+            Some(script) => named(log, script),
+        };
+        format!("\nframework not recognised; {next}\n")
     }
 }
 

@@ -1,6 +1,7 @@
 //! What an incident tells beyond its kind: the figures, where the program was, what helps.
 
 use super::advice::{Advice, Remedy, remedies};
+use super::class::Class;
 use super::clean::clip;
 use super::engine_cache::EngineCache;
 use super::events::LogEvent;
@@ -52,6 +53,15 @@ pub(super) fn program(incident: &mut Incident, root: &LogEvent) {
     }
     incident.frame.clone_from(&root.frame);
     incident.own_frames.clone_from(&root.own_frames);
+}
+
+/// A remark on a backward pass that keeps its graph.
+pub(super) fn retains(incident: &Incident) -> Option<String> {
+    let frame = incident.frame.as_ref()?;
+    let keeps = frame.code.contains("retain_graph=True") && incident.class == Class::GpuOom;
+    keeps.then(|| {
+        format!("`retain_graph=True` at {frame} keeps the graph after the backward pass: leave it out, unless a second pass needs it")
+    })
 }
 
 /// Fills in what helps against the incident's kind, where its signature has not said it.
