@@ -33,14 +33,8 @@ fn an_evaluation_in_the_main_file_is_one_by_its_text() {
         "in eval",
         "train.py:13 in <module> belongs to an evaluation",
         "the evaluation in pieces",
-        "no preset knows its options",
     ]);
-    for wrong in [
-        "batch_size = 64",
-        "micro batches",
-        "checkpointing",
-        "name it",
-    ] {
+    for wrong in ["batch_size = ", "micro batches", "name it"] {
         assert!(!told.out.contains(wrong), "{wrong}: {}", told.told());
     }
 }
@@ -51,7 +45,7 @@ fn a_teacher_beside_a_step_of_training_is_no_evaluation() {
         criterion(net(x), t).backward()\n";
     let files = [("train.py", &*program(block))];
     let told = fixed("python train.py", &log(14, "t = teacher(x)"), &files);
-    told.says(&["in forward", "a lower `batch_size = 64` in train.py:2"]);
+    told.says(&["in forward", "batch_size  64 -> 32"]);
 }
 
 /// PyTorch raises it in a signal handler, wherever the main process stands.

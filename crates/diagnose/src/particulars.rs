@@ -132,10 +132,14 @@ impl Incident {
         ));
     }
 
-    /// Takes note that this frame of it belongs to an evaluation of the program.
-    pub fn died_in_evaluation(&mut self, frame: &Frame) {
+    /// Takes note that this frame of it belongs to an evaluation of the program, whose data are its own unless they may come in batches
+    /// of training's size.
+    pub fn died_in_evaluation(&mut self, frame: &Frame, own_data: bool) {
         let note = format!("{frame} belongs to an evaluation: no batch of training was in flight");
-        self.advised_after(|incident| "eval".clone_into(&mut incident.phase));
+        self.advised_after(|incident| {
+            "eval".clone_into(&mut incident.phase);
+            incident.own_loader |= own_data;
+        });
         self.notes.push(note);
     }
 

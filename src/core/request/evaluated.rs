@@ -12,13 +12,13 @@ pub(super) fn place(incident: &mut Incident, lines: &[EvaluationLines]) {
     if !of_memory || !incident.fatal || !OF_BOTH.contains(&incident.phase.as_str()) {
         return;
     }
-    let mut frames = incident.own_frames.iter().rev();
-    let evaluates = frames.find(|frame| {
+    let found = incident.own_frames.iter().rev().find_map(|frame| {
         let line = frame.line.unwrap_or(0);
         let mut lines = lines.iter();
-        lines.any(|of| of.hold(&frame.file, line, &frame.function))
+        let held = lines.find(|of| of.hold(&frame.file, line, &frame.function))?;
+        Some((frame.clone(), held.is_looped))
     });
-    if let Some(frame) = evaluates.cloned() {
-        incident.died_in_evaluation(&frame);
+    if let Some((frame, in_pieces)) = found {
+        incident.died_in_evaluation(&frame, !in_pieces);
     }
 }

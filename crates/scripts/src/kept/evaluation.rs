@@ -32,6 +32,9 @@ pub struct EvaluationLines {
     pub to: u64,
     /// The function in which they stand; empty outside of any.
     pub function: String,
+    /// They are in a loop of the evaluation: it goes over its data in pieces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_looped: bool,
 }
 
 impl EvaluationLines {
@@ -71,7 +74,10 @@ pub(super) fn evaluations(texts: &[CodeText<'_, '_>]) -> Vec<EvaluationLines> {
             if !own.evaluates(at) {
                 continue;
             }
-            let lines = lines_of(text, at);
+            let lines = EvaluationLines {
+                is_looped: own.is_looped(at),
+                ..lines_of(text, at)
+            };
             match found.last_mut() {
                 Some(last) if before.is_some_and(|b| b + 1 == at) && continues(last, &lines) => {
                     last.to = lines.to;
@@ -86,7 +92,7 @@ pub(super) fn evaluations(texts: &[CodeText<'_, '_>]) -> Vec<EvaluationLines> {
 }
 
 fn continues(last: &EvaluationLines, next: &EvaluationLines) -> bool {
-    last.path == next.path && last.function == next.function
+    (&last.path, &last.function, last.is_looped) == (&next.path, &next.function, next.is_looped)
 }
 
 fn lines_of(text: &CodeText<'_, '_>, at: usize) -> EvaluationLines {
@@ -100,6 +106,7 @@ fn lines_of(text: &CodeText<'_, '_>, at: usize) -> EvaluationLines {
         function: line
             .function
             .map_or_else(String::new, |function| text.name_of(function).to_owned()),
+        is_looped: false,
     }
 }
 
@@ -179,6 +186,18 @@ impl EvaluatedText<'_, '_, '_> {
         let named = || function.is_some_and(|at| evaluates_by_name(text.name_of(at)));
         let aside = || !heads.iter().any(|head| self.trains(*head));
         quiet && (names_evaluation(tokens) || named() || mode.is_some_and(is_evaluation) && aside())
+    }
+
+    /// Whether a line stands in a loop that belongs to the evaluation.
+    fn is_looped(&self, at: usize) -> bool {
+        let function = self.text.lines[at].function;
+        let own = self.text.heads(at);
+        let mut own = own.take_while(|head| Some(*head) != function);
+        own.any(|head| {
+            let line = self.text.lines[head].tokens;
+            let loops = line[0].is("for") || line[0].is("while");
+            loops && (is_over_evaluation(line) || self.evaluates(head))
+        })
     }
 
     /// Whether a gradient is computed below a head.

@@ -206,6 +206,11 @@ fn lines_below_what_makes_a_trained_model_evaluate_do_so_until_it_trains_again()
         let loader = loader.replace("loaders['val']", named);
         assert_eq!(evaluating(&loader), [(5, 5)], "{named}");
     }
+    let looped = |text: &str| {
+        let tokens = tokens(text);
+        super::evaluations(&[CodeText::new("t.py", text, &tokens)])[0].is_looped
+    };
+    assert!(looped(&loader) && !looped(&inside));
     let decorated = "@torch.no_grad()\ndef figures(net):\n    net.eval()\n    return net(x)\n";
     assert_eq!(evaluating(decorated), [(4, 4)]);
 }
