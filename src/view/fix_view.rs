@@ -25,6 +25,10 @@ const NOTHING: &str = "
 nothing to fix. If the job failed all the same, its error is in another file: give that one
 ";
 
+const OWN_STEPS: &str = "
+the program makes its steps of training itself: no preset knows its options
+";
+
 /// A decision about a configuration, a script or a run.
 #[derive(Serialize, JsonSchema)]
 pub struct FixDecision {
@@ -55,6 +59,9 @@ pub struct LogAdvice {
     /// None where the log does not tell.
     framework: Option<LogFramework>,
     advice: Option<Advices>,
+    /// The program makes its steps of training itself.
+    #[serde(skip)]
+    makes_steps: bool,
 }
 
 /// Of what the log is.
@@ -98,6 +105,7 @@ impl LogAdvice {
             log,
             framework,
             advice,
+            makes_steps: program.is_some_and(|program| program.trains),
         }
     }
 
@@ -116,14 +124,7 @@ impl LogAdvice {
             return out + NOTHING;
         }
         let Some(LogFramework { name, presets, by }) = &self.framework else {
-            let next = match script {
-                None => format!(
-                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
-                ),
-                Some(script) => named(log, script),
-            };
-            let _ = writeln!(out, "\nframework not recognised; {next}");
-            return out;
+            return out + &self.unrecognised(log, script);
         };
         let _ = writeln!(
             out,
@@ -173,6 +174,22 @@ impl LogAdvice {
         };
         let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {command}`");
         out
+    }
+}
+
+impl LogAdvice {
+    /// What to do where no framework is recognised.
+    fn unrecognised(&self, log: &str, script: Option<&str>) -> String {
+        let next = match script {
+            _ if self.makes_steps => return OWN_STEPS.to_owned(),
+            None => {
+                format!(
+                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
+                )
+            }
+            Some(script) => named(log, script),
+        };
+        format!("\nframework not recognised; {next}\n")
     }
 }
 

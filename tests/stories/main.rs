@@ -75,6 +75,7 @@ mod picture;
 mod pipeline;
 mod place;
 mod plain_code;
+mod plain_phases;
 mod program_values;
 mod promises;
 mod python_package;

@@ -21,6 +21,9 @@ const FRAMES: usize = 48;
 /// Frames of one traceback whose places are remembered, the innermost.
 const TRACE: usize = 24;
 
+/// Frames of the user's own code in one traceback that are remembered: the outermost, and the innermost.
+const OWN: usize = 12;
+
 /// Printers (ranks, Ray actors) of one file that are told apart; the least recent is forgotten.
 const PRINTERS: usize = 64;
 
@@ -51,6 +54,9 @@ pub(crate) struct TracebackStream {
     /// The innermost frame, and the innermost of the user's own code.
     innermost: Option<Frame>,
     users: Option<Frame>,
+    /// Those of the user's own code, the outermost first: the innermost stands last also where there are more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    own: Vec<Frame>,
     /// The latest frames, as `path/file.py:function`.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     trace: VecDeque<String>,
@@ -74,7 +80,7 @@ impl TracebackStream {
                 self.frames.clear();
                 self.trace.clear();
             }
-            (self.innermost, self.users) = (None, None);
+            self.forget_places();
             self.marks = FrameMarks::default();
             self.source = None;
             self.chained = false;
@@ -129,7 +135,7 @@ impl TracebackStream {
         if line.number > self.latest + STALE_LINES {
             self.frames.clear();
             self.trace.clear();
-            (self.innermost, self.users) = (None, None);
+            self.forget_places();
             self.marks = FrameMarks::default();
         }
         if self.trace.len() == TRACE {
@@ -154,8 +160,15 @@ impl TracebackStream {
         self.source = Some((shape, lines));
         if frame.is_users() {
             self.users = Some(frame.clone());
+            self.own.truncate(OWN - 1);
+            self.own.push(frame.clone());
         }
         self.innermost = Some(frame);
+    }
+
+    fn forget_places(&mut self) {
+        (self.innermost, self.users) = (None, None);
+        self.own.clear();
     }
 
     /// A line of source under a frame. `Some("")` for one that is only shown around the line itself.
@@ -184,7 +197,8 @@ impl TracebackStream {
         self.marks.see(code);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
-        for frame in [&mut self.innermost, &mut self.users].into_iter().flatten() {
+        let places = [&mut self.innermost, &mut self.users].into_iter().flatten();
+        for frame in places.chain(self.own.last_mut()) {
             if frame.code.is_empty() && !body.trim().starts_with('^') {
                 trimmed.clone_into(&mut frame.code);
             }
@@ -216,6 +230,12 @@ impl TracebackStream {
     pub(crate) fn trace(&self, number: u64) -> Vec<String> {
         let near = number <= self.latest + STALE_LINES;
         self.trace.iter().filter(|_| near).cloned().collect()
+    }
+
+    /// Those of them that are the user's own code.
+    pub(crate) fn own_frames(&self, number: u64) -> Vec<Frame> {
+        let near = number <= self.latest + STALE_LINES;
+        self.own.iter().filter(|_| near).cloned().collect()
     }
 
     /// What the frames around line `number` show.

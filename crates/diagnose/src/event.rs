@@ -61,6 +61,9 @@ pub(crate) struct LogEvent {
     /// The innermost frames of its traceback, as `path/file.py:function`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
+    /// The frames of the user's own code in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_frames: Vec<Frame>,
     /// It is the last line of a traceback.
     pub in_traceback: bool,
     /// What the frames show.
@@ -119,6 +122,7 @@ impl LogEvent {
             ambient: None,
             frame: None,
             trace: Vec::new(),
+            own_frames: Vec::new(),
             in_traceback: false,
             marks: FrameMarks::default(),
             user: None,

@@ -119,6 +119,9 @@ pub struct Incident {
     /// Where the program was: the innermost frame of the user's own code, or else the innermost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Frame>,
+    /// The frames of the user's own code in the traceback, the outermost first; of many, the first and the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_frames: Vec<Frame>,
     /// The innermost frame of the traceback, as `path/file.py:function`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub innermost: Option<String>,

@@ -1,11 +1,13 @@
 //! What an incident tells beyond its kind: the figures, where the program was, what helps.
 
 use super::advice::{Advice, Remedy, remedies};
+use super::class::Class;
 use super::clean::clip;
 use super::engine_cache::EngineCache;
 use super::events::LogEvent;
 use super::figures::MemoryFigures;
 use super::findings::{Findings, is_memory};
+use super::frame::Frame;
 use super::incident::Incident;
 use super::prefix::body_of;
 use super::signatures::UserSignature;
@@ -50,6 +52,16 @@ pub(super) fn program(incident: &mut Incident, root: &LogEvent) {
         incident.exception = message.map(|m| clip(m.trim()));
     }
     incident.frame.clone_from(&root.frame);
+    incident.own_frames.clone_from(&root.own_frames);
+}
+
+/// A remark on a backward pass that keeps its graph.
+pub(super) fn retains(incident: &Incident) -> Option<String> {
+    let frame = incident.frame.as_ref()?;
+    let keeps = frame.code.contains("retain_graph=True") && incident.class == Class::GpuOom;
+    keeps.then(|| {
+        format!("`retain_graph=True` at {frame} keeps the graph after the backward pass: leave it out, unless a second pass needs it")
+    })
 }
 
 /// Fills in what helps against the incident's kind, where its signature has not said it.
@@ -118,6 +130,17 @@ impl Incident {
         self.notes.push(format!(
             "weights, gradients and the optimizer's states alone need at least {least} of each GPU"
         ));
+    }
+
+    /// Takes note that this frame of it belongs to an evaluation of the program, whose data are its own unless they may come in batches
+    /// of training's size.
+    pub fn died_in_evaluation(&mut self, frame: &Frame, own_data: bool) {
+        let note = format!("{frame} belongs to an evaluation: no batch of training was in flight");
+        self.advised_after(|incident| {
+            "eval".clone_into(&mut incident.phase);
+            incident.own_loader |= own_data;
+        });
+        self.notes.push(note);
     }
 
     /// A change, and what is advised after it. What a project's own signature says stays.

@@ -330,6 +330,7 @@ impl LineReader<'_> {
             event.in_traceback = std::mem::take(&mut stream.open);
             event.frame = stream.place(line.number).cloned();
             event.trace = stream.trace(line.number);
+            event.own_frames = stream.own_frames(line.number);
             event.marks = stream.marks(line.number);
             stream.phase(line.number)
         });

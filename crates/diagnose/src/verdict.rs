@@ -8,7 +8,9 @@ use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
 use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
 use super::incident::{CODE_ASKED, Incident};
-use super::particulars::{advise, as_the_project_says, figures, program, survived_figures};
+use super::particulars::{
+    advise, as_the_project_says, figures, program, retains, survived_figures,
+};
 use super::phase::{self, LOOP};
 use super::prefix::body_of;
 use super::signatures::{LineRole, weight};
@@ -101,6 +103,9 @@ const TRAINING: [&str; 5] = [
     "actor_update",
 ];
 
+/// Host memory that ran out while data were loaded.
+const LOADING: (Class, &str) = (Class::HostOom, "dataloader");
+
 /// What the log says beside a lack of memory.
 fn hinted(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
     let hints = &findings.ours.hints;
@@ -135,20 +140,16 @@ fn late(incident: &Incident) -> Option<String> {
     let step = incident.step.filter(|step| *step >= MANY)?;
     let of_memory = matches!(incident.class, Class::GpuOom | Class::HostOom) && incident.fatal;
     let unclear = incident.course.is_none() && incident.co_tenant_bytes.is_none();
+    if of_memory && unclear && (incident.class, incident.phase.as_str()) == LOADING {
+        return Some(format!(
+            "{step} steps went well before: this batch was larger, or host memory grows from step to step (do the workers copy what they read, does the program keep tensors or predictions?)"
+        ));
+    }
     let training = TRAINING.contains(&incident.phase.as_str());
     (of_memory && unclear && training).then(|| {
         format!(
             "{step} steps went well before: this one had a larger batch or longer sequences, or memory grows from step to step {CODE_ASKED}"
         )
-    })
-}
-
-/// A remark on a backward pass that keeps its graph.
-fn retains(incident: &Incident) -> Option<String> {
-    let frame = incident.frame.as_ref()?;
-    let keeps = frame.code.contains("retain_graph=True") && incident.class == Class::GpuOom;
-    keeps.then(|| {
-        format!("`retain_graph=True` at {frame} keeps the graph after the backward pass: leave it out, unless a second pass needs it")
     })
 }
 
@@ -319,6 +320,12 @@ fn set_phase(incident: &mut Incident, root: &LogEvent, same: &[&LogEvent]) {
         "vllm_kv_cache" | "vllm_startup_memory"
     );
     if fixed {
+        return;
+    }
+    if root.signature.interrupts
+        && let Some(phase) = &root.signature.phase
+    {
+        phase.clone_into(&mut incident.phase);
         return;
     }
     let loop_phase = |e: &&&LogEvent| e.phase.is_some_and(|p| p.weight >= LOOP);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::runs_aside;
 use super::imports::ModuleFile;
-use super::python::{PythonToken, TokenKind, line_of, place};
+use super::python::{PythonToken, TokenKind, calls, line_of, place};
 use oomctl_base::word_list;
 
 /// Short names of batches; the others end in `batch_size`.
@@ -32,6 +32,9 @@ pub struct NumberInProgram {
     /// It is a switch that is off and would free memory of a GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_switch: bool,
+    /// It is a device for a part of what the program holds, and names a GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_device: bool,
     /// `batch_size = 16`.
     pub text: String,
     /// File and line.
@@ -45,6 +48,9 @@ pub struct InProgram {
     pub numbers: Vec<NumberInProgram>,
     /// It was read and reads no options.
     pub no_options: bool,
+    /// It computes gradients itself: no framework runs its steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trains: bool,
 }
 
 impl NumberInProgram {
@@ -73,6 +79,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
             numbers.push(NumberInProgram {
                 is_share: is_share(&name),
                 is_switch: is_switch(&name),
+                is_device: is_device(&name),
                 name,
                 text: text.split_whitespace().collect::<Vec<_>>().join(" "),
                 place: format!("{}:{line}", file.path),
@@ -83,6 +90,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
     InProgram {
         numbers,
         no_options: !files.iter().any(|file| reads_options(&file.tokens)),
+        trains: files.iter().any(|file| trains(&file.tokens)),
     }
 }
 
@@ -90,6 +98,11 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
 pub(super) fn reads_options(tokens: &[PythonToken<'_>]) -> bool {
     let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
     tokens.iter().any(reads)
+}
+
+/// Whether a text calls a backward pass.
+fn trains(tokens: &[PythonToken<'_>]) -> bool {
+    calls(tokens, |t| t.is("backward")).next().is_some()
 }
 
 /// Whether a name is of the share of a GPU that an inference engine takes.
@@ -102,12 +115,17 @@ fn is_switch(name: &str) -> bool {
     SWITCHES.iter().any(|part| name.contains(part))
 }
 
+/// Whether a name is of the device of something: `data_device`. A bare `device` is that of all.
+fn is_device(name: &str) -> bool {
+    name.ends_with("_device")
+}
+
 /// `name = 8` or `name: int = 8` at `at`, a statement, a field of a class or an argument of a call: the name, and the bytes. A
 /// batch of 1 can be no lower.
 fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usize))> {
     let name = tokens[at].text.to_lowercase();
     let is_batch = name.ends_with("batch_size") || NAMES.contains(&name.as_str());
-    let is_known = is_share(&name) || is_switch(&name) || is_batch;
+    let is_known = is_share(&name) || is_switch(&name) || is_device(&name) || is_batch;
     if tokens[at].kind != TokenKind::Name || !is_known {
         return None;
     }
@@ -121,6 +139,9 @@ fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usiz
     let ends = end.kind == TokenKind::End || [",", ")", ";"].iter().any(|mark| end.is(mark));
     let is_told = match is_switch(&name) {
         true => value.is("False"),
+        false if is_device(&name) => {
+            value.kind == TokenKind::Text && value.text.starts_with("cuda")
+        }
         false => value.kind == TokenKind::Number && !(is_batch && value.is("1")),
     };
     let is_own = ends && !declares && !runs_aside(line);

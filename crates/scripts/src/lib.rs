@@ -86,7 +86,7 @@ pub use devices::{DataParallel, DeviceScript, Literal};
 pub use exit_code::{goes_on_to_another, hiding_place};
 pub use host_memory::host_memory;
 pub use in_program::{InProgram, NumberInProgram};
-pub use kept::{Keeping, KeptMemory};
+pub use kept::{EvaluationLines, Keeping, KeptMemory, OwnText};
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, MeasuredLauncher, Starts};
 pub use likely::recognise;

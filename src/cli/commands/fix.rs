@@ -109,7 +109,9 @@ fn advised(
     let own = session.own_failures()?;
     let mut incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;
     let in_program = decided.and_then(|decided| {
-        incident.helps = decided.incident.helps;
+        let settled = decided.incident;
+        (incident.phase, incident.notes) = (settled.phase, settled.notes);
+        (incident.helps, incident.worse) = (settled.helps, settled.worse);
         decided.in_program
     });
     let likely = match given {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::array::is_array;
 use crate::core::recipe::{MARK, VersionSpan};
 use oomctl_scripts::{
-    Adoption, ENVIRONMENT, InProgram, KeptMemory, Launchers, SCRIPT, Stack, Submission,
-    SubmissionContext,
+    Adoption, ENVIRONMENT, EvaluationLines, InProgram, KeptMemory, Launchers, SCRIPT, Stack,
+    Submission, SubmissionContext,
 };
 
 /// The preset of a program that no preset knows: nothing can be moved but what is asked of the scheduler, and the allocators of PyTorch and JAX.
@@ -55,6 +55,9 @@ pub struct Scripts {
     /// Places of the program that keep memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptMemory>,
+    /// Lines of the program that evaluate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluations: Vec<EvaluationLines>,
     /// Numbers that its text gives to batches and shares itself.
     #[serde(default, skip_serializing_if = "InProgram::is_empty")]
     pub in_program: InProgram,
@@ -97,7 +100,7 @@ impl Scripts {
             .filter_map(|e| e.split_once('='));
         let files = sources.iter().skip(SCRIPT);
         let files = files.map(|s| (s.path.clone(), s.text.clone()));
-        let (kept, in_program) = adoption.own_text();
+        let own = adoption.own_text();
         Self {
             options: submission.options.clone(),
             script: submission.script.clone(),
@@ -109,8 +112,9 @@ impl Scripts {
             version: None,
             version_span: None,
             version_of_earlier: false,
-            kept,
-            in_program,
+            kept: own.kept,
+            evaluations: own.evaluations,
+            in_program: own.in_program,
             array: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Which rungs answer a failure of the configuration with those taken so far.
 
 use super::request::Request;
-use super::{in_program, own_code};
+use super::{evaluated, in_program, own_code};
 use crate::core::ladder::{
     ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend,
     ascend_unmodelled, climb, expected_after, own_engine, predict, settle, too_large_states,
@@ -231,6 +231,7 @@ impl Request {
         own_engine(&context, incident);
         too_large_states(&context, incident);
         if let (Some(scripts), Some(own)) = (&self.inputs().scripts, self.adoption()) {
+            evaluated::place(incident, &scripts.evaluations);
             own_code::blame(incident, &scripts.kept, &own);
             if !scripts.recognised || scripts.in_program.no_options {
                 in_program::name(incident, &scripts.in_program);

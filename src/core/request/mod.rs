@@ -11,6 +11,7 @@ mod climb;
 mod command;
 mod data_parallel;
 mod environment;
+mod evaluated;
 mod handed;
 mod in_program;
 mod inputs;

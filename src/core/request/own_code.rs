@@ -54,7 +54,17 @@ fn grows(incident: &Incident, place: &KeptMemory) -> bool {
         Keeping::Sum | Keeping::Collection | Keeping::State
     );
     let phase = OF_STEPS.contains(&incident.phase.as_str());
-    each && phase && incident.first_step != Some(true)
+    each && phase && was_reached(incident, place)
+}
+
+/// Whether steps left something behind at a place. Where none were counted, the traceback must have come through its file.
+fn was_reached(incident: &Incident, place: &KeptMemory) -> bool {
+    let mut frames = incident.own_frames.iter();
+    let unknown = incident.own_frames.is_empty();
+    match incident.first_step {
+        Some(first) => !first,
+        None => unknown || frames.any(|frame| place.stands_in(&frame.file)),
+    }
 }
 
 /// Whether a place computes graphs in the evaluation that ran out.

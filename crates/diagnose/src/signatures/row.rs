@@ -68,6 +68,9 @@ pub(crate) struct Signature {
     pub retryable_unchanged: Option<bool>,
     /// Phase when no frame tells it; overrides the kind's.
     pub phase: Option<String>,
+    /// A signal handler raises it wherever the process stands: its frames tell no phase.
+    #[serde(default)]
+    pub interrupts: bool,
     /// Which memory it is about, for readers of the table.
     #[serde(default)]
     #[expect(dead_code, reason = "for readers of the table")]

@@ -72,6 +72,10 @@ impl FunctionLines<'_, '_, '_> {
                 return true;
             }
             at = end;
+            // What picks a part of it does not become one.
+            while value.get(at).is_some_and(|t| t.is("[")) {
+                at = behind_bracket(value, at);
+            }
         }
         false
     }

@@ -6,7 +6,8 @@ use super::super::python::{PythonToken, TokenKind};
 pub(super) struct CodeLine<'a, 't> {
     /// Its tokens.
     pub tokens: &'a [PythonToken<'t>],
-    indent: usize,
+    /// Bytes before it in its line.
+    pub indent: usize,
     /// The line of the function in which it stands.
     pub function: Option<usize>,
 }

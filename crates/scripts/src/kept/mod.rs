@@ -3,6 +3,7 @@
 //! Rule: a place is named only where the text shows what is kept, that nothing lets go of it, and that no gradient is computed
 //! of it later. Source: PyTorch documentation, `notes/faq` ("My model reports cuda runtime error(2): out of memory").
 
+mod evaluation;
 mod flow;
 mod lines;
 mod program;
@@ -17,6 +18,8 @@ use super::imports::modules;
 use super::in_program::{InProgram, in_program};
 use super::python::place;
 use super::walk::folder_of_file;
+pub use evaluation::EvaluationLines;
+use evaluation::{evaluations, same_file};
 use lines::CodeText;
 use program::ProgramLines;
 
@@ -58,6 +61,11 @@ pub struct KeptMemory {
 }
 
 impl KeptMemory {
+    /// Whether it stands in the file that a frame of a traceback names.
+    pub fn stands_in(&self, file: &str) -> bool {
+        same_file(&self.path, file)
+    }
+
     /// What it does, and what to do about it.
     pub fn sentence(&self) -> String {
         let Self {
@@ -84,15 +92,25 @@ impl KeptMemory {
     }
 }
 
+/// What the text of a program shows.
+#[derive(Debug, Clone, Default)]
+pub struct OwnText {
+    /// Places that keep memory, in the order of its files and lines.
+    pub kept: Vec<KeptMemory>,
+    /// Lines that evaluate.
+    pub evaluations: Vec<EvaluationLines>,
+    /// Values that it gives names.
+    pub in_program: InProgram,
+}
+
 impl Adoption<'_> {
-    /// What the program's own text shows: the places that keep memory, in the order of its files and lines, and the numbers that
-    /// it gives names.
-    pub fn own_text(&self) -> (Vec<KeptMemory>, InProgram) {
+    /// What the program's own text shows.
+    pub fn own_text(&self) -> OwnText {
         let files = self.reading.with_created(self.given.files);
         let call = self.calls().next().or(self.reading.calls.last());
         let program = call.and_then(|call| call.program.as_ref());
         let Some(program) = program.and_then(|path| files.get_key_value(path)) else {
-            return (Vec::new(), InProgram::default());
+            return OwnText::default();
         };
         let root = folder_of_file(program.0);
         let here = call.and_then(|call| call.folder.as_deref());
@@ -101,7 +119,11 @@ impl Adoption<'_> {
             .iter()
             .map(|file| CodeText::new(file.path, file.text, &file.tokens))
             .collect();
-        (kept(&texts), in_program(&own))
+        OwnText {
+            kept: kept(&texts),
+            evaluations: evaluations(&texts),
+            in_program: in_program(&own),
+        }
     }
 }
 

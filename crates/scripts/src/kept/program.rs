@@ -262,10 +262,7 @@ impl<'p, 'a, 't> FunctionLines<'p, 'a, 't> {
         let before = self.lines.iter().filter(|at| **at < head);
         let mode = before.filter_map(mode).next_back();
         let name = self.text.lines[head].function.map(|f| self.text.name_of(f));
-        let named = name.is_some_and(|name| {
-            let name = name.to_lowercase();
-            EVALUATES.iter().any(|word| name.contains(word))
-        });
+        let named = name.is_some_and(evaluates_by_name);
         // Layers of a model are no data.
         let over = GivenValue::read(self.tokens(head)).map(|given| names(given.value));
         let of_net = |name: &String| name.split('.').any(|part| self.program.nets.contains(part));
@@ -324,7 +321,13 @@ fn called_without(line: &[PythonToken<'_>], target: &str, method: &str) -> bool 
     path.is_some_and(|path| path == format!("{target}.{method}"))
 }
 
-fn calls_backward(line: &[PythonToken<'_>]) -> bool {
+/// Whether the name of a function says that it evaluates.
+pub(super) fn evaluates_by_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    EVALUATES.iter().any(|word| name.contains(word))
+}
+
+pub(super) fn calls_backward(line: &[PythonToken<'_>]) -> bool {
     super::super::python::calls(line, |t| t.is("backward") || t.is("manual_backward"))
         .next()
         .is_some()

@@ -177,3 +177,100 @@ fn any_text_is_read() {
         let _ = found(text);
     }
 }
+
+/// The lines of a program of one file that evaluate, joined.
+fn evaluating(text: &str) -> Vec<(u64, u64)> {
+    let tokens = tokens(text);
+    let texts = [CodeText::new("t.py", text, &tokens)];
+    let found = super::evaluations(&texts).into_iter();
+    found.map(|lines| (lines.from, lines.to)).collect()
+}
+
+const TRAINED: &str =
+    "net.train()\noptimizer = Adam(net.parameters(), lr=1e-3)\nfor epoch in range(9):\n";
+
+#[test]
+fn lines_below_what_makes_a_trained_model_evaluate_do_so_until_it_trains_again() {
+    let loops = format!(
+        "{TRAINED}    step(net, x)\n    net.eval()\n    with torch.no_grad():\n        out = net(\n            everything)\n    \
+         print(out)\n    net.train()\n    step(net, x)\n"
+    );
+    assert_eq!(evaluating(&loops), [(6, 9)]);
+    let inside = format!(
+        "{TRAINED}    step(net, x)\n    with torch.no_grad():\n        net.eval()\n        out = net(x)\n"
+    );
+    assert_eq!(evaluating(&inside), [(7, 7)]);
+    let loader = format!("{TRAINED}    for x in loaders['val']:\n        out = net(x)\n");
+    assert_eq!(evaluating(&loader), [(5, 5)]);
+    for named in ["testloader", "self.valid_loader", "enumerate(test_dl)"] {
+        let loader = loader.replace("loaders['val']", named);
+        assert_eq!(evaluating(&loader), [(5, 5)], "{named}");
+    }
+    let looped = |text: &str| {
+        let tokens = tokens(text);
+        super::evaluations(&[CodeText::new("t.py", text, &tokens)])[0].is_looped
+    };
+    assert!(looped(&loader) && !looped(&inside));
+    let decorated = "@torch.no_grad()\ndef figures(net):\n    net.eval()\n    return net(x)\n";
+    assert_eq!(evaluating(decorated), [(4, 4)]);
+}
+
+#[test]
+fn what_runs_without_gradients_beside_a_step_of_training_is_no_evaluation() {
+    let step = "        loss = criterion(net(x), t)\n        loss.backward()\n";
+    for (before, inside) in [
+        // A teacher, a frozen encoder, a rollout.
+        (
+            "teacher.eval()",
+            "with torch.no_grad():\n            t = teacher(x)",
+        ),
+        (
+            "",
+            "with torch.no_grad():\n            teacher.eval()\n            t = teacher(x)",
+        ),
+        ("", "with torch.no_grad():\n            x = vae.encode(x)"),
+        ("net.eval()", "t = net(x)"),
+        ("", "for i in range(test_every):\n            t = net(x)"),
+    ] {
+        let text = format!("{TRAINED}    {before}\n    for x in loader:\n        {inside}\n{step}");
+        assert_eq!(evaluating(&text), [], "{text}");
+    }
+    let rollout = format!(
+        "{TRAINED}    for step in range(8):\n        with torch.no_grad():\n            action = net(x)\n    loss.backward()\n"
+    );
+    assert_eq!(evaluating(&rollout), []);
+    let latents = "vae.eval()\nfor x in train_loader:\n    latents.append(vae.encode(x))\n";
+    assert_eq!(evaluating(latents), []);
+    // Learning from data of that name.
+    let learns = format!(
+        "{TRAINED}    for x in val_loader:\n        out = net(x)\n        out.backward()\n"
+    );
+    assert_eq!(evaluating(&learns), []);
+}
+
+#[test]
+fn a_frame_is_held_by_file_line_and_function() {
+    let tokens = tokens("def f():\n    for x in val_loader:\n        out = net(x)\n");
+    let text = "def f():\n    for x in val_loader:\n        out = net(x)\n";
+    let texts = [CodeText::new("src/t.py", text, &tokens)];
+    let [lines] = &super::evaluations(&texts)[..] else {
+        panic!("one stretch")
+    };
+    assert!(lines.hold("/home/u/src/t.py", 3, "f"));
+    assert!(lines.hold("t.py", 3, "<listcomp>"));
+    assert!(!lines.hold("/home/u/src/t.py", 2, "f"));
+    assert!(!lines.hold("/home/u/src/t.py", 3, "g"));
+    assert!(!lines.hold("/home/u/other/t.py", 3, "f"));
+}
+
+#[test]
+fn what_only_picks_a_part_hands_no_graph_on() {
+    let text = |made: &str| {
+        loop_with(
+            "outs = []",
+            &format!("_, best = torch.max(out, dim=1)\n        best = {made}\n        outs.append(best[0][: lengths[0]])"),
+        )
+        .replace("out = model(x)", "out, lengths = model(x)")
+    };
+    assert_eq!(found(&text("best.tolist()")), []);
+}
