@@ -12,6 +12,7 @@ use crate::core::adopt::resumes;
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
+use oomctl_base::Role;
 use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
 
 /// A script as it was read, and what follows.
@@ -211,10 +212,13 @@ pub fn missing(adoption: &Adoption<'_>) -> Vec<String> {
 
 /// Words of a program that no preset knows by its name, which have a batch of training in their names.
 pub fn batch_words(adoption: &Adoption<'_>) -> Vec<String> {
-    if adoption
+    let batches = [Role::TrainBatch, Role::MicroBatch].map(Some);
+    let mut knobs = adoption.knobs().into_iter();
+    let is_known = knobs.any(|(knob, _)| batches.contains(&knob.role));
+    let of_framework = adoption
         .stack
-        .is_some_and(|stack| !stack.is_of_any_program())
-    {
+        .is_some_and(|stack| !stack.is_of_any_program());
+    if is_known || of_framework {
         return Vec::new();
     }
     let of_batch = |name: &str| {

@@ -40,15 +40,15 @@ fn option(call: &Call, found: &FoundKnob) -> Option<String> {
     })
 }
 
-/// The name that a line of a program gives the value: `name = 8`, `name: int = 8`.
+/// The name to which a statement of a program gives the value: `name = 8`, `name: int = 8`, and no argument of a call.
 fn constant(reading: &Reading, found: &FoundKnob) -> Option<String> {
     let span = found.place()?;
     let before = reading.sources.get(span.file)?.text.get(..span.start)?;
-    let line = before.rsplit('\n').next()?.trim_start();
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let (name, rest) = line.split_at(line.find(|c| !is_part(c))?);
-    let gives = rest.trim_start().starts_with(['=', ':']) && rest.trim_end().ends_with('=');
-    gives.then(|| name.to_owned())
+    let line = before.rsplit('\n').next()?.trim();
+    let (name, rest) = line.split_at(line.find([' ', ':', '='])?);
+    let plain = |c: char| c.is_alphanumeric() || " :=_.".contains(c);
+    let gives = rest.ends_with('=') && rest.trim_start().starts_with([':', '=']);
+    (gives && rest.chars().all(plain)).then(|| name.to_owned())
 }
 
 fn variable(call: &Call, knob: &StackKnob, found: &FoundKnob) -> Option<String> {

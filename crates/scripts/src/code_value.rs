@@ -118,7 +118,9 @@ impl PythonFile<'_> {
             "add_argument parse_args click typer from_pretrained environ safe_load OmegaConf .load(
              .backward( .fit( _dataloader",
         );
+        // A file that only loads data has no settings of the loop.
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());
+        let calls = calls.filter(|call| *call != "DataLoader");
         let sets = wanted.classes.iter().chain(&wanted.parsers).copied();
         let mut known = words.into_iter().chain(calls).chain(sets);
         let known = known.any(|word| text.contains(word));
