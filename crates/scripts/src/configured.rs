@@ -73,8 +73,10 @@ pub struct ProgramCode {
     parts: Option<(String, String)>,
     /// The one option for a batch that all GPUs share.
     global_batch: Option<String>,
-    /// The one option that accumulates, and the one for the batch of the loader, by their use, whatever their names are.
-    used: (Option<String>, Option<String>),
+    /// The one option that accumulates by its use, whatever its name is.
+    accumulation: Option<String>,
+    /// The one option that gives the loader of training its batch, whatever its name is.
+    loaded_batch: Option<String>,
 }
 
 impl ProgramCode {
@@ -110,17 +112,15 @@ impl ProgramCode {
             }
         }
         let parts = parts(&options);
-        let used = match class.is_some() || text.is_configured(wanted) {
-            true => (None, None),
-            false => {
-                let accumulation = single(&text.options, |o| accumulates(&tokens, &o.name));
-                let batch = loaded_option(files);
-                let batch = batch.and_then(|name| single(&text.options, |o| o.name == name));
-                (accumulation, batch)
-            }
+        let of_framework = class.is_some() || text.is_configured(wanted);
+        let by_use = |is_meant: &dyn Fn(&DeclaredOption<'_, '_>) -> bool| {
+            let options = (!of_framework).then_some(&text.options)?;
+            single(options, is_meant)
         };
+        let loaded = loaded_option(files);
         Self {
-            used,
+            accumulation: by_use(&|o| accumulates(&tokens, &o.name)),
+            loaded_batch: loaded.and_then(|name| by_use(&|o| o.name == name)),
             global_batch: global_batch(&options, parts.as_ref()),
             parts,
             class,
@@ -215,8 +215,8 @@ impl ProgramCode {
     /// The one option that its code uses as a knob of this role, where none has a name that the knob is known by.
     pub(super) fn used_as(&self, role: Role) -> Option<&str> {
         match role {
-            Role::GradAccumulation => self.used.0.as_deref(),
-            Role::MicroBatch => self.used.1.as_deref(),
+            Role::GradAccumulation => self.accumulation.as_deref(),
+            Role::MicroBatch => self.loaded_batch.as_deref(),
             _ => None,
         }
     }

@@ -169,9 +169,32 @@ fn target_of<'t>(line: &[PythonToken<'t>]) -> Option<&'t str> {
 
 /// Whether a name counts the micro batches of a step or the batches of an evaluation, and nothing else.
 fn counts_only(program: &LoopProgram<'_, '_>, name: &str) -> bool {
-    let of_evaluation = name.split('_').any(|part| EVALUATES.contains(&part));
-    let decides = || program.uses(&STOPS);
-    of_evaluation && !decides() || only_accumulates(program, name, DEPTH)
+    only_evaluates(program, name) || only_accumulates(program, name, DEPTH)
+}
+
+/// Whether a name has an evaluation in it and is only handed to one, or counts its batches: `for _ in range(eval_steps)`. The size of
+/// a set that is cut off the data is none.
+fn only_evaluates(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    let of_evaluation = |name: &str| name.split('_').any(|part| EVALUATES.contains(&part));
+    let mut places = program.places(name).iter();
+    of_evaluation(name)
+        && !program.uses(&STOPS)
+        && places.all(|(file, at)| {
+            let tokens = program.files[*file];
+            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+            let callee = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+            let callee = callee.map_or("", |at| tokens[at].text);
+            let evaluates = || {
+                callee
+                    .to_lowercase()
+                    .split('_')
+                    .any(|p| p.starts_with("eval") || EVALUATES.contains(&p))
+            };
+            target_of(line) == Some(name)
+                || is_excused(program, line)
+                || callee == "range"
+                || evaluates()
+        })
 }
 
 /// Whether a name is used for the accumulation, and beside it only for what is shown and checked: `tokens = args.batch_size * length`
@@ -193,7 +216,7 @@ fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> 
     used.iter().all(harmless) && used.iter().any(|line| leads(line))
 }
 
-/// `args.total_batch_size`, which stays when a micro batch becomes smaller; but not where the program computes it.
+/// `args.total_batch_size`, an option that stays when a micro batch becomes smaller; but not where the program computes it.
 fn is_of_all(program: &LoopProgram<'_, '_>, tokens: &[PythonToken<'_>], at: usize) -> bool {
     let name = tokens[at].text;
     let lower = name.to_lowercase();
@@ -202,7 +225,21 @@ fn is_of_all(program: &LoopProgram<'_, '_>, tokens: &[PythonToken<'_>], at: usiz
         .iter()
         .any(|part| lower.contains(part))
         && at.checked_sub(1).is_some_and(|at| tokens[at].is("."))
+        && is_option(program, name)
+        && program.bodies(name).is_empty()
         && !files.any(|tokens| assigned(tokens, name, true).next().is_some())
+}
+
+/// Whether a text of the program is an option of this name: `--total-batch-size`.
+fn is_option(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    let mut all = program.files.iter().flat_map(|tokens| tokens.iter());
+    all.any(|t| {
+        let option = t
+            .text
+            .strip_prefix("--")
+            .filter(|_| t.kind == TokenKind::Text);
+        option.is_some_and(|option| option.replace('-', "_") == name)
+    })
 }
 
 /// A line that shows something, that checks something, or that has the accumulation in it.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::python::{bracket, is_keyword};
 use super::lines::{assignment, calls_in, keeps, shows};
 use super::means::{is_no_mean, nests_a_mean, weighs};
-use super::uses::{DRAWN, draws_once};
+use super::uses::{DECIDES, DRAWN, draws_once};
 use super::{
     CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram,
     MIXED, MODEL, PLAIN, PythonToken, TOKENS, TokenKind, WRAPPERS, arguments, headers, line_of,
@@ -63,6 +63,18 @@ impl LoopOfBatches<'_, '_> {
             taken.insert(at);
             wanted.extend(names(line));
         }
+        // `if i == accum - 1: loss = loss + term`
+        let later = self.waits.iter().find(|at| {
+            let line = self.line(**at);
+            let is_wanted =
+                |t: &PythonToken<'_>| t.kind == TokenKind::Name && wanted.contains(t.text);
+            assignment(line).is_some_and(|sign| {
+                let name = &line[0];
+                let adds = line[sign - 1].kind == TokenKind::Other;
+                is_wanted(name) && (adds || line[sign..].iter().any(|t| t.is(name.text)))
+            })
+        });
+        let later = later.map(|at| (DECIDES, self.file, *at));
         let nested = nests_a_mean(self.tokens, &self.lines).map(|at| (MIXED, self.file, at));
         let mut taken = taken.into_iter();
         let found = taken.find_map(|at| {
@@ -77,7 +89,7 @@ impl LoopOfBatches<'_, '_> {
             let found = counts.or_else(kept);
             found.or_else(|| self.program.line(self.file, begin, 0))
         });
-        found.or(nested)
+        found.or(nested).or(later)
     }
 
     /// `out, h = model(x, h)`: whether a line makes a value of what the micro batch before left in it.

@@ -196,8 +196,16 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             line.windows(2)
                 .any(|w| w[0].is("/") && w[1].is("num_items_in_batch"))
         });
-        let mut all = lines();
-        sums && divides && !all.any(|line| line.iter().any(|t| t.is("+") || t.is("mean")))
+        // A further term would not be divided.
+        let adds = |line: &[PythonToken<'_>]| {
+            let mut depth = 0;
+            line.iter().any(|t| {
+                let adds = depth == 0 && (t.is("+") || t.is("-"));
+                depth = t.depth_after(depth);
+                adds || t.is("mean")
+            })
+        };
+        sums && divides && !lines().any(adds)
     }
 
     /// Losses that go backward one after the other, each for an optimizer of its own: the gradients of the second reach what the

@@ -603,6 +603,7 @@ fn what_a_program_does_beside_a_trainer_is_read() {
     let counted = |rest: &str| of(&format!("{kwargs}{sum}\n    return loss / {rest}\n"));
     assert_eq!(counted("num_items_in_batch"), None);
     assert!(counted("num_items_in_batch + aux.mean()").is_some());
+    assert!(counted("num_items_in_batch - aux.sum() / 8").is_some());
     assert!(counted("len(y)").is_some());
     let function = |body: &str| {
         of(&format!(
@@ -613,6 +614,7 @@ fn what_a_program_does_beside_a_trainer_is_read() {
     assert_eq!(function(mean), Some(UNDIVIDED));
     let divided = "loss = F.cross_entropy(outputs.logits, labels, reduction='sum')\n  return loss / num_items_in_batch";
     assert_eq!(function(divided), None);
+    assert_eq!(function(&format!("{divided} + z.mean()")), Some(UNDIVIDED));
     assert_eq!(
         of("class C(TrainerCallback):\n  def on_substep_end(self, args):\n    self.seen += 1\n"),
         Some(EACH)
@@ -925,6 +927,21 @@ fn a_loop_over_a_computed_accumulation_is_understood() {
             "args.total_batch_size = args.device_batch_size * world_size\nscale = args.total_batch_size / 256",
             LAST,
             BATCH,
+        ),
+        (
+            "val_size = 2 * args.device_batch_size\na, b = random_split(data, [9 - val_size, val_size])",
+            LAST,
+            BATCH,
+        ),
+        (
+            "class C:\n  @property\n  def total_batch_size(self):\n    return self.b\nscale = cfg.total_batch_size / 256",
+            LAST,
+            BATCH,
+        ),
+        (
+            "pass",
+            "if i == grad_accum_steps - 1:\n      loss = loss + term()\n    if i < 2",
+            DECIDES,
         ),
         (
             "eval_steps = 9 // (args.device_batch_size * 2)\nstop = EarlyStopping(eval_steps)",

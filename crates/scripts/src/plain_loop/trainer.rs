@@ -58,13 +58,11 @@ impl<'t> LoopProgram<'_, 't> {
                 return None;
             };
             let given = equals.is("=") && !name.is(LOSS_FUNCTION) && !name.is("None");
-            let bodies = self.bodies(name.text);
-            let divides = |(file, lines): &(usize, Vec<usize>)| {
-                let tokens = self.files[*file];
-                let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
-                all.any(|t| t.is("num_items_in_batch"))
+            let declared: Vec<_> = self.declared(name.text).collect();
+            let divides = |(file, begin): &(usize, usize)| {
+                LoopOfBatches::new(self, *file, *begin).divides_a_sum()
             };
-            let divided = !bodies.is_empty() && bodies.iter().all(divides);
+            let divided = !declared.is_empty() && declared.iter().all(divides);
             (given && !divided).then_some((UNDIVIDED, *file, *at))
         })
     }
