@@ -15,6 +15,7 @@ mod layers;
 mod libraries;
 mod lines;
 mod losses;
+mod made;
 mod means;
 mod micro_batches;
 mod tail;
@@ -177,14 +178,17 @@ fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
 /// A place in a file that raises a doubt.
 type DoubtPlace = (&'static str, usize, usize);
 
+/// A function by its name, how deep it was entered, and whether as a loss.
+type EnteredFunction<'t> = (&'t str, usize, bool);
+
 /// The files of a program.
 struct LoopProgram<'a, 't> {
     files: &'a [&'a [PythonToken<'t>]],
     accumulations: Vec<&'a str>,
     /// Where each name stands: the file, and the token.
     places: BTreeMap<&'t str, Vec<(usize, usize)>>,
-    /// What was found in functions, by their names and how deep they were entered: each is gone through once.
-    entered: RefCell<BTreeMap<(&'t str, usize), Option<DoubtPlace>>>,
+    /// What was found in functions: each is gone through once.
+    entered: RefCell<BTreeMap<EnteredFunction<'t>, Option<DoubtPlace>>>,
 }
 
 impl<'a, 't> LoopProgram<'a, 't> {
@@ -222,6 +226,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 let own = all.find(is_loop).map(|(begin, _)| (begin, None));
                 own.or_else(|| {
                     let function = CalledFunction::around(tokens, at)?;
+                    let one = self.bodies(function.name).len() == 1;
+                    let function = one.then_some(function)?;
                     Some((function.in_loop(tokens)?, Some(function)))
                 })
             });

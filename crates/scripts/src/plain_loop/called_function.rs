@@ -68,12 +68,22 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let of_self = declared.first().is_some_and(|one| one[0].is("self"));
             let place = declared.iter().position(|one| one[0].is(name))?;
             let place = place.checked_sub(usize::from(of_self))?;
-            declares.then(|| (tokens[open - 1].text, place))
+            let function = tokens[open.checked_sub(1)?].text;
+            // A class is called by its name.
+            let mut around = headers(tokens, *at);
+            let class = around.find(|(_, header)| header[0].is("class"));
+            let class = class.and_then(|(_, header)| header.get(1));
+            let called = match function {
+                "__init__" => class?.text,
+                function => function,
+            };
+            declares.then_some((called, place))
         });
         let (function, place) = functions.next()?;
         let called = self.places(function).iter().filter(|(file, at)| {
             let tokens = self.files[*file];
-            let declared = at.checked_sub(1).is_some_and(|at| tokens[at].is("def"));
+            let before = at.checked_sub(1).map(|at| &tokens[at]);
+            let declared = before.is_some_and(|t| t.is("def") || t.is("class"));
             !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
         });
         let (called, one): (Vec<_>, bool) = (called.collect(), functions.next().is_none());

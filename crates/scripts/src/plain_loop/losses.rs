@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::super::python::{bracket, is_keyword};
 use super::lines::{assignment, calls_in, keeps, shows};
-use super::means::{is_no_mean, nests_a_mean, weighs};
+use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
 use super::{
-    CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LAYERS, LOADS, LoopOfBatches, LoopProgram,
-    MIXED, MODEL, PLAIN, PythonToken, TOKENS, TokenKind, WRAPPERS, arguments, headers, line_of,
-    rest_of_line,
+    CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LOADS, LoopOfBatches, LoopProgram, MIXED,
+    PLAIN, PythonToken, TOKENS, TokenKind, headers, line_of, rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
@@ -86,6 +85,7 @@ impl LoopOfBatches<'_, '_> {
             let keeps = keeps(line) && !counts_on && !shows(line);
             let keeps = keeps || self.takes_its_last(at);
             let kept = || keeps.then_some((KEPT, self.file, begin));
+            let counts = counts.or_else(|| self.calls_a_count(begin));
             let found = counts.or_else(kept);
             found.or_else(|| self.program.line(self.file, begin, 0))
         });
@@ -114,6 +114,22 @@ impl LoopOfBatches<'_, '_> {
             value.any(|at| !line[at - 1].is(".") && !line.get(at + 1).is_some_and(|t| t.is("=")))
         };
         targets(&line[..sign]).any(|name| !given.contains(&name) && (adds || read(name)))
+    }
+
+    /// `weight = self.weight()`, where that function looks at a number of micro batches.
+    fn calls_a_count(&self, begin: usize) -> Option<DoubtPlace> {
+        let mut all = calls_in(self.tokens, begin, self.line(begin).len());
+        all.find_map(|at| {
+            let bodies = self.program.bodies(self.tokens[at].text);
+            let counts = bodies.iter().any(|(file, lines)| {
+                let tokens = self.program.files[*file];
+                let mut all = lines
+                    .iter()
+                    .flat_map(|at| rest_of_line(&tokens[*at..]).windows(3));
+                all.any(|w| w[0].is("self") && w[1].is(".") && self.is_counting_member(w[2].text))
+            });
+            counts.then_some((COUNT, self.file, begin))
+        })
     }
 
     /// `beta = min(1, step / 10000)`: whether the number of micro batches is a factor, outside any index.
@@ -201,13 +217,13 @@ impl<'t> LoopProgram<'_, 't> {
             return None;
         }
         if !bodies.is_empty() && before(1) != "." || before(2) == "self" && !bodies.is_empty() {
-            return self.enter(name, &bodies, depth);
+            return self.enter(name, &bodies, (depth, false));
         }
         let mut made = self.made_by(name);
         // `self.loss(y)` is no local `loss`.
         let is_member = |(file, from): (usize, usize)| {
             let before = &self.files[file][..from];
-            matches!(before, [.., of, dot, _, _] if of.is("self") && dot.is("."))
+            matches!(before, [.., dot, _, _] if dot.is("."))
         };
         if before(2) == "self" && made.iter().any(|one| is_member((one.0, one.1))) {
             made.retain(|one| is_member((one.0, one.1)));
@@ -226,37 +242,37 @@ impl<'t> LoopProgram<'_, 't> {
             let tells = name.contains("Output");
             return (!hands_on && !given && !tells).then_some((CALL, file, at));
         }
-        made.into_iter()
-            .find_map(|(file, from, value)| self.maker(file, from, value, depth))
+        made.into_iter().find_map(|(file, from, value)| {
+            self.maker(file, from, value, (depth, names_a_loss(name)))
+        })
     }
 
     /// What a function does, or a class that is a loss; models have layers, whose names tell.
-    fn enter(
+    pub(super) fn enter(
         &self,
         name: &'t str,
         bodies: &[(usize, Vec<usize>)],
-        depth: usize,
+        (depth, as_loss): (usize, bool),
     ) -> Option<DoubtPlace> {
         if depth >= DEPTH {
             return None;
         }
-        let known = self.entered.borrow().get(&(name, depth)).copied();
+        let is_loss = as_loss || names_a_loss(name);
+        let known = self.entered.borrow().get(&(name, depth, is_loss)).copied();
         if let Some(known) = known {
             return known;
         }
-        let found = self.inside(name, bodies, depth);
-        self.entered.borrow_mut().insert((name, depth), found);
+        let found = self.inside(bodies, (depth, is_loss));
+        let mut entered = self.entered.borrow_mut();
+        entered.insert((name, depth, is_loss), found);
         found
     }
 
     fn inside(
         &self,
-        name: &str,
         bodies: &[(usize, Vec<usize>)],
-        depth: usize,
+        (depth, is_loss): (usize, bool),
     ) -> Option<DoubtPlace> {
-        let name = name.to_lowercase();
-        let is_loss = name.contains("loss") || name.contains("criterion");
         bodies.iter().find_map(|(file, lines)| {
             let tokens = self.files[*file];
             let begin = lines.first()?.checked_sub(2)?;
@@ -289,109 +305,6 @@ impl<'t> LoopProgram<'_, 't> {
         };
         !tokens[at].is("def") && (!is_class || called())
     }
-
-    /// A value that is called: a model, or a loss.
-    fn maker(
-        &self,
-        file: usize,
-        from: usize,
-        value: &[PythonToken<'t>],
-        depth: usize,
-    ) -> Option<DoubtPlace> {
-        let tokens = self.files[file];
-        let mut level = 0_usize;
-        let mut heads = Vec::new();
-        for (at, token) in value.iter().enumerate() {
-            let called = value.get(at + 1).is_some_and(|t| t.is("("));
-            if level == 0 && token.kind == TokenKind::Name && called {
-                heads.push(from + at);
-            }
-            level = token.depth_after(level);
-        }
-        if heads.is_empty() {
-            let plain = value
-                .iter()
-                .all(|t| t.kind == TokenKind::Name && !t.is("__dict__") || t.is("."));
-            let by_itself = value
-                .first()
-                .is_some_and(|t| t.is("None") || t.is("lambda"));
-            return (!plain && !by_itself).then_some((MODEL, file, from));
-        }
-        heads.into_iter().find_map(|at| {
-            let name = tokens[at].text;
-            if weighs(tokens, at) {
-                return Some((MIXED, file, at));
-            }
-            if name == "partial" {
-                let given = arguments(&tokens[at + 2..]);
-                let bodies = match given.first() {
-                    Some([one]) => (one.text, self.bodies(one.text)),
-                    _ => ("", Vec::new()),
-                };
-                return match bodies {
-                    (_, none) if none.is_empty() => Some((MODEL, file, at)),
-                    (name, bodies) => self.enter(name, &bodies, depth),
-                };
-            }
-            if name == "cls" {
-                return None;
-            }
-            if LOADS.contains(&name) {
-                return self.loads_unread(file, at);
-            }
-            if WRAPPERS.contains(&name) || PLAIN.contains(&name) {
-                let given = arguments(&tokens[at + 2..]);
-                let wrapped = given
-                    .first()
-                    .filter(|_| depth < DEPTH && WRAPPERS.contains(&name))?;
-                let inner = wrapped.first()?;
-                let place = tokens.iter().position(|t| t.from == inner.from)?;
-                let is_call = wrapped.iter().any(|t| t.is("("));
-                return is_call
-                    .then(|| self.maker(file, place, wrapped, depth + 1))
-                    .flatten();
-            }
-            let chain = tokens[..at].iter().rev();
-            let mut chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
-            let of_layers = chain.any(|t| LAYERS.contains(&t.text));
-            let bodies = self.bodies(name);
-            let is_known = of_layers || !bodies.is_empty() || self.is_layer(name);
-            let unknown = (!is_known).then_some((MODEL, file, at));
-            unknown.or_else(|| {
-                self.enter(name, &bodies, depth)
-                    .filter(|_| starts_upper(name))
-            })
-        })
-    }
-
-    /// `EfficientNet.from_pretrained(…)`: a model of which neither the text nor the library is known.
-    fn loads_unread(&self, file: usize, at: usize) -> Option<DoubtPlace> {
-        let tokens = self.files[file];
-        let chain = tokens[..at].iter().rev();
-        let chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
-        let names: Vec<&str> = chain.filter(|t| !t.is(".")).map(|t| t.text).collect();
-        let known = names.iter().any(|name| {
-            LAYERS.contains(name) || self.is_layer(name) || !self.bodies(name).is_empty()
-        });
-        // `self.model_class.from_pretrained(…)` may be any.
-        let class = names.first().is_some_and(|name| starts_upper(name));
-        (class && !known).then_some((MODEL, file, at))
-    }
-
-    /// Whether a name is imported from a module of layers.
-    fn is_layer(&self, name: &str) -> bool {
-        self.files.iter().any(|tokens| {
-            let imports = tokens.split(|t| t.kind == TokenKind::End);
-            let mut from = imports.filter(|line| {
-                line.first().is_some_and(|t| t.is("from")) && line.iter().any(|t| t.is(name))
-            });
-            from.any(|line| {
-                line.iter()
-                    .take_while(|t| !t.is("import"))
-                    .any(|t| LAYERS.contains(&t.text))
-            })
-        })
-    }
 }
 
 /// The names that a line gives a value: `a, (b, c)`, and no parts as `a.b` or `a[0]`.
@@ -408,7 +321,8 @@ fn targets<'t>(given: &[PythonToken<'t>]) -> impl Iterator<Item = &'t str> {
     names.map(|at| given[at].text)
 }
 
-/// Whether a name is that of a class.
-fn starts_upper(name: &str) -> bool {
-    name.starts_with(char::is_uppercase)
+/// Whether a name is that of a loss.
+fn names_a_loss(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name.contains("loss") || name.contains("criterion")
 }

@@ -978,6 +978,13 @@ fn what_a_function_is_handed_is_looked_up_at_its_call() {
         looped(along, "loss = dice(model(x), y, (1, 2))", "pass"),
         Some(MIXED)
     );
+    let chosen = format!(
+        "{along}def one(a, b, dims):\n  return F.mse_loss(a, b)\nf = one if args.one else dice\n"
+    );
+    assert_eq!(
+        looped(&chosen, "loss = f(model(x), y, (1, 2))", "pass"),
+        Some(MIXED)
+    );
     assert_eq!(
         why(&text("train(Net(), args)\ntrain(make(), args)")),
         Some(CALL)
@@ -999,6 +1006,35 @@ fn a_backward_pass_in_a_function_of_the_loop_is_understood() {
     const LAST: &str = "update=(i + 1) % args.accum == 0";
     const CALL_IT: &str = "self.run(x, y, UPDATE)";
     assert_eq!(why(&text("x = x.cuda()", LAST, CALL_IT)), None);
+    let hard = "class Hard(nn.Module):\n  def forward(self, a, b):\n    each = F.cross_entropy(a, b, reduction='none')\n    return each[each > each.mean()].mean()\n";
+    let base = text("pass", LAST, CALL_IT);
+    let own = "self.loss = nn.CrossEntropyLoss()";
+    for (given, rest) in [
+        (
+            "self.loss = nn.CrossEntropyLoss() if args.plain else Hard()",
+            "",
+        ),
+        (own, "T.loss = Hard()\n"),
+    ] {
+        let changed = format!("{hard}{}{rest}", base.replace(own, given));
+        assert_eq!(why(&changed), Some(MIXED), "{given} {rest}");
+    }
+    let handed = base
+        .replace(own, "self.loss = loss")
+        .replace("net, loader, opt)", "net, loader, opt, loss)");
+    let handed = handed.replace("T(model, loader, opt)", "T(model, loader, opt, Hard())");
+    assert_eq!(why(&format!("{hard}{handed}")), Some(MIXED));
+    let other = format!(
+        "{base}class U(T):\n  def run(self, x, y, update):\n    self.loss(self.net(x), y).backward()\n"
+    );
+    assert_eq!(why(&other), Some(NOT_AROUND));
+    let ramp = text("w = self.weight()\n    self.seen += 1", LAST, CALL_IT)
+        .replace("self.net(x), y)", "self.net(x), y) * w");
+    let ramp = ramp.replace(
+        "  def epoch",
+        "  def weight(self):\n    return min(1, self.seen / 9)\n  def epoch",
+    );
+    assert_eq!(why(&ramp), Some(COUNT));
     for (inside, update, call, expected) in [
         ("self.seen += 1", LAST, CALL_IT, None),
         ("self.h = self.h * 0.9 + x", LAST, CALL_IT, Some(KEPT)),

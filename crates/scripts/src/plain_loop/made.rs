@@ -1,0 +1,131 @@
+//! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
+
+use super::means::weighs;
+use super::{
+    DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
+    WRAPPERS, arguments,
+};
+
+impl<'t> LoopProgram<'_, 't> {
+    /// A value that is called: a model, or a loss.
+    pub(super) fn maker(
+        &self,
+        file: usize,
+        from: usize,
+        value: &[PythonToken<'t>],
+        (depth, as_loss): (usize, bool),
+    ) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let mut level = 0_usize;
+        let mut heads = Vec::new();
+        for (at, token) in value.iter().enumerate() {
+            let called = value.get(at + 1).is_some_and(|t| t.is("("));
+            if level == 0 && token.kind == TokenKind::Name && called {
+                heads.push(from + at);
+            }
+            level = token.depth_after(level);
+        }
+        if heads.is_empty() {
+            let plain = value
+                .iter()
+                .all(|t| t.kind == TokenKind::Name && !t.is("__dict__") || t.is("."));
+            let by_itself = value
+                .first()
+                .is_some_and(|t| t.is("None") || t.is("lambda"));
+            // `f = one if many else other`
+            let functions = value.iter().filter(|t| t.kind == TokenKind::Name);
+            let mut functions = functions.map(|t| (t.text, self.bodies(t.text)));
+            let found =
+                functions.find_map(|(name, bodies)| self.enter(name, &bodies, (depth, as_loss)));
+            // `self.loss = loss`, which the one call of the class hands it.
+            let handed = match value {
+                [one] if depth < DEPTH => self.handed_to(one.text),
+                _ => None,
+            };
+            let found = found.or_else(|| {
+                let (file, from, value) = handed?;
+                self.maker(file, from, value, (depth + 1, as_loss))
+            });
+            return found.or((!plain && !by_itself).then_some((MODEL, file, from)));
+        }
+        heads.into_iter().find_map(|at| {
+            let name = tokens[at].text;
+            if weighs(tokens, at) {
+                return Some((MIXED, file, at));
+            }
+            if name == "partial" {
+                let given = arguments(&tokens[at + 2..]);
+                let bodies = match given.first() {
+                    Some([one]) => (one.text, self.bodies(one.text)),
+                    _ => ("", Vec::new()),
+                };
+                return match bodies {
+                    (_, none) if none.is_empty() => Some((MODEL, file, at)),
+                    (name, bodies) => self.enter(name, &bodies, (depth, as_loss)),
+                };
+            }
+            if name == "cls" {
+                return None;
+            }
+            if LOADS.contains(&name) {
+                return self.loads_unread(file, at);
+            }
+            if WRAPPERS.contains(&name) || PLAIN.contains(&name) {
+                let given = arguments(&tokens[at + 2..]);
+                let wrapped = given
+                    .first()
+                    .filter(|_| depth < DEPTH && WRAPPERS.contains(&name))?;
+                let inner = wrapped.first()?;
+                let place = tokens.iter().position(|t| t.from == inner.from)?;
+                let is_call = wrapped.iter().any(|t| t.is("("));
+                return is_call
+                    .then(|| self.maker(file, place, wrapped, (depth + 1, as_loss)))
+                    .flatten();
+            }
+            let chain = tokens[..at].iter().rev();
+            let mut chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
+            let of_layers = chain.any(|t| LAYERS.contains(&t.text));
+            let bodies = self.bodies(name);
+            let is_known = of_layers || !bodies.is_empty() || self.is_layer(name);
+            let unknown = (!is_known).then_some((MODEL, file, at));
+            unknown.or_else(|| {
+                self.enter(name, &bodies, (depth, as_loss))
+                    .filter(|_| starts_upper(name))
+            })
+        })
+    }
+
+    /// `EfficientNet.from_pretrained(…)`: a model of which neither the text nor the library is known.
+    fn loads_unread(&self, file: usize, at: usize) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let chain = tokens[..at].iter().rev();
+        let chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
+        let names: Vec<&str> = chain.filter(|t| !t.is(".")).map(|t| t.text).collect();
+        let known = names.iter().any(|name| {
+            LAYERS.contains(name) || self.is_layer(name) || !self.bodies(name).is_empty()
+        });
+        // `self.model_class.from_pretrained(…)` may be any.
+        let class = names.first().is_some_and(|name| starts_upper(name));
+        (class && !known).then_some((MODEL, file, at))
+    }
+
+    /// Whether a name is imported from a module of layers.
+    fn is_layer(&self, name: &str) -> bool {
+        self.files.iter().any(|tokens| {
+            let imports = tokens.split(|t| t.kind == TokenKind::End);
+            let mut from = imports.filter(|line| {
+                line.first().is_some_and(|t| t.is("from")) && line.iter().any(|t| t.is(name))
+            });
+            from.any(|line| {
+                line.iter()
+                    .take_while(|t| !t.is("import"))
+                    .any(|t| LAYERS.contains(&t.text))
+            })
+        })
+    }
+}
+
+/// Whether a name is that of a class.
+fn starts_upper(name: &str) -> bool {
+    name.starts_with(char::is_uppercase)
+}
