@@ -108,6 +108,13 @@ fn is_measured(tokens: &[PythonToken<'_>], at: usize) -> bool {
     MEASURES.iter().any(|part| callee.contains(part)) || is_measured(tokens, open)
 }
 
+/// Whether a name is of a learning rate.
+pub(super) fn is_rate(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let mut parts = name.split('_');
+    parts.any(|part| part == "lr") || name.contains("learning_rate")
+}
+
 /// The name that a line gives a value.
 pub(super) fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
     let line = &tokens[line_of(tokens, at)..at];

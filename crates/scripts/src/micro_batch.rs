@@ -2,7 +2,7 @@
 //!
 //! Rule: a sign is what the text shows. A text without one is not proven to be free of it.
 
-use super::accumulation::alias;
+use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
 use super::plain_loop::accumulates;
 use super::python::{
@@ -326,13 +326,6 @@ impl MicroBatchText<'_, '_> {
 
 fn is_function(header: &[PythonToken<'_>]) -> bool {
     header[0].is("def") || header[0].is("async") && header.get(1).is_some_and(|t| t.is("def"))
-}
-
-/// Whether a name is of a learning rate.
-fn is_rate(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let mut parts = name.split('_');
-    parts.any(|part| part == "lr") || name.contains("learning_rate")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod batches;
 mod by_use;
 mod called_function;
 mod collators;
+mod computed;
 mod counted;
 mod harmless;
 mod hooks;
@@ -25,7 +26,7 @@ mod trainer;
 mod uses;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::DeclaredOption;
 use super::python::{
@@ -33,12 +34,10 @@ use super::python::{
 };
 pub(super) use by_use::accumulates;
 use called_function::CalledFunction;
-use lines::{assignment, lines_in, shows};
-use means::{is_over_samples, mixes_samples};
+use lines::{assignment, lines_in};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 use trainer::COMPUTE_LOSS;
-use uses::{DRAWN, draws_once};
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
 pub const DOUBT: &str = "<unclear> ";
@@ -103,12 +102,6 @@ const WRAPPERS: [&str; 31] = word_list(
 const LAYERS: [&str; 4] = word_list("nn transformers peft diffusers");
 /// What a `from_pretrained` of transformers belongs to.
 const LOADS: [&str; 2] = word_list("from_pretrained from_config");
-/// Calls that make a model by a name, whatever it is made of.
-const BY_NAME: [&str; 4] = word_list("create_model create_model_and_transforms get_model hub");
-/// Calls that look at the samples of a batch together, wherever they stand.
-const MIXES: [&str; 5] = word_list("cdist pdist bincount cov corrcoef");
-/// The same in a module of one's own.
-const TOGETHER: [&str; 4] = word_list("randperm all_gather gather_all all_gather_into_tensor");
 /// Most tokens behind a sign of division that may be the accumulation.
 const DIVISOR: usize = 8;
 /// Most functions that are entered in each other.
@@ -133,7 +126,8 @@ pub(super) fn doubt(
         return Some((why, file, token.map_or((0, 0), PythonToken::bytes)));
     };
     let waits = loops.iter().any(|one| one.waits());
-    let found = (!waits).then_some((NO_WAIT, first.file, first.begin));
+    let found = program.outside(&loops);
+    let found = found.or((!waits).then_some((NO_WAIT, first.file, first.begin)));
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
@@ -163,18 +157,6 @@ fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramD
     (why, file, (token.from, token.to))
 }
 
-/// Whether a place stands in a function that measures and trains nothing, by its name.
-fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
-    let mut around = headers(tokens, at).filter(|(_, header)| header[0].is("def"));
-    around.any(|(_, header)| {
-        let name = header
-            .get(1)
-            .map_or_else(String::new, |t| t.text.to_lowercase());
-        ASIDE.iter().any(|part| name.contains(part))
-    }) || shows(rest_of_line(&tokens[line_of(tokens, at)..]))
-}
-
 /// A place in a file that raises a doubt.
 type DoubtPlace = (&'static str, usize, usize);
 
@@ -185,6 +167,8 @@ type EnteredFunction<'t> = (&'t str, usize, bool);
 struct LoopProgram<'a, 't> {
     files: &'a [&'a [PythonToken<'t>]],
     accumulations: Vec<&'a str>,
+    /// Names that give loaders their batch.
+    loaded: BTreeSet<&'t str>,
     /// Where each name stands: the file, and the token.
     places: BTreeMap<&'t str, Vec<(usize, usize)>>,
     /// What was found in functions: each is gone through once.
@@ -203,6 +187,10 @@ impl<'a, 't> LoopProgram<'a, 't> {
         Self {
             files,
             accumulations,
+            loaded: files
+                .iter()
+                .flat_map(|tokens| computed::loaded(tokens))
+                .collect(),
             places,
             entered: RefCell::default(),
         }
@@ -240,6 +228,28 @@ impl<'a, 't> LoopProgram<'a, 't> {
             }
         }
         found
+    }
+
+    /// A backward pass in none of these loops, in a function that something calls.
+    fn outside(&self, loops: &[LoopOfBatches<'_, '_>]) -> Option<DoubtPlace> {
+        let within = |file: usize, at: usize| {
+            loops.iter().any(|one| {
+                let line = line_of(self.files[file], at);
+                let mut lines = one.lines.iter().chain(&one.waits);
+                one.file == file && lines.any(|known| *known == line)
+            })
+        };
+        let is_called = |file: usize, at: usize| {
+            let mut around = headers(self.files[file], at);
+            let function = around.find(|(_, header)| header[0].is("def"));
+            let name = function.and_then(|(_, header)| header.get(1));
+            name.is_none_or(|name| self.places(name.text).len() > 1)
+        };
+        self.files.iter().enumerate().find_map(|(file, tokens)| {
+            let mut all = calls(tokens, |t| t.is("backward"));
+            let found = all.find(|at| !within(file, *at) && is_called(file, *at))?;
+            Some((NOT_AROUND, file, found))
+        })
     }
 
     fn is_accumulation(&self, token: &PythonToken<'_>) -> bool {
@@ -346,47 +356,5 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 (!whole).then_some((UNDIVIDED, first.file, first.begin))
             }
         }
-    }
-
-    /// A model that is not made of layers whose text was read.
-    fn models(&self) -> Option<DoubtPlace> {
-        self.files.iter().enumerate().find_map(|(file, tokens)| {
-            let by_name = |t: &PythonToken<'_>| BY_NAME.contains(&t.text);
-            let names = (0..tokens.len()).filter(|at| {
-                let hub = tokens[*at].is("hub") && tokens.get(at + 1).is_some_and(|t| t.is("."));
-                by_name(&tokens[*at]) && (hub || tokens.get(at + 1).is_some_and(|t| t.is("(")))
-            });
-            let mut foreign = names.filter(|at| self.bodies(tokens[*at].text).is_empty());
-            let mixes = || {
-                let mut all = calls(tokens, |_| true).filter(|at| !is_aside(tokens, *at));
-                all.find_map(|at| {
-                    let name = tokens[at].text;
-                    let module = || {
-                        let mut around = headers(tokens, at);
-                        around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
-                    };
-                    let mixed = MIXES.contains(&name)
-                        || TOGETHER.contains(&name) && module()
-                        || is_over_samples(name) && mixes_samples(tokens, at) && module();
-                    let drawn = || draws_once(tokens, at) && module();
-                    match mixed {
-                        true => Some((MIXED, file, at)),
-                        false => drawn().then_some((DRAWN, file, at)),
-                    }
-                })
-            };
-            // `getattr(nn, name)` may be any layer.
-            let mut named = calls(tokens, |t| t.is("getattr"));
-            let named = || {
-                named.find(|at| {
-                    let given = arguments(&tokens[at + 2..]);
-                    given
-                        .first()
-                        .is_some_and(|of| of.last().is_some_and(|t| LAYERS.contains(&t.text)))
-                })
-            };
-            let model = foreign.next().or_else(named).map(|at| (MODEL, file, at));
-            model.or_else(mixes)
-        })
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::program_text::assigned;
-use super::lines::{assignment, shows};
+use super::computed::{
+    STOPS, computes, counts_only, is_batch, is_excused, is_loaded, is_of_all, rate_of_accumulation,
+    scales_a_rate, target_of,
+};
 use super::{
-    BATCH, COUNT, DEPTH, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT,
-    TokenKind, bracket, line_of, rest_of_line, word_list,
+    BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
+    bracket, line_of, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -14,10 +16,6 @@ const SAME: &str = "this loop takes the same micro batch each time";
 /// Calls that take so many.
 const COUNTED: [&str; 2] = ["islice", "take"];
 
-/// What acts by the figures of an evaluation.
-const STOPS: [&str; 2] = ["EarlyStopping", "ReduceLROnPlateau"];
-/// Parts of the names of what belongs to an evaluation.
-const EVALUATES: [&str; 5] = word_list("eval val valid validation test");
 /// Calls that cut a batch.
 const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 
@@ -28,7 +26,8 @@ impl LoopOfBatches<'_, '_> {
         let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
         match self.accumulates {
             true => {
-                let cut = has(&CUTS).then_some((SPLIT, self.begin));
+                let cut = has(&CUTS) || self.program.cuts_by_accumulation();
+                let cut = cut.then_some((SPLIT, self.begin));
                 cut.or_else(|| self.takes_none().then_some((SAME, self.begin)))
             }
             false => {
@@ -104,6 +103,14 @@ impl LoopOfBatches<'_, '_> {
     }
 }
 
+impl LoopProgram<'_, '_> {
+    /// `parts = images.chunk(args.accum)`
+    fn cuts_by_accumulation(&self) -> bool {
+        let is = |t: &PythonToken<'_>| self.is_accumulation(t);
+        CUTS.iter().any(|cut| self.is_handed(cut, is))
+    }
+}
+
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
 /// beside it, the product stays.
 pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
@@ -125,7 +132,8 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         // A name for the batch is the batch.
         for _ in 0..3 {
             let before = names.len();
-            let places = (0..tokens.len()).filter(|at| is_batch(tokens, *at, &names));
+            let is = |at: &usize| is_batch(tokens, *at, &names) || is_loaded(program, tokens, *at);
+            let places = (0..tokens.len()).filter(is);
             let places = places.filter(|at| !is_of_all(program, tokens, *at));
             let places: Vec<usize> = places.collect();
             found = places.into_iter().find(|at| {
@@ -140,7 +148,8 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                         if let Some(name) = target.filter(|_| (!computed || spread) && !counts) {
                             names.insert(name);
                         }
-                        computed && !spread && !counts
+                        // The rate is scaled where its line has no accumulation, however many processes there are.
+                        computed && (!spread || scales_a_rate(line)) && !counts
                     }
                 }
             });
@@ -156,98 +165,10 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                 }
             })
         };
+        let found = found.or_else(|| rate_of_accumulation(program, tokens));
         let batch = found.map(|at| (BATCH, file, at));
         batch.or_else(|| length().map(|at| (LENGTH, file, at)))
     })
-}
-
-/// The name that a line gives a value.
-fn target_of<'t>(line: &[PythonToken<'t>]) -> Option<&'t str> {
-    assignment(line).filter(|sign| *sign == 1)?;
-    Some(line[0].text)
-}
-
-/// Whether a name counts the micro batches of a step or the batches of an evaluation, and nothing else.
-fn counts_only(program: &LoopProgram<'_, '_>, name: &str) -> bool {
-    only_evaluates(program, name) || only_accumulates(program, name, DEPTH)
-}
-
-/// Whether a name has an evaluation in it and is only handed to one, or counts its batches: `for _ in range(eval_steps)`. The size of
-/// a set that is cut off the data is none.
-fn only_evaluates(program: &LoopProgram<'_, '_>, name: &str) -> bool {
-    let of_evaluation = |name: &str| name.split('_').any(|part| EVALUATES.contains(&part));
-    let mut places = program.places(name).iter();
-    of_evaluation(name)
-        && !program.uses(&STOPS)
-        && places.all(|(file, at)| {
-            let tokens = program.files[*file];
-            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
-            let callee = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
-            let callee = callee.map_or("", |at| tokens[at].text);
-            let evaluates = || {
-                callee
-                    .to_lowercase()
-                    .split('_')
-                    .any(|p| p.starts_with("eval") || EVALUATES.contains(&p))
-            };
-            target_of(line) == Some(name)
-                || is_excused(program, line)
-                || callee == "range"
-                || evaluates()
-        })
-}
-
-/// Whether a name is used for the accumulation, and beside it only for what is shown and checked: `tokens = args.batch_size * length`
-/// with `accum = args.total // tokens`.
-fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> bool {
-    let Some(depth) = depth.checked_sub(1) else {
-        return false;
-    };
-    let lines = program.places(name).iter().map(|(file, at)| {
-        let tokens = program.files[*file];
-        rest_of_line(&tokens[line_of(tokens, *at)..])
-    });
-    let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
-    let leads = |line: &[PythonToken<'_>]| {
-        let next = || target_of(line).is_some_and(|next| only_accumulates(program, next, depth));
-        line.iter().any(|t| program.is_accumulation(t)) || next()
-    };
-    let harmless = |line: &&[PythonToken<'_>]| is_excused(program, line) || leads(line);
-    used.iter().all(harmless) && used.iter().any(|line| leads(line))
-}
-
-/// `args.total_batch_size`, an option that stays when a micro batch becomes smaller; but not where the program computes it.
-fn is_of_all(program: &LoopProgram<'_, '_>, tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let name = tokens[at].text;
-    let lower = name.to_lowercase();
-    let mut files = program.files.iter();
-    ["total_b", "global_b", "effective_b"]
-        .iter()
-        .any(|part| lower.contains(part))
-        && at.checked_sub(1).is_some_and(|at| tokens[at].is("."))
-        && is_option(program, name)
-        && program.bodies(name).is_empty()
-        && !files.any(|tokens| assigned(tokens, name, true).next().is_some())
-}
-
-/// Whether a text of the program is an option of this name: `--total-batch-size`.
-fn is_option(program: &LoopProgram<'_, '_>, name: &str) -> bool {
-    let mut all = program.files.iter().flat_map(|tokens| tokens.iter());
-    all.any(|t| {
-        let option = t
-            .text
-            .strip_prefix("--")
-            .filter(|_| t.kind == TokenKind::Text);
-        option.is_some_and(|option| option.replace('-', "_") == name)
-    })
-}
-
-/// A line that shows something, that checks something, or that has the accumulation in it.
-fn is_excused(program: &LoopProgram<'_, '_>, line: &[PythonToken<'_>]) -> bool {
-    let checks = ["assert", "raise", "def", "class", "import", "from"];
-    shows(line)
-        || line.first().is_some_and(|t| checks.contains(&t.text))
-        || line.iter().any(|t| program.is_accumulation(t))
 }
 
 const SAMPLER: &str = "what this sampler makes of the batch size was not read";
@@ -293,61 +214,6 @@ fn own_batches(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
     let epochs = || program.places("with_epoch").first();
     let found = found.or_else(epochs);
     found.map(|(file, at)| (BATCHES, *file, *at))
-}
-
-/// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.
-fn is_batch(tokens: &[PythonToken<'_>], at: usize, names: &BTreeSet<&str>) -> bool {
-    let token = &tokens[at];
-    let name = token.text.to_lowercase();
-    let is = |name: &str| {
-        (name.contains("batch_size")
-            || name.contains("batchsize")
-            || name.contains("micro_b")
-            || ["bs", "bsz", "mbs"].contains(&name))
-            && !["eval", "val", "test"]
-                .iter()
-                .any(|part| name.contains(part))
-    };
-    let before = |text: &str| at.checked_sub(1).is_some_and(|at| tokens[at].is(text));
-    match token.kind {
-        TokenKind::Name => before(".") && is(&name) || !before(".") && names.contains(token.text),
-        TokenKind::Text => before("[") && is(&name),
-        _ => false,
-    }
-}
-
-/// Whether a place stands in an expression that computes a number.
-fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let mut first = at;
-    // The object that it is taken of.
-    while first > 0
-        && (tokens[first - 1].is(".")
-            || tokens[first - 1].is("[")
-            || first < at && tokens[first - 1].kind == TokenKind::Name)
-    {
-        first -= 1;
-    }
-    let mut last = at + 1;
-    while tokens.get(last).is_some_and(|t| t.is("]")) {
-        last += 1;
-    }
-    let signs = ["*", "/", "%", "<", ">", "-"];
-    let is = |at: Option<usize>| {
-        at.and_then(|at| tokens.get(at))
-            .is_some_and(|t| signs.iter().any(|s| t.is(s)))
-    };
-    let rooted = bracket(tokens, at)
-        .and_then(|open| open.checked_sub(1))
-        .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
-    // `[""] * args.batch_size` makes data.
-    let before = &tokens[..first];
-    let repeats = match before {
-        [.., name, open, _, close, times] if times.is("*") && close.is("]") => {
-            open.is("[") && name.kind != TokenKind::Name
-        }
-        _ => false,
-    };
-    !repeats && (is(first.checked_sub(1)) || is(Some(last))) || rooted
 }
 
 fn is_number_of_processes(name: &str) -> bool {

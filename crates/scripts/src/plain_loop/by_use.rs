@@ -4,6 +4,9 @@ use super::super::accumulation::is_divisor;
 use super::super::python::{PythonToken, TokenKind, calls, line_of, rest_of_line};
 use super::lines::{assignment, lines_in};
 
+/// What takes the next data.
+const NEXT: [&str; 5] = ["next", "next_batch", "get_batch", "get_batches", "sample"];
+
 /// Whether a value of this name is an accumulation: the loss is divided by it before it goes backward, and a step waits for it or a
 /// loop over micro batches goes over it. A loss that is only shown is divided by an interval of its log.
 pub(in super::super) fn accumulates(files: &[&[PythonToken<'_>]], name: &str) -> bool {
@@ -47,8 +50,11 @@ fn counts(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let rest = || line.iter().any(|t| t.is("%"));
     let loops = || {
         let inside = lines_in(tokens, begin).into_iter();
-        let mut inside = inside.flat_map(|at| rest_of_line(&tokens[at..]));
-        inside.any(|t| t.kind == TokenKind::Name && t.is("backward"))
+        let inside = inside.flat_map(|at| rest_of_line(&tokens[at..]));
+        let names = inside.filter(|t| t.kind == TokenKind::Name);
+        // One that takes no further data goes over something else than micro batches.
+        let has = |wanted: &[&str]| names.clone().any(|t| wanted.contains(&t.text));
+        has(&["backward"]) && has(&NEXT)
     };
     let ranges = || line.iter().any(|t| t.is("range"));
     rest() || line.first().is_some_and(|t| t.is("for")) && ranges() && loops()
@@ -65,7 +71,7 @@ mod tests {
         for text in [
             "loss = f(x) / args.every\nloss.backward()\nif (i + 1) % args.every == 0:\n  opt.step()\n",
             "for _ in range(self.every):\n  loss = self.model(next(dl))\n  (loss / self.every).backward()\n",
-            "for _ in range(every):\n  with ctx():\n    loss = f(x)\n    loss = loss / every\n    acc.backward(loss)\n",
+            "for _ in range(every):\n  with ctx():\n    loss = f(next(x))\n    loss = loss / every\n    acc.backward(loss)\n",
         ] {
             assert!(is(text), "{text}");
         }
@@ -74,6 +80,7 @@ mod tests {
             "shown = loss / args.every\nloss.backward()\nif i % args.every == 0:\n  print(shown)\n",
             "loss = f(x) / args.every\nloss.backward()\n",
             "loss = f(x) /",
+            "for k in range(args.every):\n  loss = f(x[k:]) / args.every\n  loss.backward()\n",
         ] {
             assert!(!is(text), "{text}");
         }

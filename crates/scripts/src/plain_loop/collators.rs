@@ -1,8 +1,9 @@
 //! What makes a batch of samples.
 
 use super::lines::calls_in;
+use super::made::{MIXES, TOGETHER};
 use super::means::{is_over_samples, mixes_samples};
-use super::{DoubtPlace, LoopProgram, MIXED, MIXES, TOGETHER, rest_of_line};
+use super::{DoubtPlace, LoopProgram, MIXED, rest_of_line};
 use oomctl_base::word_list;
 
 /// Arguments that take what makes a batch of samples.

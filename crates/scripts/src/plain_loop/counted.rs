@@ -59,8 +59,14 @@ impl LoopOfBatches<'_, '_> {
     /// `model.seen += 1`
     pub(super) fn is_counting_member(&self, name: &str) -> bool {
         self.lines.iter().any(|at| {
-            matches!(self.line(*at), [.., dot, member, plus, equals, one]
-                if dot.is(".") && member.is(name) && plus.is("+") && equals.is("=") && one.is("1"))
+            let line = self.line(*at);
+            let raised = matches!(line, [.., dot, member, plus, equals, one]
+                if dot.is(".") && member.is(name) && plus.is("+") && equals.is("=") && one.is("1"));
+            // `self.seen = self.seen + 1`
+            raised
+                || matches!(line, [own, _, member, equals, again, _, same, plus, one]
+                    if own.is("self") && member.is(name) && equals.is("=") && again.is("self")
+                        && same.is(name) && plus.is("+") && one.is("1"))
         })
     }
 

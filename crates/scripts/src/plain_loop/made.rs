@@ -1,12 +1,78 @@
 //! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
 
-use super::means::weighs;
+use super::lines::shows;
+use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
+use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
-    WRAPPERS, arguments,
+    WRAPPERS, arguments, calls, headers, line_of, rest_of_line,
 };
+use oomctl_base::word_list;
+
+/// Calls that make a model by a name, whatever it is made of.
+const BY_NAME: [&str; 4] = word_list("create_model create_model_and_transforms get_model hub");
+/// Calls that look at the samples of a batch together, wherever they stand.
+pub(super) const MIXES: [&str; 5] = word_list("cdist pdist bincount cov corrcoef");
+/// The same in a module of one's own.
+pub(super) const TOGETHER: [&str; 4] =
+    word_list("randperm all_gather gather_all all_gather_into_tensor");
+
+/// Whether a place stands in a function that measures and trains nothing, by its name.
+fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
+    let mut around = headers(tokens, at).filter(|(_, header)| header[0].is("def"));
+    around.any(|(_, header)| {
+        let name = header
+            .get(1)
+            .map_or_else(String::new, |t| t.text.to_lowercase());
+        ASIDE.iter().any(|part| name.contains(part))
+    }) || shows(rest_of_line(&tokens[line_of(tokens, at)..]))
+}
 
 impl<'t> LoopProgram<'_, 't> {
+    /// A model that is not made of layers whose text was read.
+    pub(super) fn models(&self) -> Option<DoubtPlace> {
+        self.files.iter().enumerate().find_map(|(file, tokens)| {
+            let by_name = |t: &PythonToken<'_>| BY_NAME.contains(&t.text);
+            let names = (0..tokens.len()).filter(|at| {
+                let hub = tokens[*at].is("hub") && tokens.get(at + 1).is_some_and(|t| t.is("."));
+                by_name(&tokens[*at]) && (hub || tokens.get(at + 1).is_some_and(|t| t.is("(")))
+            });
+            let mut foreign = names.filter(|at| self.bodies(tokens[*at].text).is_empty());
+            let mixes = || {
+                let mut all = calls(tokens, |_| true).filter(|at| !is_aside(tokens, *at));
+                all.find_map(|at| {
+                    let name = tokens[at].text;
+                    let module = || {
+                        let mut around = headers(tokens, at);
+                        around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
+                    };
+                    let mixed = MIXES.contains(&name)
+                        || TOGETHER.contains(&name) && module()
+                        || is_over_samples(name) && mixes_samples(tokens, at) && module();
+                    let mixed = mixed || transposes_samples(tokens, at) && module();
+                    let drawn = || draws_once(tokens, at) && module();
+                    match mixed {
+                        true => Some((MIXED, file, at)),
+                        false => drawn().then_some((DRAWN, file, at)),
+                    }
+                })
+            };
+            // `getattr(nn, name)` may be any layer.
+            let mut named = calls(tokens, |t| t.is("getattr"));
+            let named = || {
+                named.find(|at| {
+                    let given = arguments(&tokens[at + 2..]);
+                    given
+                        .first()
+                        .is_some_and(|of| of.last().is_some_and(|t| LAYERS.contains(&t.text)))
+                })
+            };
+            let model = foreign.next().or_else(named).map(|at| (MODEL, file, at));
+            model.or_else(mixes)
+        })
+    }
+
     /// A value that is called: a model, or a loss.
     pub(super) fn maker(
         &self,

@@ -103,6 +103,10 @@ pub(super) fn is_over_samples(name: &str) -> bool {
         "sort",
         "norm",
         "normalize",
+        "std",
+        "var",
+        "std_mean",
+        "var_mean",
     ]
     .contains(&name)
 }
@@ -132,6 +136,23 @@ pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
             || matches!(value, [open, one, close] if open.opens() && one.is("0") && close.closes())
     };
     all.iter().skip(skipped).any(zero)
+}
+
+/// `h @ h.t()`: each sample beside each other; weights are transposed as well.
+pub(super) fn transposes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let [.., of, object, dot] = &tokens[..at] else {
+        return false;
+    };
+    let weights = ["weight", "emb", "kernel", "proto", "matrix"].iter();
+    let is_weight = weights
+        .into_iter()
+        .any(|part| object.text.to_lowercase().contains(part));
+    tokens[at].is("t")
+        && dot.is(".")
+        && object.kind == TokenKind::Name
+        && !of.is(".")
+        && !is_weight
+        && arguments(&tokens[at + 2..]).is_empty()
 }
 
 /// Functions of which a mean over samples is no mean any more.

@@ -205,7 +205,18 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
                 adds || t.is("mean")
             })
         };
-        sums && divides && !lines().any(adds)
+        let of_loss = |t: &PythonToken<'_>| t.text.contains("loss");
+        let changes = |line: &[PythonToken<'_>]| {
+            let made = assignment(line).is_some() && of_loss(&line[0]);
+            let plain = line.iter().any(|t| t.is("/") || t.is("reduction"));
+            let mut calls = line.windows(2);
+            let returns = line[0].is("return") && line.iter().any(of_loss);
+            made && !plain
+                || returns
+                    && calls
+                        .any(|w| w[0].kind == TokenKind::Name && w[1].is("(") && !w[0].is("return"))
+        };
+        sums && divides && !lines().any(adds) && !lines().any(changes)
     }
 
     /// Losses that go backward one after the other, each for an optimizer of its own: the gradients of the second reach what the

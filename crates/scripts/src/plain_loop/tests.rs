@@ -604,6 +604,14 @@ fn what_a_program_does_beside_a_trainer_is_read() {
     assert_eq!(counted("num_items_in_batch"), None);
     assert!(counted("num_items_in_batch + aux.mean()").is_some());
     assert!(counted("num_items_in_batch - aux.sum() / 8").is_some());
+    let weighed = of(&format!(
+        "{kwargs}{sum} / num_items_in_batch\n    loss = loss * weight(y)\n    return loss\n"
+    ));
+    assert!(weighed.is_some());
+    let added = of(&format!(
+        "{kwargs}{sum} / num_items_in_batch\n    return torch.add(loss, aux)\n"
+    ));
+    assert!(added.is_some());
     assert!(counted("len(y)").is_some());
     let function = |body: &str| {
         of(&format!(
@@ -1054,4 +1062,51 @@ fn a_backward_pass_in_a_function_of_the_loop_is_understood() {
             "{inside} {update} {call}"
         );
     }
+}
+
+/// What an adversary found behind the rules for options by their use, for rates and for other passes.
+#[test]
+fn rates_other_passes_and_statistics_are_doubts() {
+    const STEPS: &str = "batch = args.batch_size\n";
+    for (before, expected) in [
+        (
+            "args.lr = args.lr * float(args.batch_size * world_size) / 8",
+            Some(BATCH),
+        ),
+        ("lr = args.lr * (args.accum / 4) ** 0.5", Some(BATCH)),
+        (
+            "lr = args.lr * args.batch_size * args.accum * world_size / 256",
+            None,
+        ),
+        ("local = args.batch_size // world_size", None),
+        (
+            "def pre(x):\n  F.mse_loss(model(x), x).backward()\nfor x, _ in loader:\n  other.pre(x)",
+            Some(NOT_AROUND),
+        ),
+        ("def unused(x):\n  F.mse_loss(model(x), x).backward()", None),
+        (
+            "class N(nn.Module):\n  def forward(self, h):\n    return h @ h.t()",
+            Some(MIXED),
+        ),
+        (
+            "class N(nn.Module):\n  def forward(self, h):\n    return h @ self.weight.t() + h.std(dim=1)",
+            None,
+        ),
+        (
+            "class N(nn.Module):\n  def forward(self, h):\n    return h.std(dim=0)",
+            Some(MIXED),
+        ),
+    ] {
+        assert_eq!(
+            looped(&format!("{STEPS}{before}"), LOSS, "pass"),
+            expected,
+            "{before}"
+        );
+    }
+    let named = HEAD.replace("args.batch_size", "args.samples");
+    let by_use = format!(
+        "{named}warm = 64 // args.samples\nfor i, (x, y) in enumerate(loader):\n  {LOSS} / args.accum\n  loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n"
+    );
+    assert_eq!(why(&by_use), Some(BATCH));
+    assert_eq!(looped("parts = data.chunk(args.accum)", LOSS, "pass"), None);
 }

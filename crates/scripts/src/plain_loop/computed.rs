@@ -1,0 +1,214 @@
+//! What names of a program are made of its batch for: the accumulation, an evaluation, a learning rate.
+
+use std::collections::BTreeSet;
+
+use super::super::accumulation::is_rate;
+use super::super::program_text::assigned;
+use super::super::python::{arguments, calls, keyword};
+use super::lines::{assignment, shows};
+use super::{
+    DEPTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line, word_list,
+};
+
+/// What acts by the figures of an evaluation.
+pub(super) const STOPS: [&str; 2] = ["EarlyStopping", "ReduceLROnPlateau"];
+/// Parts of the names of what belongs to an evaluation.
+const EVALUATES: [&str; 5] = word_list("eval val valid validation test");
+
+/// The name that a line gives a value.
+pub(super) fn target_of<'t>(line: &[PythonToken<'t>]) -> Option<&'t str> {
+    assignment(line).filter(|sign| *sign == 1)?;
+    Some(line[0].text)
+}
+
+/// Whether a name counts the micro batches of a step or the batches of an evaluation, and nothing else.
+pub(super) fn counts_only(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    only_evaluates(program, name) || only_accumulates(program, name, DEPTH)
+}
+
+/// Whether a name has an evaluation in it and is only handed to one, or counts its batches: `for _ in range(eval_steps)`. The size of
+/// a set that is cut off the data is none.
+fn only_evaluates(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    let of_evaluation = |name: &str| name.split('_').any(|part| EVALUATES.contains(&part));
+    let mut places = program.places(name).iter();
+    of_evaluation(name)
+        && !program.uses(&STOPS)
+        && places.all(|(file, at)| {
+            let tokens = program.files[*file];
+            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+            let callee = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+            let callee = callee.map_or("", |at| tokens[at].text);
+            let evaluates = || {
+                callee
+                    .to_lowercase()
+                    .split('_')
+                    .any(|p| p.starts_with("eval") || EVALUATES.contains(&p))
+            };
+            target_of(line) == Some(name)
+                || is_excused(program, line)
+                || callee == "range"
+                || evaluates()
+        })
+}
+
+/// Whether a name is used for the accumulation, and beside it only for what is shown and checked: `tokens = args.batch_size * length`
+/// with `accum = args.total // tokens`.
+fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else {
+        return false;
+    };
+    let lines = program.places(name).iter().map(|(file, at)| {
+        let tokens = program.files[*file];
+        rest_of_line(&tokens[line_of(tokens, *at)..])
+    });
+    let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
+    let leads = |line: &[PythonToken<'_>]| {
+        let next = || target_of(line).is_some_and(|next| only_accumulates(program, next, depth));
+        line.iter().any(|t| program.is_accumulation(t)) || next()
+    };
+    let harmless = |line: &&[PythonToken<'_>]| is_excused(program, line) || leads(line);
+    used.iter().all(harmless) && used.iter().any(|line| leads(line))
+}
+
+/// `args.total_batch_size`, an option that stays when a micro batch becomes smaller; but not where the program computes it.
+pub(super) fn is_of_all(
+    program: &LoopProgram<'_, '_>,
+    tokens: &[PythonToken<'_>],
+    at: usize,
+) -> bool {
+    let name = tokens[at].text;
+    let lower = name.to_lowercase();
+    let mut files = program.files.iter();
+    ["total_b", "global_b", "effective_b"]
+        .iter()
+        .any(|part| lower.contains(part))
+        && at.checked_sub(1).is_some_and(|at| tokens[at].is("."))
+        && is_option(program, name)
+        && program.bodies(name).is_empty()
+        && !files.any(|tokens| assigned(tokens, name, true).next().is_some())
+}
+
+/// Whether a text of the program is an option of this name: `--total-batch-size`.
+fn is_option(program: &LoopProgram<'_, '_>, name: &str) -> bool {
+    let mut all = program.files.iter().flat_map(|tokens| tokens.iter());
+    all.any(|t| {
+        let option = t
+            .text
+            .strip_prefix("--")
+            .filter(|_| t.kind == TokenKind::Text);
+        option.is_some_and(|option| option.replace('-', "_") == name)
+    })
+}
+
+/// `args.samples` where a loader gets it as its batch.
+pub(super) fn is_loaded(
+    program: &LoopProgram<'_, '_>,
+    tokens: &[PythonToken<'_>],
+    at: usize,
+) -> bool {
+    let member = at.checked_sub(1).is_some_and(|at| tokens[at].is("."));
+    member && program.loaded.contains(tokens[at].text)
+}
+
+/// The names of attributes that give loaders their batch: `DataLoader(data, batch_size=args.samples)`.
+pub(super) fn loaded<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
+    let loaders = calls(tokens, |t| t.text.ends_with("DataLoader"));
+    let named =
+        loaders.filter_map(
+            |at| match keyword(&arguments(&tokens[at + 2..]), "batch_size")? {
+                [_, dot, name] if dot.is(".") => Some(name.text),
+                _ => None,
+            },
+        );
+    named.collect()
+}
+
+pub(super) fn scales_a_rate(line: &[PythonToken<'_>]) -> bool {
+    let target = assignment(line).map_or(&[][..], |sign| &line[..sign]);
+    target
+        .iter()
+        .any(|t| t.kind == TokenKind::Name && is_rate(t.text))
+}
+
+/// `lr = args.lr * accum ** 0.5`, without the batch beside it: where it stands.
+pub(super) fn rate_of_accumulation(
+    program: &LoopProgram<'_, '_>,
+    tokens: &[PythonToken<'_>],
+) -> Option<usize> {
+    let none = BTreeSet::new();
+    (0..tokens.len()).find(|at| {
+        let begin = line_of(tokens, *at);
+        let line = rest_of_line(&tokens[begin..]);
+        let has_batch = || (begin..begin + line.len()).any(|at| is_batch(tokens, at, &none));
+        program.is_accumulation(&tokens[*at])
+            && scales_a_rate(line)
+            && assignment(line).is_some_and(|sign| begin + sign < *at)
+            && bracket(tokens, *at).is_none_or(|open| tokens[open].is("("))
+            && computes(tokens, *at)
+            && !has_batch()
+    })
+}
+
+/// A line that shows something, that checks something, or that has the accumulation in it.
+pub(super) fn is_excused(program: &LoopProgram<'_, '_>, line: &[PythonToken<'_>]) -> bool {
+    let checks = ["assert", "raise", "def", "class", "import", "from"];
+    shows(line)
+        || line.first().is_some_and(|t| checks.contains(&t.text))
+        || line.iter().any(|t| program.is_accumulation(t))
+}
+
+/// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.
+pub(super) fn is_batch(tokens: &[PythonToken<'_>], at: usize, names: &BTreeSet<&str>) -> bool {
+    let token = &tokens[at];
+    let name = token.text.to_lowercase();
+    let is = |name: &str| {
+        (name.contains("batch_size")
+            || name.contains("batchsize")
+            || name.contains("micro_b")
+            || name.contains("batch_gpu")
+            || ["bs", "bsz", "mbs"].contains(&name))
+            && !["eval", "val", "test"]
+                .iter()
+                .any(|part| name.contains(part))
+    };
+    let before = |text: &str| at.checked_sub(1).is_some_and(|at| tokens[at].is(text));
+    match token.kind {
+        TokenKind::Name => before(".") && is(&name) || !before(".") && names.contains(token.text),
+        TokenKind::Text => before("[") && is(&name),
+        _ => false,
+    }
+}
+
+/// Whether a place stands in an expression that computes a number.
+pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let mut first = at;
+    // The object that it is taken of.
+    while first > 0
+        && (tokens[first - 1].is(".")
+            || tokens[first - 1].is("[")
+            || first < at && tokens[first - 1].kind == TokenKind::Name)
+    {
+        first -= 1;
+    }
+    let mut last = at + 1;
+    while tokens.get(last).is_some_and(|t| t.is("]")) {
+        last += 1;
+    }
+    let signs = ["*", "/", "%", "<", ">", "-"];
+    let is = |at: Option<usize>| {
+        at.and_then(|at| tokens.get(at))
+            .is_some_and(|t| signs.iter().any(|s| t.is(s)))
+    };
+    let rooted = bracket(tokens, at)
+        .and_then(|open| open.checked_sub(1))
+        .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
+    // `[""] * args.batch_size` makes data.
+    let before = &tokens[..first];
+    let repeats = match before {
+        [.., name, open, _, close, times] if times.is("*") && close.is("]") => {
+            open.is("[") && name.kind != TokenKind::Name
+        }
+        _ => false,
+    };
+    !repeats && (is(first.checked_sub(1)) || is(Some(last))) || rooted
+}
