@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::python::{arguments, calls};
 use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loaded, is_of_all, rate_of_accumulation,
     scales_a_rate, target_of,
@@ -106,8 +107,14 @@ impl LoopOfBatches<'_, '_> {
 impl LoopProgram<'_, '_> {
     /// `parts = images.chunk(args.accum)`
     fn cuts_by_accumulation(&self) -> bool {
-        let is = |t: &PythonToken<'_>| self.is_accumulation(t);
-        CUTS.iter().any(|cut| self.is_handed(cut, is))
+        self.files.iter().any(|tokens| {
+            let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
+            cuts.any(|at| {
+                let given = arguments(&tokens[at + 2..]);
+                let mut given = given.iter().flat_map(|value| value.iter());
+                given.any(|t| self.is_accumulation(t))
+            })
+        })
     }
 }
 
@@ -142,7 +149,9 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                 match (ours, computes(tokens, *at)) {
                     (true, _) => false,
                     (false, computed) => {
-                        let spread = line.iter().any(|t| is_number_of_processes(t.text));
+                        let spread = line.iter().any(|t| {
+                            is_number_of_processes(t.text) && !program.loaded.contains(t.text)
+                        });
                         let target = target_of(line);
                         let counts = target.is_some_and(|name| counts_only(program, name));
                         if let Some(name) = target.filter(|_| (!computed || spread) && !counts) {

@@ -62,12 +62,15 @@ fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> 
         rest_of_line(&tokens[line_of(tokens, *at)..])
     });
     let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
+    let of_loss = |line: &[PythonToken<'_>]| line.iter().any(|t| t.text.contains("loss"));
     let leads = |line: &[PythonToken<'_>]| {
         let next = || target_of(line).is_some_and(|next| only_accumulates(program, next, depth));
         line.iter().any(|t| program.is_accumulation(t)) || next()
     };
     let harmless = |line: &&[PythonToken<'_>]| is_excused(program, line) || leads(line);
-    used.iter().all(harmless) && used.iter().any(|line| leads(line))
+    // A weight of the loss is none, although the loss is divided beside it.
+    let weighs = used.iter().any(|line| of_loss(line) && !shows(line));
+    !weighs && used.iter().all(harmless) && used.iter().any(|line| leads(line))
 }
 
 /// `args.total_batch_size`, an option that stays when a micro batch becomes smaller; but not where the program computes it.

@@ -1080,6 +1080,10 @@ fn rates_other_passes_and_statistics_are_doubts() {
         ),
         ("local = args.batch_size // world_size", None),
         (
+            "beta = args.batch_size / 64\nloss = loss + beta * z / args.accum",
+            Some(BATCH),
+        ),
+        (
             "def pre(x):\n  F.mse_loss(model(x), x).backward()\nfor x, _ in loader:\n  other.pre(x)",
             Some(NOT_AROUND),
         ),
