@@ -92,27 +92,7 @@ impl<'t> LoopProgram<'_, 't> {
             level = token.depth_after(level);
         }
         if heads.is_empty() {
-            let plain = value
-                .iter()
-                .all(|t| t.kind == TokenKind::Name && !t.is("__dict__") || t.is("."));
-            let by_itself = value
-                .first()
-                .is_some_and(|t| t.is("None") || t.is("lambda"));
-            // `f = one if many else other`
-            let functions = value.iter().filter(|t| t.kind == TokenKind::Name);
-            let mut functions = functions.map(|t| (t.text, self.bodies(t.text)));
-            let found =
-                functions.find_map(|(name, bodies)| self.enter(name, &bodies, (depth, as_loss)));
-            // `self.loss = loss`, which the one call of the class hands it.
-            let handed = match value {
-                [one] if depth < DEPTH => self.handed_to(one.text),
-                _ => None,
-            };
-            let found = found.or_else(|| {
-                let (file, from, value) = handed?;
-                self.maker(file, from, value, (depth + 1, as_loss))
-            });
-            return found.or((!plain && !by_itself).then_some((MODEL, file, from)));
+            return self.renamed((file, from, value), (depth, as_loss));
         }
         heads.into_iter().find_map(|at| {
             let name = tokens[at].text;
@@ -159,6 +139,35 @@ impl<'t> LoopProgram<'_, 't> {
                     .filter(|_| starts_upper(name))
             })
         })
+    }
+
+    /// A value without a call: another name of what the program makes elsewhere.
+    fn renamed(
+        &self,
+        (file, from, value): (usize, usize, &[PythonToken<'t>]),
+        (depth, as_loss): (usize, bool),
+    ) -> Option<DoubtPlace> {
+        let is_name = |t: &PythonToken<'_>| t.kind == TokenKind::Name;
+        let plain = value
+            .iter()
+            .all(|t| is_name(t) && !t.is("__dict__") || t.is("."));
+        let by_itself = value
+            .first()
+            .is_some_and(|t| t.is("None") || t.is("lambda"));
+        // `f = one if many else other`
+        let mut functions = value.iter().filter(|t| is_name(t));
+        let found =
+            functions.find_map(|t| self.enter(t.text, &self.bodies(t.text), (depth, as_loss)));
+        // `self.loss = loss`, which the one call of the class hands it.
+        let handed = || match value {
+            [one] if depth < DEPTH => self.handed_to(one.text),
+            _ => None,
+        };
+        let found = found.or_else(|| {
+            let (file, from, value) = handed()?;
+            self.maker(file, from, value, (depth + 1, as_loss))
+        });
+        found.or((!plain && !by_itself).then_some((MODEL, file, from)))
     }
 
     /// `EfficientNet.from_pretrained(…)`: a model of which neither the text nor the library is known.

@@ -242,7 +242,7 @@ pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let weighted = |argument: &&[PythonToken<'_>]| match argument {
         [key, equals, value @ ..] if equals.is("=") && is_named(argument) => {
             let none = matches!(value, [one] if one.is("None"));
-            let known = matches!(value, [one] if one.kind == TokenKind::Text && REDUCTIONS.contains(&one.text));
+            let known = matches!(value, [one] if one.kind == TokenKind::Text && (REDUCTIONS.contains(&one.text) || one.text == "sum" && is_counted(tokens, at)));
             key.is("weight") && !none && CLASSES.contains(&tokens[at].text)
                 || key.is("reduction") && !known
                 || key.is("ignore_index") && !none
@@ -250,6 +250,14 @@ pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
         _ => false,
     };
     all.iter().any(weighted) || tokens[at].is("mean") && is_of_a_mask(tokens, at)
+}
+
+/// `F.kl_div(a, b, reduction="sum") * t ** 2 / a.shape[0]`: a sum that its line divides by the count of its samples.
+fn is_counted(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let behind = rest_of_line(behind_call(tokens, at));
+    let plain = |t: &&PythonToken<'_>| !(t.is("+") || t.is("-"));
+    let mut behind = behind.iter().take_while(plain).skip_while(|t| !t.is("/"));
+    behind.any(|t| COUNTS.contains(&t.text))
 }
 
 /// `losses[mask].mean()`

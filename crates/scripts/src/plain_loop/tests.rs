@@ -1113,4 +1113,13 @@ fn rates_other_passes_and_statistics_are_doubts() {
     );
     assert_eq!(why(&by_use), Some(BATCH));
     assert_eq!(looped("parts = data.chunk(args.accum)", LOSS, "pass"), None);
+    let sum = "loss = F.kl_div(model(x), y, reduction='sum')";
+    assert_eq!(
+        looped("t = 4", &format!("{sum} * (t ** 2) / x.shape[0]"), "pass"),
+        None
+    );
+    assert_eq!(
+        looped("t = 4", &format!("{sum} * (t ** 2) / 64"), "pass"),
+        Some(MIXED)
+    );
 }

@@ -23,6 +23,13 @@ enum ConfigOption {
     More,
 }
 
+impl ConfigOption {
+    /// Whether a word with it names what Hydra composes. A folder is no file: `--config-path conf/a.yaml` is the program's own.
+    fn composes(self, text: &str) -> bool {
+        matches!(self, Self::Name) || SettingsFormat::of(text).is_none()
+    }
+}
+
 /// Options that name a configuration which the program composes (hydra-core 1.3): no file among the words.
 const OPTIONS: [(&str, ConfigOption); 8] = [
     ("--config-name", ConfigOption::Name),
@@ -55,12 +62,11 @@ impl Walker<'_> {
             let own = OPTIONS.iter().find(|(option, _)| *option == name);
             let own = own.map(|(_, option)| *option);
             let before_it = std::mem::replace(&mut of_option, own.filter(|_| name == text));
-            // A folder is no file: `--config-path conf/a.yaml` is an option of the program's own.
-            match own.or(before_it) {
-                Some(ConfigOption::Folder | ConfigOption::More)
-                    if SettingsFormat::of(&text).is_some() => {}
-                Some(_) => continue,
-                None => {}
+            if own
+                .or(before_it)
+                .is_some_and(|option| option.composes(&text))
+            {
+                continue;
             }
             let start = text.find('=').map_or(0, |at| at + 1);
             let value = word.text.slice(start, text.len());
