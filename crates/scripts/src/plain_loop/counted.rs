@@ -1,7 +1,9 @@
 //! What a loop does by the number of its micro batches: where it ends, what a step takes, when a step comes.
 
-use super::lines::{assignment, lines_in};
-use super::{COUNT, LoopOfBatches, PythonToken, TokenKind, arguments, bracket};
+use super::lines::{assignment, lines_in, shows};
+use super::{
+    COUNT, LoopOfBatches, PythonToken, TokenKind, arguments, bracket, line_of, rest_of_line,
+};
 
 impl LoopOfBatches<'_, '_> {
     /// `for step in range(max_steps)`, `while n < max_steps`: so many micro batches, and as many whatever their size.
@@ -67,6 +69,19 @@ impl LoopOfBatches<'_, '_> {
                 || matches!(line, [own, _, member, equals, again, _, same, plus, one]
                     if own.is("self") && member.is(name) && equals.is("=") && again.is("self")
                         && same.is(name) && plus.is("+") && one.is("1"))
+        })
+    }
+
+    /// Whether a member stands nowhere but in the lines of the loop, where it begins (`self.seen = 0`) and where it is shown.
+    pub(super) fn is_of_the_loop(&self, name: &str) -> bool {
+        self.program.places(name).iter().all(|(file, at)| {
+            let tokens = self.program.files[*file];
+            let begin = line_of(tokens, *at);
+            let line = rest_of_line(&tokens[begin..]);
+            let begins = matches!(line, [_, dot, member, equals, zero]
+                if dot.is(".") && member.is(name) && equals.is("=") && zero.kind == TokenKind::Number);
+            let mut own = self.lines.iter().chain(&self.waits);
+            *file == self.file && own.any(|known| *known == begin) || begins || shows(line)
         })
     }
 

@@ -85,7 +85,6 @@ impl LoopOfBatches<'_, '_> {
             let keeps = keeps(line) && !counts_on && !shows(line);
             let keeps = keeps || self.takes_its_last(at);
             let kept = || keeps.then_some((KEPT, self.file, begin));
-            let counts = counts.or_else(|| self.calls_a_count(begin));
             let found = counts.or_else(kept);
             found.or_else(|| self.program.line(self.file, begin, 0))
         });
@@ -114,22 +113,6 @@ impl LoopOfBatches<'_, '_> {
             value.any(|at| !line[at - 1].is(".") && !line.get(at + 1).is_some_and(|t| t.is("=")))
         };
         targets(&line[..sign]).any(|name| !given.contains(&name) && (adds || read(name)))
-    }
-
-    /// `weight = self.weight()`, where that function looks at a number of micro batches.
-    fn calls_a_count(&self, begin: usize) -> Option<DoubtPlace> {
-        let mut all = calls_in(self.tokens, begin, self.line(begin).len());
-        all.find_map(|at| {
-            let bodies = self.program.bodies(self.tokens[at].text);
-            let counts = bodies.iter().any(|(file, lines)| {
-                let tokens = self.program.files[*file];
-                let mut all = lines
-                    .iter()
-                    .flat_map(|at| rest_of_line(&tokens[*at..]).windows(3));
-                all.any(|w| w[0].is("self") && w[1].is(".") && self.is_counting_member(w[2].text))
-            });
-            counts.then_some((COUNT, self.file, begin))
-        })
     }
 
     /// `beta = min(1, step / 10000)`: whether the number of micro batches is a factor, outside any index.

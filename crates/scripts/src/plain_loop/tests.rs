@@ -1043,6 +1043,12 @@ fn a_backward_pass_in_a_function_of_the_loop_is_understood() {
         "  def weight(self):\n    return min(1, self.seen / 9)\n  def epoch",
     );
     assert_eq!(why(&ramp), Some(COUNT));
+    let inner = ramp.replace("w = self.weight()", "w = self.outer()");
+    let inner = inner.replace(
+        "  def epoch",
+        "  def outer(self):\n    return 2 * self.weight()\n  def epoch",
+    );
+    assert_eq!(why(&inner), Some(COUNT));
     for (inside, update, call, expected) in [
         ("self.seen += 1", LAST, CALL_IT, None),
         ("self.h = self.h * 0.9 + x", LAST, CALL_IT, Some(KEPT)),

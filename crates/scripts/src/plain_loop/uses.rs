@@ -61,8 +61,11 @@ impl LoopOfBatches<'_, '_> {
         let Some(sign) = assignment(line) else {
             return false;
         };
-        // `self.seen += 1`
-        let counts = sign == 4 && line[0].is("self") && self.is_counting_member(line[2].text);
+        // `self.seen += 1`, where nothing outside of the loop looks at it.
+        let counts = sign == 4
+            && line[0].is("self")
+            && self.is_counting_member(line[2].text)
+            && self.is_of_the_loop(line[2].text);
         let mut given = line[..sign].iter().filter(|t| t.kind == TokenKind::Name);
         counts || given.all(|t| self.is_counter(t.text) || self.is_only_shown(t.text, depth))
     }
