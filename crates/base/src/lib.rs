@@ -3,6 +3,7 @@
 
 mod exit_status;
 pub mod job;
+mod only;
 mod origin;
 mod problem;
 mod role;
@@ -10,6 +11,7 @@ pub mod units;
 mod value;
 mod words;
 
+pub use only::only;
 pub use origin::Origin;
 pub use problem::{Problem, ProblemPlace, Refusal, meant, nearest};
 pub use role::{Effect, Role};

@@ -4,7 +4,7 @@
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
 use super::declared::DeclaredOption;
-use super::python::{PythonToken, TokenKind, bracket, calls, is_keyword, line_of};
+use super::python::{PythonToken, TokenKind, bracket, calls, calls_backward, is_keyword, line_of};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -33,7 +33,7 @@ pub(super) fn sum_of_losses(
 /// Whether the text shows that the value of this option divides no loss and reaches no library that may do it.
 fn divides_no_loss(files: &[&[PythonToken<'_>]], name: &str) -> bool {
     let any = |holds: &dyn Fn(&[PythonToken<'_>]) -> bool| files.iter().any(|tokens| holds(tokens));
-    let is_own_loop = any(&|tokens| calls(tokens, |t| t.is("backward")).next().is_some());
+    let is_own_loop = any(&|tokens| calls_backward(tokens));
     let may_act = any(&divides_a_loss)
         || any(&|tokens| {
             tokens

@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
 use super::constants::{Constant, constants, loaded_option, settings};
-use super::declared::{DeclaredOption, Takes};
+use super::declared::Takes;
 use super::dictionary::entries;
 use super::filled_class::FilledClass;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::accumulates;
+use super::plain_loop::used_accumulations;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::same_flag;
 use super::traced::{Traced, Why};
 use crate::Spelling;
-use oomctl_base::{Role, word_list};
+use oomctl_base::{Role, only, word_list};
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
 const PARTS: [&str; 9] = word_list(
@@ -113,14 +113,17 @@ impl ProgramCode {
         }
         let parts = parts(&options);
         let of_framework = class.is_some() || text.is_configured(wanted);
-        let by_use = |is_meant: &dyn Fn(&DeclaredOption<'_, '_>) -> bool| {
-            let options = (!of_framework).then_some(&text.options)?;
-            single(options, is_meant)
+        let by_use = |is_meant: &dyn Fn(&str) -> bool| {
+            let own = text.options.iter().filter(|_| !of_framework);
+            let all = own.flat_map(|(_, options)| options);
+            let meant = all.filter(|o| o.takes == Takes::Value && is_meant(&o.name));
+            only(meant).map(|option| option.flag.clone())
         };
+        let used = used_accumulations(&tokens);
         let loaded = loaded_option(files);
         Self {
-            accumulation: by_use(&|o| accumulates(&tokens, &o.name)),
-            loaded_batch: loaded.and_then(|name| by_use(&|o| o.name == name)),
+            accumulation: by_use(&|name| used.contains(name)),
+            loaded_batch: by_use(&|name| loaded == Some(name)),
             global_batch: global_batch(&options, parts.as_ref()),
             parts,
             class,
@@ -245,23 +248,11 @@ impl ProgramCode {
     }
 }
 
-/// The flag of the one option that takes a value and is meant.
-fn single<'o>(
-    options: &'o [(&PythonFile<'_>, Vec<DeclaredOption<'o, '_>>)],
-    is_meant: impl Fn(&DeclaredOption<'_, '_>) -> bool,
-) -> Option<String> {
-    let all = options.iter().flat_map(|(_, options)| options);
-    let mut meant = all.filter(|o| o.takes == Takes::Value && is_meant(o));
-    let first = meant.next()?;
-    meant.next().is_none().then(|| first.flag.clone())
-}
-
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
     let single = |names: &[&str]| {
         let plain = |o: &&ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
-        let mut all = options.iter().filter(|o| names.contains(&&*plain(o)));
-        let first = all.next()?;
-        all.next().is_none().then(|| first.flag.clone())
+        let named = options.iter().filter(|o| names.contains(&&*plain(o)));
+        only(named).map(|option| option.flag.clone())
     };
     Some((single(&PARTS)?, single(&WHOLES)?))
 }

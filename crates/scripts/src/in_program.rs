@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::runs_aside;
 use super::imports::ModuleFile;
-use super::python::{PythonToken, TokenKind, calls, line_of, place};
+use super::python::{PythonToken, TokenKind, calls_backward, line_of, place};
 use oomctl_base::word_list;
 
 /// Short names of batches; the others end in `batch_size`.
@@ -90,7 +90,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
     InProgram {
         numbers,
         no_options: !files.iter().any(|file| reads_options(&file.tokens)),
-        trains: files.iter().any(|file| trains(&file.tokens)),
+        trains: files.iter().any(|file| calls_backward(&file.tokens)),
     }
 }
 
@@ -98,11 +98,6 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
 pub(super) fn reads_options(tokens: &[PythonToken<'_>]) -> bool {
     let reads = |t: &PythonToken<'_>| t.kind == TokenKind::Name && OPTIONS.contains(&t.text);
     tokens.iter().any(reads)
-}
-
-/// Whether a text calls a backward pass.
-fn trains(tokens: &[PythonToken<'_>]) -> bool {
-    calls(tokens, |t| t.is("backward")).next().is_some()
 }
 
 /// Whether a name is of the share of a GPU that an inference engine takes.

@@ -4,10 +4,10 @@
 
 use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
-use super::plain_loop::accumulates;
+use super::plain_loop::accumulations;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, headers, is_conditional, is_named, keyword,
-    line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, calls, calls_backward, headers, is_conditional,
+    is_named, keyword, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -44,10 +44,9 @@ pub(super) fn signs(
     files: &[&[PythonToken<'_>]],
     options: &[Vec<DeclaredOption<'_, '_>>],
 ) -> Vec<Sign> {
+    let accumulations = accumulations(files, options);
     let names = options.iter().flatten().map(|o| o.name.as_str());
-    let (accumulations, others): (Vec<&str>, Vec<&str>) =
-        names.partition(|name| name.contains("acc") || accumulates(files, name));
-    let batches = others.into_iter().filter(|name| name.contains("batch"));
+    let batches = names.filter(|name| name.contains("batch") && !accumulations.contains(name));
     let batches: Vec<&str> = batches.collect();
     let mut found: Vec<Sign> = Vec::new();
     for (file, tokens) in files.iter().enumerate() {
@@ -219,7 +218,7 @@ impl MicroBatchText<'_, '_> {
             let mut divisor = line.iter().skip_while(|t| !t.is("/"));
             line.iter().any(of_loss) && divisor.any(counts)
         });
-        if divided || !self.trains() {
+        if divided || !calls_backward(self.tokens) {
             return None;
         }
         (0..self.tokens.len()).find(|at| {
@@ -232,10 +231,6 @@ impl MicroBatchText<'_, '_> {
                 && self.line(*at).first().is_some_and(of_loss);
             given || added
         })
-    }
-
-    fn trains(&self) -> bool {
-        calls(self.tokens, |t| t.is("backward")).next().is_some()
     }
 
     /// A counter of micro batches by which training ends.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::program_text::assigned;
 use super::python::{PythonToken, TokenKind, argument, arguments, calls};
+use oomctl_base::only;
 
 /// The name of it among the names of a program's text ([`super::CodeRule`]).
 pub(super) const OWN_MODEL: &str = "<model of its own>";
@@ -47,15 +48,13 @@ fn class_of<'t>(files: &[&[PythonToken<'t>]], model: &[PythonToken<'t>]) -> Opti
     match model {
         [class, open, ..] if class.kind == TokenKind::Name && open.is("(") => Some(class.text),
         [name] => {
-            let mut made = files.iter().flat_map(|tokens| {
+            let made = files.iter().flat_map(|tokens| {
                 let places = assigned(tokens, name.text, false);
                 places.map(move |at| &tokens[at..])
             });
-            let (first, None) = (made.next()?, made.next()) else {
-                return None;
-            };
-            matches!(first, [_, equals, _, open, ..] if equals.is("=") && open.is("("))
-                .then(|| first[2].text)
+            let one = only(made)?;
+            matches!(one, [_, equals, _, open, ..] if equals.is("=") && open.is("("))
+                .then(|| one[2].text)
         }
         _ => None,
     }

@@ -15,7 +15,7 @@ use super::spelling::{same_flag, setting_names};
 use super::stack::StackKnob;
 use super::walk::{Call, Reading, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
-use oomctl_base::{Role, Value, ValueKind};
+use oomctl_base::{Role, Value, ValueKind, only};
 
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
@@ -110,7 +110,7 @@ impl Call {
         let files: Vec<_> = files
             .filter(|f| f.reader == SettingsReader::Program)
             .collect();
-        let mut all = code.lookups.iter().filter(|key| {
+        let all = code.lookups.iter().filter(|key| {
             let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
             let mut parts = sections.split('.');
             let of_training = !parts.any(|s| OF_EVALUATION.contains(&s) || OF_NEITHER.contains(&s));
@@ -118,8 +118,7 @@ impl Call {
                 && names.iter().any(|n| n == name)
                 && files.iter().any(|file| file.find(key).is_some())
         });
-        let first = all.next()?;
-        all.next().is_none().then(|| first.clone())
+        only(all).cloned()
     }
 
     /// Whether a word of the program is this option.
@@ -203,9 +202,9 @@ impl Call {
         let global = || {
             let is_batch =
                 |(name, found): &(&String, &Constant)| found.is_global && name.contains("batch");
-            let mut all = code.constants.iter().filter(is_batch);
-            let first = all.next().filter(|_| knob.role == Some(Role::TrainBatch))?;
-            all.next().is_none().then_some(&first.1.value)
+            let all = code.constants.iter().filter(is_batch);
+            let one = only(all).filter(|_| knob.role == Some(Role::TrainBatch))?;
+            Some(&one.1.value)
         };
         flags.find_map(|flag| fits(&plain(flag))).or_else(global)
     }

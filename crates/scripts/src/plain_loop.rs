@@ -32,7 +32,7 @@ use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
 };
-pub(super) use by_use::accumulates;
+pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
 use lines::{assignment, lines_in};
 use micro_batches::LoopOfBatches;
@@ -112,10 +112,7 @@ pub(super) fn doubt(
     files: &[&[PythonToken<'_>]],
     options: &[Vec<DeclaredOption<'_, '_>>],
 ) -> Option<ProgramDoubt> {
-    let names = options.iter().flatten().map(|o| o.name.as_str());
-    let accumulations = names.filter(|name| name.contains("acc") || accumulates(files, name));
-    let accumulations = accumulations.collect();
-    let program = LoopProgram::new(files, accumulations);
+    let program = LoopProgram::new(files, accumulations(files, options));
     let loops = program.loops();
     let Some(first) = loops.first() else {
         let backward = program.places("backward").first();
@@ -168,7 +165,7 @@ struct LoopProgram<'a, 't> {
     files: &'a [&'a [PythonToken<'t>]],
     accumulations: Vec<&'a str>,
     /// Names that give loaders their batch.
-    loaded: BTreeSet<&'t str>,
+    loader_batches: BTreeSet<&'t str>,
     /// Where each name stands: the file, and the token.
     places: BTreeMap<&'t str, Vec<(usize, usize)>>,
     /// What was found in functions: each is gone through once.
@@ -187,9 +184,9 @@ impl<'a, 't> LoopProgram<'a, 't> {
         Self {
             files,
             accumulations,
-            loaded: files
+            loader_batches: files
                 .iter()
-                .flat_map(|tokens| computed::loaded(tokens))
+                .flat_map(|tokens| computed::loader_batches(tokens))
                 .collect(),
             places,
             entered: RefCell::default(),

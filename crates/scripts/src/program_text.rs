@@ -11,6 +11,7 @@ use super::loaded::settings_key;
 use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
 use super::traced::{Quote, Traced, Why};
 use crate::Spelling;
+use oomctl_base::only;
 
 /// Most names through which a value is followed.
 const DEPTH: usize = 4;
@@ -92,9 +93,7 @@ impl CodeFiles<'_, '_> {
         let constants = MODEL_NAMES
             .iter()
             .filter_map(|name| self.constant(file, name, 0));
-        let mut constants = constants.filter(CodeValue::is_told);
-        let first = constants.next()?;
-        constants.next().is_none().then_some(first)
+        only(constants.filter(CodeValue::is_told))
     }
 
     /// The value of an expression; nothing for `None`, which says nothing.

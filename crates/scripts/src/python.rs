@@ -204,6 +204,11 @@ pub(super) fn calls<'a>(
     })
 }
 
+/// Whether a text calls a backward pass.
+pub(super) fn calls_backward(tokens: &[PythonToken<'_>]) -> bool {
+    calls(tokens, |t| t.is("backward")).next().is_some()
+}
+
 /// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
 pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;

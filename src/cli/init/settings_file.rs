@@ -6,6 +6,7 @@ use std::path::Path;
 use super::surroundings::Surroundings;
 use crate::core::recipe::PresetFile;
 use crate::io::files::read_text;
+use oomctl_base::only;
 
 /// Bytes of a file that are read at most.
 const MOST: u64 = 1 << 20;
@@ -46,10 +47,6 @@ pub fn of_accelerate<'a>(folder: &Path, found: &'a Surroundings) -> Option<&'a s
         ACCELERATE.iter().all(|key| keys.iter().any(|k| k == key))
     });
     only(files.map(String::as_str))
-}
-
-fn only<T>(mut found: impl Iterator<Item = T>) -> Option<T> {
-    found.next().filter(|_| found.next().is_none())
 }
 
 /// The keys of a file's first level.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::python::{arguments, calls};
 use super::computed::{
-    STOPS, computes, counts_only, is_batch, is_excused, is_loaded, is_of_all, rate_of_accumulation,
-    scales_a_rate, target_of,
+    STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all,
+    rate_of_accumulation, scales_a_rate, target_of,
 };
 use super::{
     BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
@@ -139,7 +139,8 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         // A name for the batch is the batch.
         for _ in 0..3 {
             let before = names.len();
-            let is = |at: &usize| is_batch(tokens, *at, &names) || is_loaded(program, tokens, *at);
+            let is =
+                |at: &usize| is_batch(tokens, *at, &names) || is_loader_batch(program, tokens, *at);
             let places = (0..tokens.len()).filter(is);
             let places = places.filter(|at| !is_of_all(program, tokens, *at));
             let places: Vec<usize> = places.collect();
@@ -150,7 +151,8 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                     (true, _) => false,
                     (false, computed) => {
                         let spread = line.iter().any(|t| {
-                            is_number_of_processes(t.text) && !program.loaded.contains(t.text)
+                            is_number_of_processes(t.text)
+                                && !program.loader_batches.contains(t.text)
                         });
                         let target = target_of(line);
                         let counts = target.is_some_and(|name| counts_only(program, name));

@@ -1,27 +1,44 @@
 //! Options that a program calls as it likes, known by what it does with them.
 
+use std::collections::BTreeSet;
+
 use super::super::accumulation::is_divisor;
+use super::super::declared::DeclaredOption;
 use super::super::python::{PythonToken, TokenKind, calls, line_of, rest_of_line};
 use super::lines::{assignment, lines_in};
 
 /// What takes the next data.
 const NEXT: [&str; 5] = ["next", "next_batch", "get_batch", "get_batches", "sample"];
 
-/// Whether a value of this name is an accumulation: the loss is divided by it before it goes backward, and a step waits for it or a
-/// loop over micro batches goes over it. A loss that is only shown is divided by an interval of its log.
-pub(in super::super) fn accumulates(files: &[&[PythonToken<'_>]], name: &str) -> bool {
-    let places = || {
-        files.iter().flat_map(|tokens| {
-            let all = (0..tokens.len()).filter(|at| tokens[*at].is(name));
-            all.map(move |at| (*tokens, at))
-        })
+/// The options that accumulate, by their names or by their use.
+pub(in super::super) fn accumulations<'o>(
+    files: &[&[PythonToken<'_>]],
+    options: &'o [Vec<DeclaredOption<'_, '_>>],
+) -> Vec<&'o str> {
+    let used = used_accumulations(files);
+    let names = options.iter().flatten().map(|o| o.name.as_str());
+    let names = names.filter(|name| name.contains("acc") || used.contains(name));
+    names.collect()
+}
+
+/// Names of values that are an accumulation by their use: a loss is divided by them before it goes backward, and a step waits for them
+/// or a loop over micro batches goes over them. A loss that is only shown is divided by an interval of its log.
+pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&'t str> {
+    let mut found = BTreeSet::new();
+    for tokens in files {
+        let names = (0..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::Name);
+        // Of a batch it is a loop over samples.
+        let names = names.filter(|at| !tokens[*at].text.to_lowercase().contains("batch"));
+        let divides = names.filter(|at| is_divisor(tokens, *at));
+        let divides = divides.filter(|at| goes_backward(files, tokens, *at));
+        found.extend(divides.map(|at| tokens[at].text));
+    }
+    let is_counted = |name: &str, tokens: &[PythonToken<'_>]| {
+        let mut places = (0..tokens.len()).filter(|at| tokens[*at].is(name));
+        places.any(|at| counts(tokens, at))
     };
-    let divides = |(tokens, at): (&[PythonToken<'_>], usize)| {
-        is_divisor(tokens, at) && goes_backward(files, tokens, at)
-    };
-    // Of a batch it is a loop over samples.
-    let other = name.to_lowercase().contains("batch");
-    !other && places().any(divides) && places().any(|(tokens, at)| counts(tokens, at))
+    found.retain(|name| files.iter().any(|tokens| is_counted(name, tokens)));
+    found
 }
 
 /// Whether what the line of a place gives a value, or what it is, goes backward.
@@ -67,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_accumulation_is_known_by_its_use() {
-        let is = |text: &str| accumulates(&[&tokens(text)], "every");
+        let is = |text: &str| used_accumulations(&[&tokens(text)]).contains("every");
         for text in [
             "loss = f(x) / args.every\nloss.backward()\nif (i + 1) % args.every == 0:\n  opt.step()\n",
             "for _ in range(self.every):\n  loss = self.model(next(dl))\n  (loss / self.every).backward()\n",
@@ -85,6 +102,6 @@ mod tests {
             assert!(!is(text), "{text}");
         }
         let batch = "for i in range(batch_size):\n  (f(x) / batch_size).backward()\n";
-        assert!(!accumulates(&[&tokens(batch)], "batch_size"));
+        assert!(!used_accumulations(&[&tokens(batch)]).contains("batch_size"));
     }
 }

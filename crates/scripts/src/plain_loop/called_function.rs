@@ -3,6 +3,7 @@
 use super::super::python::{PythonToken, TokenKind, argument, arguments, bracket, calls, headers};
 use super::LoopProgram;
 use super::lines::lines_in;
+use oomctl_base::only;
 
 /// A function that a loop over micro batches calls, and in which the backward pass stands.
 pub(super) struct CalledFunction<'a, 't> {
@@ -20,10 +21,7 @@ impl<'a, 't> CalledFunction<'a, 't> {
     pub(super) fn around(tokens: &'a [PythonToken<'t>], at: usize) -> Option<Self> {
         let (begin, header) = headers(tokens, at).find(|(_, header)| header[0].is("def"))?;
         let [_, name, ..] = header else { return None };
-        let mut all = calls(tokens, |t| t.is(name.text));
-        let (call, None) = (all.next()?, all.next()) else {
-            return None;
-        };
+        let call = only(calls(tokens, |t| t.is(name.text)))?;
         let declared = arguments(header.get(3..)?);
         let names = declared.iter().filter_map(|one| one.first());
         let is_name = |t: &&PythonToken<'t>| t.kind == TokenKind::Name && !t.is("self");
@@ -60,7 +58,7 @@ impl<'a, 't> CalledFunction<'a, 't> {
 impl<'a, 't> LoopProgram<'a, 't> {
     /// What the one call of a function hands it under a name.
     pub(super) fn handed_to(&self, name: &str) -> Option<(usize, usize, &'a [PythonToken<'t>])> {
-        let mut functions = self.places(name).iter().filter_map(|(file, at)| {
+        let functions = self.places(name).iter().filter_map(|(file, at)| {
             let tokens = self.files[*file];
             let open = bracket(tokens, *at)?;
             let declares = open.checked_sub(2).is_some_and(|at| tokens[at].is("def"));
@@ -79,20 +77,17 @@ impl<'a, 't> LoopProgram<'a, 't> {
             };
             declares.then_some((called, place))
         });
-        let (function, place) = functions.next()?;
+        let (function, place) = only(functions)?;
         let called = self.places(function).iter().filter(|(file, at)| {
             let tokens = self.files[*file];
             let before = at.checked_sub(1).map(|at| &tokens[at]);
             let declared = before.is_some_and(|t| t.is("def") || t.is("class"));
             !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
         });
-        let (called, one): (Vec<_>, bool) = (called.collect(), functions.next().is_none());
-        let [(file, at)] = called[..] else {
-            return None;
-        };
+        let (file, at) = only(called)?;
         let tokens = self.files[*file];
         let given = argument(&arguments(&tokens[at + 2..]), name, place)?;
         let from = tokens.iter().position(|t| t.from == given[0].from)?;
-        one.then(|| (*file, from, &tokens[from..from + given.len()]))
+        Some((*file, from, &tokens[from..from + given.len()]))
     }
 }

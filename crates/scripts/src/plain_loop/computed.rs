@@ -104,17 +104,17 @@ fn is_option(program: &LoopProgram<'_, '_>, name: &str) -> bool {
 }
 
 /// `args.samples` where a loader gets it as its batch.
-pub(super) fn is_loaded(
+pub(super) fn is_loader_batch(
     program: &LoopProgram<'_, '_>,
     tokens: &[PythonToken<'_>],
     at: usize,
 ) -> bool {
     let member = at.checked_sub(1).is_some_and(|at| tokens[at].is("."));
-    member && program.loaded.contains(tokens[at].text)
+    member && program.loader_batches.contains(tokens[at].text)
 }
 
 /// The names of attributes that give loaders their batch: `DataLoader(data, batch_size=args.samples)`.
-pub(super) fn loaded<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
+pub(super) fn loader_batches<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
     let loaders = calls(tokens, |t| t.text.ends_with("DataLoader"));
     let named =
         loaders.filter_map(

@@ -47,10 +47,10 @@ impl<'t> LoopProgram<'_, 't> {
                         let mut around = headers(tokens, at);
                         around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
                     };
-                    let mixed = MIXES.contains(&name)
-                        || TOGETHER.contains(&name) && module()
-                        || is_over_samples(name) && mixes_samples(tokens, at) && module();
-                    let mixed = mixed || transposes_samples(tokens, at) && module();
+                    let in_a_module = TOGETHER.contains(&name)
+                        || is_over_samples(name) && mixes_samples(tokens, at)
+                        || transposes_samples(tokens, at);
+                    let mixed = MIXES.contains(&name) || in_a_module && module();
                     let drawn = || draws_once(tokens, at) && module();
                     match mixed {
                         true => Some((MIXED, file, at)),
