@@ -93,6 +93,8 @@ struct ProjectFile {
     notices: Option<Notices>,
     /// How Slurm is reached, where that is not by its commands.
     slurm: Option<SlurmAccess>,
+    /// The project's own names for knobs: an option (`--frames`), a key (`train.samples`, or `key:train.samples` in a file), `env:NAME`.
+    spellings: Option<BTreeMap<String, String>>,
     /// Messages that only this project's program prints.
     signatures: Option<Vec<UserSignature>>,
 }

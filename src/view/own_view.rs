@@ -33,19 +33,19 @@ const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
 
-/// What to do with a program of one's own.
-const OPTIONS_ONLY: &str = "oomctl found no batch that it can change: no option such as `--batch_size 8` or `train.batch_size=8`,
-and no settings file that the script names and that has one. `--preset NAME` names the framework (`oomctl presets`).
-";
-
-/// The same where words of the command may be its batch.
+/// What to do where no batch was found; words of the command that may be one.
 fn unknown_batch(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    let why = match quoted[..] {
+        [] => "no option such as `--batch_size 8` or `train.batch_size=8`,\nand no settings file that the script names and that has one".to_owned(),
+        _ => format!("it does not know what a GPU takes of {}", quoted.join(" and ")),
+    };
+    let word = words.first().map_or("--OPTION", String::as_str);
     format!(
-        "oomctl found no batch that it can change. It does not know what a GPU takes of {}.
-Name it in `spellings` of a preset of your own: `oomctl presets torchrun > presets/torchrun.yaml`
-",
-        quoted.join(" and ")
+        "oomctl found no batch that it can change: {why}.
+If an option sets the batch of a GPU, name it in oomctl.yaml: `spellings: {{ batch_size: {word} }}`.
+`--preset NAME` names the framework (`oomctl presets`).
+"
     )
 }
 
@@ -125,9 +125,9 @@ pub struct ScriptView {
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
-    /// Options of a program that no preset knows, and that have a batch in their names.
+    /// Where no batch is known: options that have one in their names.
     #[serde(skip)]
-    batch_words: Vec<String>,
+    batch_words: Option<Vec<String>>,
 }
 
 impl ScriptView {
@@ -187,7 +187,7 @@ impl ScriptView {
                 .is_some_and(|m| !m.fields.is_empty()),
             by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
             submits: !recognised && adoption.is_some_and(|a| !a.reading.submits.is_empty()),
-            batch_words: adoption.map_or_else(Vec::new, batch_words),
+            batch_words: adoption.map_or(Some(Vec::new()), batch_words),
             is_any: adoption
                 .and_then(|a| a.stack)
                 .is_some_and(|stack| stack.recognise.is_any()),
@@ -268,11 +268,9 @@ impl ScriptView {
         } else if table.is_empty() {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
             let reasons = reasons_here(&self.not_used);
-            match (&self.preset, reasons.is_empty()) {
-                _ if !self.batch_words.is_empty() => out += &unknown_batch(&self.batch_words),
-                (None, _) => out.push_str(OPTIONS_ONLY),
-                (Some(_), true) if self.is_any => out.push_str(OPTIONS_ONLY),
-                (Some(_), _) => {
+            match &self.batch_words {
+                Some(words) => out += &unknown_batch(words),
+                None => {
                     for reason in reasons.iter().take(MOST_REASONS) {
                         let _ = writeln!(out, "  {reason}");
                     }

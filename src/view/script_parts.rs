@@ -210,8 +210,9 @@ pub fn missing(adoption: &Adoption<'_>) -> Vec<String> {
     wanted.filter(|path| !activates(path)).cloned().collect()
 }
 
-/// Words of a program that no preset knows by its name, which have a batch of training in their names.
-pub fn batch_words(adoption: &Adoption<'_>) -> Vec<String> {
+/// Of a program that no preset knows by its name, and whose batch of training is not known: its words that have one in
+/// their names.
+pub fn batch_words(adoption: &Adoption<'_>) -> Option<Vec<String>> {
     let batches = [Role::TrainBatch, Role::MicroBatch].map(Some);
     let mut knobs = adoption.knobs().into_iter();
     let is_known = knobs.any(|(knob, _)| batches.contains(&knob.role));
@@ -219,7 +220,7 @@ pub fn batch_words(adoption: &Adoption<'_>) -> Vec<String> {
         .stack
         .is_some_and(|stack| !stack.is_of_any_program());
     if is_known || of_framework {
-        return Vec::new();
+        return None;
     }
     let of_batch = |name: &str| {
         let name = name.to_lowercase();
@@ -232,5 +233,5 @@ pub fn batch_words(adoption: &Adoption<'_>) -> Vec<String> {
     let names = names.filter_map(|word| word.split('=').next().map(str::to_owned));
     let mut found: Vec<String> = names.filter(|name| of_batch(name)).collect();
     found.dedup();
-    found
+    Some(found)
 }

@@ -1037,3 +1037,38 @@ fn a_job_that_wrote_nothing_is_no_fit() {
     submit("whole");
     assert!(place.has(".oomctl/fits.jsonl"));
 }
+
+/// What nobody can guess is said in the project's file, and stays with the run.
+#[test]
+fn a_project_says_how_its_program_spells_a_knob() {
+    let place = place();
+    let bin = place.home.join("bin");
+    let frames = |text: &str| text.replace("--batch_size", "--frames");
+    install(&bin.join("torchrun"), &frames(TORCHRUN));
+    place.write("tools/train.sh", &frames(LAUNCHER));
+    place
+        .run(&["plan", "job.slurm", "x"])
+        .ends(0)
+        .says(&["name it in oomctl.yaml: `spellings: { batch_size: --OPTION }`"]);
+    let settings = "backend: local\none_rung: true\nlimits: { attempts: 6 }\n";
+    place.write(
+        "oomctl.yaml",
+        &format!("{settings}spellings: {{ bacth_size: --frames }}\n"),
+    );
+    place.run(&["plan", "job.slurm", "x"]).ends(5).says(&[
+        "unknown key `bacth_size`",
+        "oomctl.yaml:4:14",
+        "did you mean `batch_size`?",
+    ]);
+    place.write(
+        "oomctl.yaml",
+        &format!("{settings}spellings: {{ batch_size: --frames }}\n"),
+    );
+    let words = ["submit", "--yes", "--watch", "--run", "r", "job.slurm", "x"];
+    place.run(&words).ends(0);
+    let last = place.read(".oomctl/runs/r/attempt-3/slurm.out");
+    assert!(
+        last.contains("--frames 8 --gradient_accumulation_steps=8"),
+        "{last}"
+    );
+}

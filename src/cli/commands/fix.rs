@@ -104,7 +104,7 @@ fn advised(
         return Err(CommandFailure::usage(format!("{log} has no log")));
     };
     let given = args.configuration.preset.as_deref();
-    let shelves = Shelves::of(&session.library, given)?;
+    let shelves = Shelves::of_project(session, given)?;
     let mut logged = Logged::new(&shelves.presets);
     let own = session.own_failures()?;
     let mut incident = group.diagnose_beside(&own, &mut |lines| logged.take(lines))?;

@@ -11,7 +11,7 @@ use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
     parse_preset,
 };
-use crate::core::recipe::{KnobSetFile, Layer, LayerKind, Preset, PresetFile};
+use crate::core::recipe::{Knob, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::environment::variables;
 use crate::io::installed::{lacking, versions};
@@ -23,9 +23,9 @@ use oomctl_base::units::Bytes;
 use oomctl_base::{Problem, word_list};
 use oomctl_memory::Profiles;
 
-const PROJECT_KEYS: [&str; 18] = word_list(
+const PROJECT_KEYS: [&str; 19] = word_list(
     "preset dataset cluster backend slurm policy one_rung whole_rungs min_fit_probability knobs pin overrides
-     ladder limits supervision notices signatures risk",
+     ladder limits supervision notices signatures spellings risk",
 );
 const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
 
@@ -200,6 +200,7 @@ pub fn inputs(
         notices: sections::notices(doc, &outer_files()?)?,
         command: std::env::args().collect(),
         signatures: signatures::of(doc)?,
+        spellings: doc.texts("spellings")?,
         bugs: signatures::bugs(&session.library)?,
         memory_profile: memory.transpose()?,
         knob_sets: stack.texts.sets.into(),
@@ -275,8 +276,25 @@ pub fn texts(
     let parsed = sets
         .iter()
         .map(|s| parse_knob_set(&s.path, &s.text))
+        .chain([Ok(of_project(session)?)])
         .collect::<Result<_, _>>()?;
     Ok((PresetTexts { source, sets }, file, parsed))
+}
+
+/// The project's own names for knobs, as a knob set.
+pub fn of_project(session: &Session) -> Result<KnobSetFile, CommandFailure> {
+    Ok(KnobSetFile::of_project(
+        session.document.texts("spellings")?,
+    ))
+}
+
+/// Refuses names under `spellings:` of the project file that are none of these knobs.
+pub fn check_spellings<'a>(
+    session: &Session,
+    knobs: impl IntoIterator<Item = &'a Knob>,
+) -> Result<(), CommandFailure> {
+    let names: Vec<&str> = knobs.into_iter().map(|k| k.name.as_str()).collect();
+    Ok(session.document.check_names("spellings", &names)?)
 }
 
 /// Refuses keys at the top of the project file that neither the program nor these presets know.
@@ -306,6 +324,7 @@ fn stack(session: &Session, name: &str) -> Result<PresetStack, CommandFailure> {
         }
         refusal
     })?;
+    check_spellings(session, &preset.knobs)?;
     Ok(PresetStack {
         preset,
         texts,

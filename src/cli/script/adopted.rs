@@ -111,7 +111,7 @@ fn adopt_job(session: &Session, id: &str, taking: &JobArgs) -> Result<Handle, Co
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
-    let shelves = Shelves::of(&session.library, taking.preset())?;
+    let shelves = Shelves::of_project(session, taking.preset())?;
     let (read, known) = read(&slurm, &foreign, taking, &shelves)?;
     let mut name = format!("job-{id}");
     if session.runs.dir().join(&name).exists() {

@@ -61,7 +61,7 @@ pub fn layers(
         print::talk(&format!(
             "note: {} under `knobs:` of {} {} for templates; the script gives its values itself",
             unused.join(", "),
-            session.document.path(),
+            &session.document.path,
             if unused.len() == 1 { "is" } else { "are" }
         ));
     }

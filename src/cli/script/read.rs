@@ -36,8 +36,25 @@ pub struct Shelves {
 impl Shelves {
     /// All that the library has, or one preset only.
     pub fn of(library: &Library, only: Option<&str>) -> Result<Self, CommandFailure> {
+        Self::with(library, only, &KnobSetFile::default())
+    }
+
+    /// The same, with the names that the project has for knobs.
+    pub fn of_project(session: &Session, only: Option<&str>) -> Result<Self, CommandFailure> {
+        let shelves = Self::with(&session.library, only, &load::of_project(session)?)?;
+        let knobs = shelves.presets.iter().flat_map(|p| &p.knobs);
+        load::check_spellings(session, knobs)?;
+        Ok(shelves)
+    }
+
+    fn with(
+        library: &Library,
+        only: Option<&str>,
+        of_project: &KnobSetFile,
+    ) -> Result<Self, CommandFailure> {
         let with_sets = |file: PresetFile| {
-            let sets = Self::sets(library, &file)?;
+            let mut sets = Self::sets(library, &file)?;
+            sets.push(of_project.clone());
             Ok(file.with(sets))
         };
         let presets = presets(library, only)?.into_iter().map(with_sets);
@@ -62,7 +79,7 @@ impl Shelves {
             }
             None => flag,
         };
-        Self::of(library, only)
+        Self::of_project(session, only)
     }
 
     /// Knob sets that a preset uses.

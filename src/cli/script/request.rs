@@ -151,7 +151,7 @@ fn counts(session: &Session, recognised: Option<&str>) -> Result<bool, CommandFa
     let doc = &session.document;
     for key in ["pin", "ladder"] {
         if doc.get(key).is_some() {
-            print::talk(&format!("note: `{key}:` of {} {why}", doc.path()));
+            print::talk(&format!("note: `{key}:` of {} {why}", doc.path));
         }
     }
     Ok(false)

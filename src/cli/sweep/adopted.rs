@@ -112,7 +112,7 @@ fn base(
         backend: Some(Backend::Slurm),
         ..Configuration::default()
     };
-    let shelves = Shelves::of(&session.library, taking.preset())?;
+    let shelves = Shelves::of_project(session, taking.preset())?;
     let (read, known) = read(slurm, array, taking, &shelves)?;
     let request = request(session, &flags, name, &read, &shelves)?;
     taking.agreed(session, request, known, &array.id.0)

@@ -43,7 +43,7 @@ pub fn of_another(
     let (read, shelves) = reading(session, sweep)?;
     let stack = read.adoption(&shelves).stack;
     let other = stack.filter(|s| s.name != project && !s.is_of_any_program());
-    let file = session.document.path();
+    let file = &session.document.path;
     Ok(other.map(|Stack { name, .. }| {
         format!(
             "note: the sweep starts a program of {name}, but {file} says `preset: {project}`, by which its cells are judged. \
@@ -63,7 +63,7 @@ fn reading(session: &Session, sweep: &Sweep) -> Result<(Read, Shelves), CommandF
         args: Vec::new(),
         variables: BTreeMap::new(),
     };
-    let shelves = Shelves::of(&session.library, None)?;
+    let shelves = Shelves::of_project(session, None)?;
     let text = format!("#!/bin/sh\n{}\n", words.join(" "));
     let read = Read::new(submission, text, session.folder.clone(), &shelves);
     Ok((read, shelves))

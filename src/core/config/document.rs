@@ -1,11 +1,16 @@
 //! A configuration file as sections: what the keys at its top mean.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 
 use super::ConfigError;
 use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Knob, Layer, LayerKind, MARK, Override, Preset, Setting};
 use oomctl_base::{Origin, Value, ValueKind, nearest};
+
+/// Keys that a hint lists.
+const MOST_KEYS: usize = 40;
 
 /// A configuration file whose top is a map.
 #[derive(Debug, Clone)]
@@ -60,11 +65,6 @@ impl ConfigDocument {
         })
     }
 
-    /// Its path, as messages have it.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
     /// The node under a key at the top.
     pub fn get(&self, key: &str) -> Option<&ConfigNode> {
         self.entries
@@ -84,14 +84,17 @@ impl ConfigDocument {
     /// # Errors
     /// The first unknown key, with the nearest known one.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), ConfigError> {
-        match self
-            .entries
-            .iter()
-            .find(|(k, _)| !known.contains(&k.name.as_str()))
-        {
-            None => Ok(()),
-            Some((key, _)) => Err(self.unknown_key(key, known)),
-        }
+        self.check(&self.entries, known)
+    }
+
+    fn check(
+        &self,
+        entries: &[(ConfigKey, ConfigNode)],
+        known: &[&str],
+    ) -> Result<(), ConfigError> {
+        let mut names = entries.iter().map(|(name, _)| name);
+        let unknown = names.find(|name| !known.contains(&name.name.as_str()));
+        unknown.map_or(Ok(()), |name| Err(self.unknown_key(name, known)))
     }
 
     fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
@@ -99,6 +102,9 @@ impl ConfigDocument {
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
         match nearest(&key.name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None if known.len() > MOST_KEYS => {
+                error.hint("`oomctl presets NAME` shows the knobs of a preset")
+            }
             None => error.hint(format!("known keys here: {}", known.join(", "))),
         }
     }
@@ -109,6 +115,25 @@ impl ConfigDocument {
     /// When it is a list or a map.
     pub fn text(&self, key: &str) -> Result<Option<PlacedText>, ConfigError> {
         self.get(key).map(|n| self.given(n)).transpose()
+    }
+
+    /// The names and texts of the map under a key at the top; none where it is missing.
+    ///
+    /// # Errors
+    /// A node that is no map, and a value that is no text, with its place.
+    pub fn texts(&self, key: &str) -> Result<BTreeMap<String, String>, ConfigError> {
+        let entry = |(name, value): &(ConfigKey, ConfigNode)| {
+            Ok((name.name.clone(), self.given(value)?.text))
+        };
+        self.entries(key)?.iter().map(entry).collect()
+    }
+
+    /// Refuses names in the map under a key at the top that are not in `known`.
+    ///
+    /// # Errors
+    /// The first unknown name, with the nearest known one.
+    pub fn check_names(&self, key: &str, known: &[&str]) -> Result<(), ConfigError> {
+        self.check(self.entries(key)?, known)
     }
 
     fn given(&self, node: &ConfigNode) -> Result<PlacedText, ConfigError> {
@@ -125,6 +150,12 @@ impl ConfigDocument {
 
     fn origin(&self, line: u32, column: u32) -> Origin {
         Origin::file(&self.path, line, column)
+    }
+
+    /// The entries of the map under a key at the top; none where it is missing.
+    fn entries(&self, key: &str) -> Result<&[(ConfigKey, ConfigNode)], ConfigError> {
+        let entries = self.get(key).map(|node| self.map(node)).transpose()?;
+        Ok(entries.unwrap_or_default())
     }
 
     fn map<'a>(&self, node: &'a ConfigNode) -> Result<&'a [(ConfigKey, ConfigNode)], ConfigError> {
@@ -184,12 +215,11 @@ impl ConfigDocument {
     pub fn layer(&self, kind: LayerKind, preset: &Preset) -> Result<Layer, Vec<ConfigError>> {
         let mut layer = Layer::new(kind);
         let mut errors = Vec::new();
-        match self.get("knobs").map(|n| self.map(n)).transpose() {
+        match self.entries("knobs") {
             Ok(entries) => {
                 // What still waits for its value is named with all else that is missing.
                 let waits = |node: &ConfigNode| node.content == ConfigContent::Scalar(MARK.into());
-                let entries = entries.unwrap_or_default().iter();
-                for (key, node) in entries.filter(|(_, node)| !waits(node)) {
+                for (key, node) in entries.iter().filter(|(_, node)| !waits(node)) {
                     match self.setting(preset, key, node) {
                         Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
                         Err(e) => errors.push(e),
@@ -222,8 +252,7 @@ impl ConfigDocument {
         wanted: &[&str],
     ) -> Result<(Layer, Vec<String>), ConfigError> {
         let (mut layer, mut others) = (Layer::new(kind), Vec::new());
-        let entries = self.get("knobs").map(|node| self.map(node)).transpose()?;
-        for (key, node) in entries.unwrap_or_default() {
+        for (key, node) in self.entries("knobs")? {
             let known = wanted.contains(&key.name.as_str()) && preset.knob(&key.name).is_some();
             if !known {
                 others.push(key.name.clone());
@@ -311,10 +340,7 @@ impl ConfigDocument {
     }
 
     fn overrides(&self, layer: &mut Layer) -> Result<(), ConfigError> {
-        let Some(node) = self.get("overrides") else {
-            return Ok(());
-        };
-        for (key, value) in self.map(node)? {
+        for (key, value) in self.entries("overrides")? {
             let given = self.given(value)?;
             layer.overrides.push(Override {
                 key: key.name.clone(),

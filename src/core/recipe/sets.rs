@@ -12,7 +12,7 @@ use super::preset::{Derived, PresetFile, Rule};
 use super::rung::RungSpec;
 
 /// A knob set file: what several presets have in common. Where a preset says something else of the same name, the preset wins.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnobSetFile {
     /// Name; equals the file's name without `.yaml`.
@@ -46,6 +46,19 @@ pub struct KnobSetFile {
     /// Added to what the preset has of it under `recognise`.
     #[serde(default)]
     pub arguments: Vec<CodeArgument>,
+    /// What a project's `spellings:` says: the only way in which its programs spell these knobs.
+    #[serde(skip)]
+    pub of_project: BTreeMap<String, String>,
+}
+
+impl KnobSetFile {
+    /// What a project says of the names that its programs have for knobs.
+    pub fn of_project(spellings: BTreeMap<String, String>) -> Self {
+        Self {
+            of_project: spellings,
+            ..Self::default()
+        }
+    }
 }
 
 /// A part of a bridge to the memory model.
@@ -65,7 +78,9 @@ impl PresetFile {
     /// field by field.
     pub fn with(mut self, sets: Vec<KnobSetFile>) -> Self {
         let (mut knobs, mut derived, mut rules, mut ladder) = (vec![], vec![], vec![], vec![]);
+        let mut of_project = BTreeMap::new();
         for set in sets {
+            of_project.extend(set.of_project);
             knobs.extend(set.knobs);
             derived.extend(set.derived);
             rules.extend(set.rules);
@@ -92,7 +107,28 @@ impl PresetFile {
                 *rung = over(rung, shared);
             }
         }
+        for (name, spelling) in of_project {
+            self.spell(&name, &spelling);
+        }
         self
+    }
+
+    /// Gives a knob, where the preset has it, one spelling and no other.
+    fn spell(&mut self, name: &str, spelling: &str) {
+        let Some(knob) = self.knobs.iter_mut().find(|k| k.name == name) else {
+            return;
+        };
+        // Whether an option takes a value is what the preset says of the knob.
+        knob.spelling = Some(match (&knob.spelling, Spelling::read(spelling)) {
+            (Some(Spelling::Switch(_)), Spelling::Flag(flag)) => Spelling::Switch(flag),
+            (_, read) => read,
+        });
+        for version in &mut knob.by_version {
+            version.spelling = None;
+        }
+        for style in &mut self.spellings {
+            style.remove(name);
+        }
     }
 
     /// The stack that it describes once its sets are in it: by what scripts are recognised and read.

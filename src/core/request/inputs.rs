@@ -67,6 +67,9 @@ pub struct Inputs {
     pub preset: Arc<NamedText>,
     /// Knob sets that it uses.
     pub knob_sets: Arc<Vec<NamedText>>,
+    /// The project's own names for knobs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spellings: BTreeMap<String, String>,
     /// Version of the framework, where the project names one.
     pub framework_version: Option<String>,
     /// The ladder, as the project changed it.
@@ -187,6 +190,7 @@ impl Inputs {
     pub(super) fn is_same_stack(&self, other: &Self) -> bool {
         self.preset == other.preset
             && self.knob_sets == other.knob_sets
+            && self.spellings == other.spellings
             && self.framework_version == other.framework_version
             && self.memory_profile == other.memory_profile
             && self.templates == other.templates

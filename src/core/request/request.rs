@@ -15,7 +15,7 @@ use crate::core::config::{ConfigError, parse_data, parse_knob_set, parse_preset}
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
 use crate::core::recipe::copies::copies;
-use crate::core::recipe::{Layer, LayerKind, Preset, Recipe, Shape};
+use crate::core::recipe::{KnobSetFile, Layer, LayerKind, Preset, Recipe, Shape};
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
 use oomctl_base::units::parse_duration_s;
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
@@ -75,10 +75,12 @@ impl Request {
     pub fn new(inputs: Inputs) -> Result<Self, Refusal> {
         let fault = |e: ConfigError| Problem::new(e.to_string());
         let file = parse_preset(&inputs.preset.path, &inputs.preset.text).map_err(fault)?;
+        let of_project = KnobSetFile::of_project(inputs.spellings.clone());
         let sets = inputs
             .knob_sets
             .iter()
             .map(|s| parse_knob_set(&s.path, &s.text))
+            .chain([Ok(of_project)])
             .collect::<Result<_, _>>()
             .map_err(fault)?;
         let (preset, source) = Source::new(&inputs, file, sets)?;
