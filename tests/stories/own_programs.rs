@@ -328,3 +328,47 @@ fn a_variable_that_the_program_reads_is_its_option() {
     );
     assert!(!own.contains("+export BATCH_SIZE"), "{own}");
 }
+
+/// No class that configures training has the field: it goes where the model is loaded, or to a parser that is handed ModelConfig.
+#[test]
+fn how_attention_is_computed_is_said_where_the_model_is_loaded() {
+    let log = "Traceback (most recent call last):
+  File \"/home/ada/train.py\", line 9, in <module>
+    trainer.train()
+  File \"/venv/lib/python3.11/site-packages/transformers/models/qwen2/modeling_qwen2.py\", line 120, in eager_attention_forward
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query.dtype)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.
+";
+    let plan = |parser: &str, load: &str| {
+        let program = format!(
+            "from transformers import AutoModelForCausalLM\nfrom trl import SFTConfig, SFTTrainer\n{parser}\n\
+             model = AutoModelForCausalLM.from_pretrained(\"Qwen/Qwen2.5-0.5B\"{load})\nSFTTrainer(model=model, args=args).train()\n"
+        );
+        let line = "python train.py --output_dir out";
+        let job = format!("{HEAD}\n{line}");
+        fixing::fixed(&job, log, &[("train.py", &program)]).out
+    };
+    let filled = "args = SFTConfig(output_dir=\"out\", per_device_train_batch_size=4)";
+    let parsed = |classes: &str| format!("args = TrlParser({classes}).parse_args()");
+    let added =
+        "+model = AutoModelForCausalLM.from_pretrained(\"Qwen/Qwen2.5-0.5B\", attn_implementation=";
+    for parser in [filled, &parsed("SFTConfig")] {
+        let told = plan(parser, "");
+        assert!(told.contains(added), "{told}");
+        let told = plan(parser, ", attn_implementation=\"flash_attention_2\"");
+        assert!(!told.contains("attn_implementation unset"), "{told}");
+        let told = plan(
+            parser,
+            ")\nother = AutoModelForCausalLM.from_pretrained(\"gpt2\"",
+        );
+        assert!(
+            !told.contains("+model") && !told.contains("--attn_implementation"),
+            "{told}"
+        );
+    }
+    let told = plan(&parsed("(SFTConfig, ModelConfig)"), "");
+    assert!(
+        told.contains("--output_dir out --attn_implementation "),
+        "{told}"
+    );
+}

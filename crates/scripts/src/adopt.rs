@@ -9,7 +9,6 @@ use super::code_value::ConfigClasses;
 use super::configs::{add_inner, compose};
 use super::context::SubmissionContext;
 use super::edit::edits;
-use super::filled_class::FilledClass;
 use super::knobs::{FoundKnob, all, find};
 use super::likely::recognise;
 use super::patched::{Patch, applied};
@@ -228,15 +227,11 @@ impl<'a> Adoption<'a> {
         if let Some(path) = self.unread_of(call, knob) {
             return Some(format!("{path} may set it, but was not read"));
         }
-        let class = call.code.as_ref().and_then(|code| code.class.as_ref());
-        if let Some(class) = class
+        if let Some(code) = &call.code
+            && code.decides(knob)
             && call.as_read(knob).spellings.is_empty()
         {
-            let FilledClass {
-                name, path, room, ..
-            } = class;
-            let why = format!("{path} fills {name} without it");
-            return room.is_none().then_some(why);
+            return code.lacks_room(knob);
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())

@@ -1,7 +1,7 @@
 //! A value that is given where none could be changed: where it wins over the one that is there.
 
 use super::change::{Means, PatchError, TextEdit, WantedValue};
-use super::filled_class::FilledClass;
+use super::configured::ProgramCode;
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::knobs::{FoundKnob, KnobForm, find};
@@ -39,8 +39,8 @@ pub(super) fn append(
     let said = FormCounts::of(reading, call, stack);
     let read = call.as_read(knob);
     if found.is_none() && read.spellings.is_empty() {
-        let class = call.code.as_ref().and_then(|code| code.class.as_ref());
-        let edit = class.and_then(|class| in_class(class, knob, value));
+        let code = call.code.as_ref();
+        let edit = code.and_then(|code| in_code(code, knob, value));
         return added(edit).ok_or_else(|| refused("its code has no place for it"));
     }
     let knob = &*read;
@@ -141,11 +141,9 @@ fn by_hand_in_code(reading: &Reading, found: Option<&FoundKnob>) -> String {
     }
 }
 
-/// An argument more for the class that a program fills.
-fn in_class(class: &FilledClass, knob: &StackKnob, value: &Value) -> Option<TextEdit> {
-    let room = class.room.as_ref()?;
-    let names = knob.spellings.iter().flat_map(setting_names);
-    let name = names.into_iter().find(|name| !name.contains('.'))?;
+/// An argument more for the class that a program fills, or for the call that takes it.
+fn in_code(code: &ProgramCode, knob: &StackKnob, value: &Value) -> Option<TextEdit> {
+    let (name, room) = code.room(knob)?;
     let text = match value {
         Value::Text(_) => format!("\"{}\"", written(value, KnobForm::Code { own: true }, "")?),
         other => written(other, KnobForm::Code { own: true }, "")?,

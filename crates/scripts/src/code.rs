@@ -36,6 +36,9 @@ pub struct CodeArgument {
     pub argument: String,
     /// The flag, without dashes.
     pub flag: String,
+    /// The classes of which a parser takes the flag, where the classes that configure the framework have no such field.
+    #[serde(default)]
+    pub fields_of: Option<Vec<String>>,
 }
 
 /// Those of the wanted names that a text with these tokens uses, each with the bytes of its first place.

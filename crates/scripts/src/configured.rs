@@ -10,14 +10,15 @@ use super::configurator::assignments;
 use super::constants::{Constant, constants, loaded_option, settings};
 use super::declared::Takes;
 use super::dictionary::entries;
-use super::filled_class::FilledClass;
+use super::filled_class::{ArgumentRoom, FilledClass};
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
 use super::plain_loop::used_accumulations;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
-use super::spelling::same_flag;
+use super::spelling::{same_flag, setting_names};
+use super::stack::StackKnob;
 use super::traced::{Traced, Why};
 use crate::Spelling;
 use oomctl_base::{Role, only, word_list};
@@ -55,6 +56,8 @@ pub struct ProgramCode {
     pub class: Option<FilledClass>,
     /// What it hands to other calls, by the flag that says the same.
     arguments: BTreeMap<String, CodeValue>,
+    /// Flags that no option of it gives, since only a call takes them, each with the room that the call has.
+    call_rooms: BTreeMap<String, Option<ArgumentRoom>>,
     /// The options that it declares.
     options: Vec<ProgramOption>,
     /// The model that it loads.
@@ -128,6 +131,10 @@ impl ProgramCode {
             parts,
             class,
             arguments: text.arguments(&wanted.arguments),
+            call_rooms: match text.is_configured(wanted) {
+                true => text.call_rooms(wanted),
+                false => BTreeMap::new(),
+            },
             options,
             model: text.model(),
             lookups: lookups(files),
@@ -179,12 +186,47 @@ impl ProgramCode {
         if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
             return None;
         }
-        let name = flag.trim_matches(['-', '=']).replace('-', "_");
+        let name = plain(flag);
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
             Some(class) => class.values.get(&name),
             None => self.declared(flag),
         }
+    }
+
+    /// Whether no option of its parser gives this flag.
+    pub(super) fn is_only_in_call(&self, flag: &str) -> bool {
+        self.call_rooms.contains_key(&plain(flag))
+    }
+
+    /// Whether its code alone gives a knob, to the class that it fills or to a call.
+    pub(super) fn decides(&self, knob: &StackKnob) -> bool {
+        let is_of_call = |name: &str| self.is_only_in_call(name);
+        self.class.is_some() || argument_name(knob).is_some_and(|name| is_of_call(&name))
+    }
+
+    /// Where a knob is added, with the name that it has there.
+    pub(super) fn room(&self, knob: &StackKnob) -> Option<(String, &ArgumentRoom)> {
+        let name = argument_name(knob)?;
+        let room = match self.call_rooms.get(&name) {
+            Some(room) => room.as_ref(),
+            None => self.class.as_ref()?.room.as_ref(),
+        };
+        Some((name, room?))
+    }
+
+    /// Why a knob is added nowhere.
+    pub(super) fn lacks_room(&self, knob: &StackKnob) -> Option<String> {
+        let why = match &self.class {
+            _ if argument_name(knob).is_some_and(|name| self.is_only_in_call(&name)) => {
+                "the program hands it to no call, or to one of several".to_owned()
+            }
+            class => {
+                let FilledClass { name, path, .. } = class.as_ref()?;
+                format!("{path} fills {name} without it")
+            }
+        };
+        self.room(knob).is_none().then_some(why)
     }
 
     /// The other ways in which words may give a declared option: its further forms, and a beginning that no other option has,
@@ -248,10 +290,20 @@ impl ProgramCode {
     }
 }
 
+/// The argument of a call that a knob is.
+fn argument_name(knob: &StackKnob) -> Option<String> {
+    let mut names = knob.spellings.iter().flat_map(setting_names);
+    names.find(|name| !name.contains('.'))
+}
+
+/// A flag as Python names its value.
+fn plain(flag: &str) -> String {
+    flag.trim_matches(['-', '=']).replace('-', "_")
+}
+
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
     let single = |names: &[&str]| {
-        let plain = |o: &&ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
-        let named = options.iter().filter(|o| names.contains(&&*plain(o)));
+        let named = options.iter().filter(|o| names.contains(&&*plain(&o.flag)));
         only(named).map(|option| option.flag.clone())
     };
     Some((single(&PARTS)?, single(&WHOLES)?))

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::loaded::{Unpacked, unpacked};
-use super::program_text::{CodeFiles, assigned, computed, is_one_of};
+use super::program_text::{CodeFiles, LOADS, assigned, computed, is_one_of, loads_a_model};
 use super::python::{PythonToken, TokenKind, arguments, calls};
 use super::traced::Traced;
+use oomctl_base::only;
 
 /// The class that configures a framework, as a program fills it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl CodeFiles<'_, '_> {
     /// The class that the program fills, and what it hands it; None where the framework's parser fills it, or nothing does. Of a
     /// class that is filled in a way that is not read nothing is known.
     pub(super) fn configured(&self, wanted: &ConfigClasses<'_>) -> Option<FilledClass> {
-        let own = self.own_classes(wanted);
+        let own = self.own_classes(wanted.classes.clone());
         let is_wanted = |t: &PythonToken<'_>| {
             let mut all = own.iter();
             t.kind == TokenKind::Name && all.any(|class| t.text.ends_with(class))
@@ -97,15 +98,43 @@ impl CodeFiles<'_, '_> {
         })
     }
 
-    /// The framework's classes, and those that the program makes of them.
-    fn own_classes<'n>(&'n self, wanted: &ConfigClasses<'n>) -> BTreeSet<&'n str> {
-        let mut own = wanted.classes.clone();
+    /// The flags that only a call takes, each with the room that the one such call has.
+    pub(super) fn call_rooms(
+        &self,
+        wanted: &ConfigClasses<'_>,
+    ) -> BTreeMap<String, Option<ArgumentRoom>> {
+        let alone = wanted.arguments.iter().filter_map(|argument| {
+            let classes = argument.fields_of.iter().flatten().map(String::as_str);
+            let own = self.own_classes(classes.collect());
+            let option = format!("--{}", argument.flag);
+            let mut options = self.options.iter().flat_map(|(_, options)| options);
+            let taken = options.any(|o| o.forms.contains(&option));
+            let alone = argument.fields_of.is_some() && !taken && !self.parser_fills(wanted, &own);
+            alone.then(|| (argument.flag.clone(), self.room_of(&argument.call)))
+        });
+        alone.collect()
+    }
+
+    /// Where the one call of this name has room; of those that load something the one that loads a model.
+    fn room_of(&self, name: &str) -> Option<ArgumentRoom> {
+        let found = self.files.iter().flat_map(|file| {
+            let called = calls(&file.tokens, |t| t.is(name));
+            let called = called.filter(|at| name != LOADS || loads_a_model(&file.tokens, *at));
+            called.map(move |at| (file, at)).collect::<Vec<_>>()
+        });
+        let (file, at) = only(found)?;
+        room(file, &arguments(&file.tokens[at + 2..]))
+    }
+
+    /// These classes, and those that the program makes of them.
+    fn own_classes<'n>(&'n self, classes: BTreeSet<&'n str>) -> BTreeSet<&'n str> {
+        let mut own = classes.clone();
         let lines = self.files.iter();
         let lines = lines.flat_map(|f| f.tokens.split(|t| t.kind == TokenKind::End));
         for line in lines {
             if let [class, name, rest @ ..] = line
                 && class.is("class")
-                && rest.iter().any(|t| is_one_of(&wanted.classes, t))
+                && rest.iter().any(|t| is_one_of(&classes, t))
             {
                 own.insert(name.text);
             }

@@ -56,7 +56,7 @@ impl Call {
         let taken = |spelling: &Spelling| match (spelling, code.value(spelling)) {
             (_, Some(coded)) => coded.option.clone().filter(|_| fits(coded, knob.kind)),
             (Spelling::Flag(flag) | Spelling::Switch(flag), None)
-                if fills && !self.is_given(flag) =>
+                if (fills || code.is_only_in_call(flag)) && !self.is_given(flag) =>
             {
                 None
             }

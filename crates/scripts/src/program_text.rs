@@ -67,19 +67,14 @@ impl CodeFiles<'_, '_> {
     /// The model that the program loads, where all that load one mean the same.
     pub(super) fn model(&self) -> Option<CodeValue> {
         let loaded = self.files.iter().flat_map(|file| {
-            let calls = calls(&file.tokens, |t| {
-                t.is("from_pretrained") || t.text.ends_with("Trainer")
-            });
+            let calls = calls(&file.tokens, |t| t.is(LOADS) || t.text.ends_with("Trainer"));
             calls.filter_map(move |at| {
                 let all = arguments(&file.tokens[at + 2..]);
-                if file.tokens[at].is("from_pretrained") {
-                    let class = file.tokens.get(at.checked_sub(2)?)?.text;
-                    let loads = class.contains("Model") || class.contains("For");
+                if file.tokens[at].is(LOADS) {
+                    let loads = loads_a_model(&file.tokens, at);
                     let given = argument(&all, "pretrained_model_name_or_path", 0)
                         .or_else(|| keyword(&all, "model_name"))?;
-                    return self
-                        .value(file, given, 0)
-                        .filter(|_| loads && class != "PeftModel");
+                    return self.value(file, given, 0).filter(|_| loads);
                 }
                 let value = self.value(file, keyword(&all, "model")?, 0)?;
                 (value.value.known().is_some()).then_some(value)
@@ -234,6 +229,18 @@ impl CodeFiles<'_, '_> {
         let is_own = found.is_own && self.files.iter().map(uses).sum::<usize>() == 2;
         Some(CodeValue { is_own, ..found })
     }
+}
+
+/// The call of transformers, and of many libraries after it, that loads what a folder or the hub has.
+pub(super) const LOADS: &str = "from_pretrained";
+
+/// Whether the call `at` loads a model, as its class says.
+pub(super) fn loads_a_model(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let class = at.checked_sub(2).and_then(|at| tokens.get(at));
+    class.is_some_and(|class| {
+        let of_model = class.text.contains("Model") || class.text.contains("For");
+        of_model && !class.is("PeftModel")
+    })
 }
 
 pub(super) fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool {
