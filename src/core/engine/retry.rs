@@ -1,5 +1,7 @@
 //! Another attempt with the same configuration: after what, how often, away from which nodes.
 
+use std::f64::consts::LN_2;
+
 use super::ending::{cause, may_be_of_others, of_others, only_by_difference};
 use super::outcome::{Outcome, RetryCause, Verdict};
 use super::state::{Attempt, History, Run};
@@ -39,7 +41,8 @@ pub(super) fn before_a_rung(
         return Some(RetryCause::CoTenant);
     }
     let rungs = run.history.rungs();
-    let steps = attempt.progress.as_ref().map_or(0, Progress::done);
+    let progress = attempt.progress.as_ref();
+    let steps = progress.map_or(0, Progress::done);
     let resumes = || run.request.has_checkpoint(&rungs, steps);
     if incident.leaks() {
         let further = !no_further(&run.history, RetryCause::Leak);
@@ -54,8 +57,16 @@ pub(super) fn before_a_rung(
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
     // What is not sampled, and what is evaluated, comes again as it was.
     let varies = run.request.samples_responses(&rungs) && incident.phase != "eval";
-    let late = gpu && varies && steps >= LATE_STEPS && resumes();
+    let late = gpu && varies && steps >= LATE_STEPS && progress.is_some_and(may_end) && resumes();
     (late && left(RetryCause::LateOom, supervision.late_oom_retries)).then_some(RetryCause::LateOom)
+}
+
+/// Whether the rest of the run has an even chance to meet no batch that is too large, as far as the log says how long it is. One
+/// in as many steps as are done was, so `e^(-rest / done)` of such runs end well.
+fn may_end(progress: &Progress) -> bool {
+    let rest = |total: u64| total.saturating_sub(progress.step) as f64;
+    let most = progress.done() as f64 * LN_2;
+    progress.total.is_none_or(|total| rest(total) <= most)
 }
 
 /// How often the same configuration is tried on other nodes where others held the memory: of `retries` one, where only a

@@ -97,6 +97,21 @@ fn an_evaluation_that_ran_out_meets_the_same_data_again() {
     assert!(matches!(verdict, Verdict::Climb { .. }), "{verdict:?}");
 }
 
+/// One in 500 steps was too large. Of 300 more none is with probability 0.55, of 500 more with 0.37.
+#[test]
+fn an_oom_that_will_likely_come_again_is_no_reason_to_try_the_same() {
+    for (total, expected) in [(800, Some(RetryCause::LateOom)), (1000, None)] {
+        let mut bench = Bench::new(Toy {
+            resumes: true,
+            ..Toy::new(3)
+        });
+        bench.oom = true;
+        let progress = Some(Progress::new(500, Some(total)));
+        let verdict = came_to(&mut bench, 1, JobState::Failed, &["node1"], progress);
+        assert_eq!(cause(&verdict), expected, "{total}");
+    }
+}
+
 #[test]
 fn an_oom_soon_after_a_resume_is_not_late() {
     let mut bench = Bench::new(Toy {
