@@ -37,12 +37,12 @@ const MOST_REASONS: usize = 6;
 fn unknown_batch(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     let why = match quoted[..] {
-        [] => "no option such as `--batch_size 8` or `train.batch_size=8`,\nand no settings file that the script names and that has one".to_owned(),
-        _ => format!("it does not know what a GPU takes of {}", quoted.join(" and ")),
+        [] => "It looks for an option such as `--batch_size 8` or `train.batch_size=8`,\na key of a settings file that the script names, and a constant of the program".to_owned(),
+        _ => format!("It does not know what a GPU takes of {}", quoted.join(" and ")),
     };
     let word = words.first().map_or("--OPTION", String::as_str);
     format!(
-        "oomctl found no batch that it can change: {why}.
+        "oomctl found no batch that it can change. {why}.
 If an option sets the batch of a GPU, name it in oomctl.yaml: `spellings: {{ batch_size: {word} }}`.
 `--preset NAME` names the framework (`oomctl presets`).
 "

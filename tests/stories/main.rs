@@ -24,6 +24,7 @@ mod differential;
 mod dimensions;
 mod doctor;
 mod efficiency;
+mod eighteenth_stranger;
 mod endings;
 mod environment;
 mod errors;

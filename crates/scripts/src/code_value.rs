@@ -16,7 +16,7 @@ pub(super) const MODEL_NAMES: [&str; 9] = word_list(
 );
 
 /// The classes that are looked for, the parsers that fill them from the framework's options, and arguments of other calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
@@ -38,6 +38,13 @@ impl<'a> ConfigClasses<'a> {
                 .collect(),
             arguments: all().flat_map(|r| &r.arguments).collect(),
         }
+    }
+
+    /// The same without these classes.
+    pub(super) fn without(&self, own: &BTreeSet<&str>) -> Self {
+        let mut rest = self.clone();
+        rest.classes.retain(|class| !own.contains(class));
+        rest
     }
 }
 

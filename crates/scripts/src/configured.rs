@@ -24,10 +24,10 @@ use crate::Spelling;
 use oomctl_base::{Role, only, word_list};
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
-const PARTS: [&str; 9] = word_list(
+pub(super) const PARTS: [&str; 9] = word_list(
     "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu max_batch_size",
 );
-const WHOLES: [&str; 2] = word_list("batch_size batch");
+pub(super) const WHOLES: [&str; 2] = word_list("batch_size batch");
 
 /// An option that a program declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -339,6 +339,7 @@ mod tests {
 
     fn code(texts: &[&str]) -> ProgramCode {
         let rank = CodeArgument {
+            fields_of: None,
             call: "Adapter".to_owned(),
             argument: "r".to_owned(),
             flag: "lora_r".to_owned(),

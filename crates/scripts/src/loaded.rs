@@ -6,10 +6,13 @@ use super::code_value::PythonFile;
 use super::python::{PythonToken, TokenKind};
 
 /// Calls by which a program loads YAML, JSON or TOML, with what stands before the dot.
-const LOADERS: [(&str, &str); 7] = [
+const LOADERS: [(&str, &str); 10] = [
     ("yaml", "safe_load"),
     ("yaml", "load"),
+    ("yaml", "full_load"),
+    ("yaml", "load_all"),
     ("json", "load"),
+    ("json", "loads"),
     ("OmegaConf", "load"),
     ("tomllib", "load"),
     ("tomli", "load"),
@@ -44,7 +47,8 @@ pub(super) fn settings_key(files: &[PythonFile<'_>], value: &[PythonToken<'_>]) 
 const MAX_KEYS: usize = 8;
 
 /// What code looks up in sections of the settings that it loaded: `cfg["a"]["b"]`, `cfg.a.b` and `cfg["a"].get("b")` are
-/// `a.b`. The object in which settings are kept may have a name of its own, so the ends of a long chain count too.
+/// `a.b`, and `**cfg["a"]`, which hands on whatever stands there, is `a.*`. The object in which settings are kept may have a
+/// name of its own, so the ends of a long chain count too.
 pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     if !load(files) {
@@ -54,7 +58,9 @@ pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
         for at in 0..file.tokens.len() {
             let follows = at > 0 && file.tokens[at - 1].is(".");
             if file.tokens[at].kind == TokenKind::Name && !follows {
-                let keys = chain(&file.tokens[at + 1..]);
+                let mut keys = chain(&file.tokens[at + 1..]);
+                let spread = at > 1 && file.tokens[at - 2..at].iter().all(|t| t.is("*"));
+                keys.extend((spread && !keys.is_empty()).then_some("*"));
                 all.extend((0..keys.len()).map(|from| keys[from..].join(".")));
             }
         }

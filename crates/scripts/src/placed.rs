@@ -175,6 +175,7 @@ impl Adoption<'_> {
     fn turn(&self, span: Span, quote: Quote, path: &str) -> Result<TextEdit, String> {
         let source = &self.reading.sources[span.file];
         let old = source.text.get(span.start..span.end).unwrap_or_default();
+        let old = old.lines().next().unwrap_or_default();
         let unclear = || {
             format!(
                 "the reference to {old} in {} is unclear, so oomctl cannot use a copy; change it by hand",

@@ -1,12 +1,13 @@
 //! Options of a program that no table knows, by the last part of their names: `--train.micro_batch_size 4`,
 //! `model.train_ds.batch_size=32`, `SOLVER.IMS_PER_BATCH 16`.
 
+use super::configured::{PARTS, WHOLES};
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
-use oomctl_base::{Role, word_list};
+use oomctl_base::{Role, only, word_list};
 
 /// Parts of a name that are about an evaluation.
 pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
@@ -97,27 +98,36 @@ impl Call {
         let own = self.code.as_ref().filter(|code| !code.takes_any_key);
         let lookups = own.map(|code| &code.lookups);
         let is_looked_up = |key: &str| {
-            let last = key.rsplit('.').next().unwrap_or(key);
-            lookups.is_none_or(|all| all.contains(last))
+            let (section, last) = key.rsplit_once('.').unwrap_or(("", key));
+            let spread = format!("{section}.*");
+            lookups.is_none_or(|all| all.contains(last) || all.contains(&spread))
         };
         let of_program = |file: &&SettingsFile| file.reader == SettingsReader::Program;
         let files = self.settings.iter().filter(of_program);
         let keys = files.flat_map(|file| {
             let composed = file.reached == Reached::Composed;
-            let keys = file.leaves().into_iter().map(|(key, _)| key);
-            let keys = keys.filter(move |key| match composed {
-                true => is_named(knob, &format!("{ROOT}.{key}")),
-                false => self.config.is_empty() && is_named(knob, key) && is_looked_up(key),
-            });
-            // Words of Hydra change what is composed.
-            keys.map(move |key| match composed {
-                true => Spelling::Hydra(key),
-                false => Spelling::Key(key),
-            })
+            let keys = file
+                .leaves()
+                .into_iter()
+                .map(move |(key, _)| (key, composed));
+            keys.filter(|(key, composed)| *composed || self.config.is_empty() && is_looked_up(key))
         });
-        let all: Vec<Spelling> = keys.collect();
+        let keys: Vec<(String, bool)> = keys.collect();
+        let all = keys.iter().filter(|(key, composed)| match composed {
+            true => is_named(knob, &format!("{ROOT}.{key}")),
+            false => is_named(knob, key) || is_whole(knob, key, &keys),
+        });
+        // Words of Hydra change what is composed.
+        let spelling = |(key, composed): &(String, bool)| match composed {
+            true => Spelling::Hydra(key.clone()),
+            false => Spelling::Key(key.clone()),
+        };
+        let all: Vec<Spelling> = all.map(spelling).collect();
         let (first, rest) = all.split_first()?;
-        rest.iter().all(|key| key == first).then(|| first.clone())
+        match rest.iter().all(|key| key == first) {
+            true => Some(first.clone()),
+            false => only(all.into_iter().filter(|key| is_part(knob, key.name()))),
+        }
     }
 }
 
@@ -134,6 +144,30 @@ fn sectioned_option(word: &str) -> Option<Spelling> {
     word.chars()
         .all(of_yacs)
         .then(|| Spelling::Flag(word.to_owned()))
+}
+
+/// Whether a name beside that of the whole batch is that of its parts, which a GPU takes one after the other.
+fn is_part(knob: &StackKnob, name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    knob.role == Some(Role::MicroBatch) && PARTS.contains(&last)
+}
+
+/// Whether a key is the batch of which another key of its section is a part.
+fn is_whole(knob: &StackKnob, key: &str, keys: &[(String, bool)]) -> bool {
+    let Some((section, last)) = key.rsplit_once('.') else {
+        return false;
+    };
+    let beside = |other: &str| {
+        let part = other.rsplit_once('.');
+        part.is_some_and(|(of, part)| of == section && PARTS.contains(&part))
+    };
+    let of_training = !section
+        .split(['.', '_'])
+        .any(|s| OF_EVALUATION.contains(&s));
+    knob.role == Some(Role::TrainBatch)
+        && of_training
+        && WHOLES.contains(&last)
+        && keys.iter().any(|(other, _)| beside(other))
 }
 
 /// Whether a name has sections, and is one of this knob.

@@ -246,7 +246,8 @@ impl Stack {
         let Some(names) = &call.names else {
             return false;
         };
-        let classes = [&r.uses, &r.configured_by, &r.parsed_by];
+        // A parser alone may fill a class of the program's own.
+        let classes = [&r.uses, &r.configured_by];
         let mut shown = classes.into_iter().flatten().map(String::as_str);
         let shows = |name: &str| names.contains_key(name);
         shown.clone().next().is_some() && !shown.any(shows) && !r.packages().any(shows)

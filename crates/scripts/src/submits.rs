@@ -14,7 +14,7 @@ use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
 use super::own_model::{OWN_MODEL, own_model};
 use super::plain_loop::{DOUBT, doubt, doubts_beside};
-use super::python::{PythonToken, tokens};
+use super::python::{PythonToken, TokenKind, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
 use super::walk::{CallTarget, FileRole, Reading, folder_of_file, joined};
@@ -71,6 +71,23 @@ fn names_of(
         }
     }
     names
+}
+
+/// Classes with the name of a framework's that the program declares itself, and makes of none of the framework's.
+fn classes_of<'t>(texts: &[&[PythonToken<'t>]], wanted: &ConfigClasses<'_>) -> BTreeSet<&'t str> {
+    let lines = texts
+        .iter()
+        .flat_map(|tokens| tokens.split(|t| t.kind == TokenKind::End));
+    let own = lines.filter_map(|line| match line {
+        [class, name, bases @ ..] if class.is("class") => {
+            let mut bases = bases.iter();
+            let is_of =
+                |base: &PythonToken<'_>| wanted.classes.iter().any(|c| base.text.ends_with(c));
+            (!bases.any(is_of)).then_some(name.text)
+        }
+        _ => None,
+    });
+    own.collect()
 }
 
 /// The folder from which the program of a call imports its modules. A module that `python -m` starts becomes the program, unless
@@ -203,7 +220,10 @@ pub(super) fn look_at(
             reading.add_source(path, text);
         }
         let texts: Vec<&[PythonToken<'_>]> = own.iter().map(|file| &*file.tokens).collect();
-        let names = names_of(reading, &own, &texts, wanted);
+        let own_classes = classes_of(&texts, classes);
+        let wanted = wanted.difference(&own_classes).copied().collect();
+        let classes = &classes.without(&own_classes);
+        let names = names_of(reading, &own, &texts, &wanted);
         let reads = texts.iter().any(|text| reads_options(text));
         reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {

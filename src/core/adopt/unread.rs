@@ -4,11 +4,15 @@ use crate::core::ladder::NEARLY_SAME;
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
 use oomctl_scripts::{
-    Adoption, Call, DOUBT, NEARLY, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT,
+    Adoption, Call, CallTarget, DOUBT, NEARLY, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT,
+    UNDIVIDED_DOUBT,
 };
 
 /// Most characters of a program's line that are shown.
 const LONGEST: usize = 60;
+
+/// Why nobody knows what a program does.
+const UNREAD: &str = "the program was not read";
 
 /// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the text of a
 /// program does not show that training stays the same. The rung says why.
@@ -21,7 +25,12 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             let call = adoption.calls().next();
             let of = |sort: &str| call.and_then(|call| of_call(adoption, call, sort));
             let newer = || of(UNDIVIDED_DOUBT).filter(|_| leaves_division_to_models(preset));
-            of(TRAINER_DOUBT).or_else(newer)
+            let users = adoption
+                .stack
+                .is_some_and(|s| !s.recognise.configured_by.is_empty());
+            let unread = || UNREAD.to_owned();
+            let absent = || call.filter(|c| users && is_absent(c)).map(|_| unread());
+            of(TRAINER_DOUBT).or_else(newer).or_else(absent)
         }
     };
     let of_any = |sort: &str| {
@@ -53,6 +62,12 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     }
 }
 
+/// Whether a call starts a file that was not read.
+fn is_absent(call: &Call) -> bool {
+    let is_file = matches!(&call.target, CallTarget::Script(_)) || call.program.is_some();
+    call.names.is_none() && is_file
+}
+
 fn knobs_of(preset: &Preset, roles: &[Role]) -> Vec<String> {
     let knobs = roles.iter().flat_map(|role| preset.with_role(*role));
     knobs.map(|knob| knob.name.clone()).collect()
@@ -68,7 +83,7 @@ fn leaves_division_to_models(preset: &Preset) -> bool {
 fn reason(adoption: &Adoption<'_>) -> Option<String> {
     let mut calls = adoption.calls();
     calls.find_map(|call| match call.names {
-        None => Some("the program was not read".to_owned()),
+        None => Some(UNREAD.to_owned()),
         Some(_) => of_call(adoption, call, DOUBT),
     })
 }

@@ -13,6 +13,9 @@ const JOB_IDS: [&str; 4] = word_list("${SLURM_JOB_ID} $SLURM_JOB_ID ${SLURM_JOBI
 /// The code by which scripts name the folder in which a command runs.
 pub(crate) const HERE: [&str; 4] = ["$PWD", "${PWD}", "$(pwd)", "`pwd`"];
 
+/// The code by which a script names itself.
+const OWN_PATH: [&str; 4] = ["$0", "${0}", "${BASH_SOURCE[0]}", "$BASH_SOURCE"];
+
 impl Walker<'_> {
     /// A path that a script names, relative to the folder in which the job runs. None where it is not known.
     pub(super) fn resolved(&self, path: &Traced, doc: &Doc) -> Option<String> {
@@ -54,8 +57,12 @@ impl Walker<'_> {
         if JOB_IDS.contains(&code) {
             return Some(JOB_IDS[0].to_owned());
         }
-        if let Some(path) = made_real(code) {
-            return self.path_in(path, doc).map(or_here);
+        if let Some((program, path)) = path_command(code) {
+            let path = self.path_in(path, doc)?;
+            return Some(or_here(match program {
+                "dirname" => folder_of_file(&path).to_owned(),
+                _ => path,
+            }));
         }
         let own = code.contains("dirname") && (code.contains("$0") || code.contains("BASH_SOURCE"));
         let submitted = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"].contains(&code);
@@ -69,8 +76,12 @@ impl Walker<'_> {
         folder.map(or_here)
     }
 
-    /// A path as a command has it, plain or behind one variable, from the folder in which the job runs.
+    /// A path as a command has it, plain or behind one variable, from the folder in which the job runs. The script that is
+    /// followed goes by `$0`: only its folder is asked for.
     fn path_in(&self, word: &str, doc: &Doc) -> Option<String> {
+        if OWN_PATH.contains(&word) {
+            return Some(joined(&doc.folder, OWN_PATH[0]));
+        }
         let Some(code) = word.strip_prefix('$') else {
             return Some(joined(self.scope.folder.as_deref()?, word));
         };
@@ -88,16 +99,17 @@ impl Walker<'_> {
     }
 }
 
-/// The path of `$(realpath PATH)` and `$(readlink -f PATH)`.
-fn made_real(code: &str) -> Option<&str> {
+/// Program and path of `$(realpath PATH)`, `$(readlink -f PATH)` and `$(dirname PATH)`.
+fn path_command(code: &str) -> Option<(&str, &str)> {
     let command = code.strip_prefix("$(")?.strip_suffix(')')?;
     let mut words = command.split_whitespace();
     let program = words.next()?;
     let mut words = words.filter(|w| !w.starts_with('-'));
     let path = words.next()?.trim_matches('"');
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/${}".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/${}[]".contains(c);
     let one = words.next().is_none() && path.chars().all(plain);
-    (["realpath", "readlink"].contains(&program) && one).then_some(path)
+    let known = ["realpath", "readlink", "dirname"].contains(&program);
+    (known && one).then_some((program, path))
 }
 
 fn or_here(folder: String) -> String {

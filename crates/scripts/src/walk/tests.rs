@@ -232,6 +232,18 @@ fn scripts_are_found_from_their_own_folder_too() {
 }
 
 #[test]
+fn the_folder_of_a_path_is_known_step_by_step() {
+    let own = "script_path=$(realpath $0)\nscript_dir=$(dirname $script_path)\nroot=$(dirname \"$script_dir\")\n. $script_dir/env.sh\n. $root/more.sh\npython t.py $A $B\n";
+    let files = [
+        ("jobs/gpt/a.sh", own),
+        ("jobs/gpt/env.sh", "A=1"),
+        ("jobs/more.sh", "B=2"),
+    ];
+    let read = reading(&files, &[], &[]);
+    assert_eq!(shown(&read), ["t.py: 1 2"], "{:?}", read.wanted);
+}
+
+#[test]
 fn a_path_that_code_names_stays_where_it_is_when_the_script_goes_elsewhere() {
     let own = "DIR=$( cd -- \"$( dirname -- \"${BASH_SOURCE[0]}\" )\" &> /dev/null && pwd)\nROOT=$(realpath $DIR/../..)\ncd $ROOT/runs\n. $DIR/env.sh\n. $(readlink -f ${ROOT}/etc/more.sh)\n. $PWD/here.sh\n. $(realpath ../other.sh)\n$ROOT/go.sh\n";
     let files = [
