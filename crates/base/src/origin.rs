@@ -64,6 +64,11 @@ impl Origin {
         }
     }
 
+    /// Whether nobody gave the value.
+    pub fn is_of_preset(&self) -> bool {
+        matches!(self, Self::Default { .. } | Self::Computed { .. })
+    }
+
     /// The rung that gave the value, in this run or an earlier one.
     pub fn rung(&self) -> Option<&str> {
         match self {

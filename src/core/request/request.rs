@@ -241,6 +241,13 @@ impl Request {
         &mut self.inputs
     }
 
+    /// The same request with only the layers of these kinds.
+    pub(super) fn with_layers_of(&self, kinds: impl Fn(LayerKind) -> bool) -> Self {
+        let mut request = self.clone();
+        request.inputs.layers.retain(|layer| kinds(layer.kind));
+        request
+    }
+
     /// The preset, for the framework's version.
     pub fn preset(&self) -> &Preset {
         &self.made.preset

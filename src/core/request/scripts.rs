@@ -135,11 +135,7 @@ impl Request {
     /// The knobs to which what was learned and these rungs give other values than the scripts. What the preset would
     /// only compute of those is the program's own affair, and is not written.
     fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
-        let mut asked = self.clone();
-        asked
-            .inputs_mut()
-            .layers
-            .retain(|l| l.kind != LayerKind::Learned);
+        let asked = self.with_layers_of(|kind| kind != LayerKind::Learned);
         let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
         let learned = self.inputs().layers.iter();
         let learned = learned.filter(|l| l.kind == LayerKind::Learned);
