@@ -36,7 +36,7 @@ pub use comparable::comparable;
 pub use evidence::loosen;
 pub use exit_code::{goes_on, hidden, hidden_remark};
 pub use job::{
-    Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
+    JOB_NUMBER, JobIds, LogPattern, Resources, array, bad_directive, export, gives, has_error_log,
     impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};

@@ -3,14 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use super::source::Source;
-use crate::core::adopt::Scripts;
+use crate::core::adopt::{Resources, Scripts};
 use crate::core::config::{ConfigError, parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
@@ -21,17 +18,6 @@ use oomctl_base::units::parse_duration_s;
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
 use oomctl_diagnose::ProgressPattern;
 use oomctl_memory::Profile;
-
-/// What a job takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Resources {
-    /// GPUs of the whole job.
-    pub gpus: u64,
-    /// Nodes.
-    pub nodes: u64,
-    /// Wall-clock limit in seconds.
-    pub time_limit_s: Option<u64>,
-}
 
 /// What is made of the texts of a request, once for all runs of a stack.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::handed::{Handed, LogLinks};
 use super::inputs::Adopts;
-use super::request::{Request, Resources};
+use super::request::Request;
 use super::source::{RequestScripts, Source};
-use crate::core::adopt::{self, TaskList, is_array};
+use crate::core::adopt::{self, Resources, TaskList, is_array};
 use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
@@ -229,7 +229,7 @@ impl Request {
     pub(super) fn own_resources(&self, rungs: &[Layer]) -> Option<Resources> {
         let adoption = self.adoption()?;
         let patch = self.patch_of(&adoption, rungs).ok()?.ok();
-        let asked = match patch.filter(|p| !p.edits.is_empty()) {
+        Some(match patch.filter(|p| !p.edits.is_empty()) {
             None => adopt::resources(&adoption.reading),
             Some(patch) => {
                 let (scripts, own) = (self.inputs().scripts.as_ref()?, self.own_scripts()?);
@@ -240,11 +240,6 @@ impl Request {
                 };
                 adopt::resources(&after.read(&submission, &own.stacks).reading)
             }
-        };
-        Some(Resources {
-            gpus: asked.gpus,
-            nodes: asked.nodes,
-            time_limit_s: asked.time_limit_s,
         })
     }
 
