@@ -17,7 +17,7 @@ use super::overwritten::{overwritten, sets_all};
 use super::plain_loop::used_accumulations;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
-use super::spelling::same_flag;
+use super::spelling::{attribute, same_flag};
 use super::traced::{Traced, Why};
 use crate::Spelling;
 use oomctl_base::{Role, only, word_list};
@@ -179,7 +179,7 @@ impl ProgramCode {
         if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
             return None;
         }
-        let name = flag.trim_matches(['-', '=']).replace('-', "_");
+        let name = attribute(flag);
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
             Some(class) => class.values.get(&name),
@@ -250,8 +250,9 @@ impl ProgramCode {
 
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
     let single = |names: &[&str]| {
-        let plain = |o: &&ProgramOption| o.flag.trim_matches(['-', '=']).replace('-', "_");
-        let named = options.iter().filter(|o| names.contains(&&*plain(o)));
+        let named = options
+            .iter()
+            .filter(|o| names.contains(&&*attribute(&o.flag)));
         only(named).map(|option| option.flag.clone())
     };
     Some((single(&PARTS)?, single(&WHOLES)?))

@@ -13,7 +13,7 @@ use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Estimate, SAFE};
 
 /// Attempts of a plan at most.
-const MOST_ATTEMPTS: u32 = 64;
+pub(super) const MOST_ATTEMPTS: u32 = 64;
 /// Attempts that are tried for the first steps that fit.
 const MOST_TRIED: u32 = 24;
 
