@@ -207,9 +207,10 @@ pub(super) fn calls<'a>(
     })
 }
 
-/// Whether a text calls a backward pass.
+/// Whether a text calls a backward pass: PyTorch's, or that of Lightning where the program optimises by itself.
 pub(super) fn calls_backward(tokens: &[PythonToken<'_>]) -> bool {
-    calls(tokens, |t| t.is("backward")).next().is_some()
+    let is_backward = |t: &PythonToken<'_>| t.is("backward") || t.is("manual_backward");
+    calls(tokens, is_backward).next().is_some()
 }
 
 /// Whether a word before a bracket is one of the language, and calls nothing.
@@ -368,6 +369,12 @@ mod tests {
         let all = tokens("async def train(x):");
         assert_eq!(definition(&all).map(|line| line[1].text), Some("train"));
         assert_eq!(definition(&tokens("async for x in y:")), None);
+    }
+
+    #[test]
+    fn a_backward_pass_may_be_lightnings() {
+        assert!(calls_backward(&tokens("self.manual_backward(loss)")));
+        assert!(!calls_backward(&tokens("loss.backward")));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::lines::CodeText;
-use super::program::{calls_backward, evaluates_by_name, is_quiet};
-use crate::python::{PythonToken, TokenKind, calls, place};
+use super::program::{evaluates_by_name, is_quiet};
+use crate::python::{PythonToken, TokenKind, calls, calls_backward, place};
 use oomctl_base::word_list;
 
 /// Parts of the names of an evaluation's data.
