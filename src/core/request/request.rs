@@ -323,6 +323,13 @@ impl Request {
         self.shape(rungs).map(|s| s.recipe().clone())
     }
 
+    /// The value of the knob with a role; `None` where there is none.
+    pub fn value_of(&self, rungs: &[Layer], role: Role) -> Option<Value> {
+        let knob = self.preset().with_role(role).next()?;
+        let value = self.recipe(rungs).ok()?.value(&knob.name).clone();
+        Some(value).filter(|value| !value.is_null())
+    }
+
     /// The resolved recipe as it is stored with an attempt.
     ///
     /// # Errors
