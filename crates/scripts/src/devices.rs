@@ -4,9 +4,10 @@ use super::python::{PythonToken, TokenKind, argument, calls, closed_call, place,
 use oomctl_base::word_list;
 
 /// A value in a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Literal<T> {
     /// It is not given, so the default counts.
+    #[default]
     Absent,
     /// It stands there.
     Known(T),
