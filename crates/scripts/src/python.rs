@@ -330,14 +330,6 @@ pub(super) fn keyword<'a, 't>(
     })
 }
 
-/// Line and column, both from 1, of a byte; columns count characters.
-pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,10 +367,5 @@ mod tests {
     fn a_backward_pass_may_be_lightnings() {
         assert!(calls_backward(&tokens("self.manual_backward(loss)")));
         assert!(!calls_backward(&tokens("loss.backward")));
-    }
-
-    #[test]
-    fn places_are_lines_and_columns_of_characters() {
-        assert_eq!(place("a\nöb", 4), (2, 2));
     }
 }

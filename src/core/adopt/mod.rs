@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::core::ladder::IN_SCRIPTS;
 use crate::core::recipe::{FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
-use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
+use oomctl_base::{Origin, Refusal, Role, Value, ValueKind, line_and_column};
 use oomctl_scripts::{
     Adoption, Ask, DIFF_CONTEXT, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT,
     ScriptSource, Span, Spelling, StackKnob, Submission, unified_diff,
@@ -228,16 +228,7 @@ fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
     if span.file < SCRIPT {
         return flag(&source.path);
     }
-    let at = span.start;
-    let before = source.text.get(..at).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
+    let (line, column) = line_and_column(&source.text, span.start);
     Origin::file(
         &source.path,
         u32::try_from(line).unwrap_or(u32::MAX),
