@@ -10,7 +10,8 @@ use super::rung_view::{EVEN, interval, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
-use crate::core::request::{FittingSteps, Resources};
+use crate::core::adopt::Resources;
+use crate::core::request::FittingSteps;
 use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.

@@ -238,9 +238,9 @@ impl<'a> PlanTable<'a> {
 
 /// Where the knobs of a recipe are given.
 pub fn places_of(recipe: &Recipe) -> BTreeMap<String, String> {
-    let place = |origin: &Origin| match origin {
-        Origin::Default { .. } | Origin::Computed { .. } => "default".to_owned(),
-        origin => origin.to_string(),
+    let place = |origin: &Origin| match origin.is_of_preset() {
+        true => "default".to_owned(),
+        false => origin.to_string(),
     };
     let values = recipe.values.iter();
     let places = values.map(|(knob, given)| (knob.clone(), place(&given.origin)));

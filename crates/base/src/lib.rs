@@ -12,7 +12,7 @@ mod value;
 mod words;
 
 pub use only::only;
-pub use origin::Origin;
+pub use origin::{Origin, line_and_column};
 pub use problem::{Problem, ProblemPlace, Refusal, meant, nearest};
 pub use role::{Effect, Role};
 pub use value::{Value, ValueKey, ValueKind, key};

@@ -54,6 +54,16 @@ pub enum Origin {
     },
 }
 
+/// Line and column, both from 1, of a byte of a text; columns count characters.
+pub fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[start..].chars().count() + 1,
+    )
+}
+
 impl Origin {
     /// A place in a file.
     pub fn file(path: impl Into<String>, line: u32, column: u32) -> Self {
@@ -62,6 +72,11 @@ impl Origin {
             line,
             column,
         }
+    }
+
+    /// Whether nobody gave the value.
+    pub fn is_of_preset(&self) -> bool {
+        matches!(self, Self::Default { .. } | Self::Computed { .. })
     }
 
     /// The rung that gave the value, in this run or an earlier one.
@@ -92,5 +107,15 @@ impl std::fmt::Display for Origin {
                 write!(f, "learned from run {run}, attempt {attempt} (rung {rung})")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_lines_and_columns_of_characters() {
+        assert_eq!(line_and_column("a\nöb", 4), (2, 2));
     }
 }

@@ -28,9 +28,14 @@ pub struct Bytes(pub u64);
 pub const GIB: f64 = 1_073_741_824.0;
 
 impl Bytes {
+    /// The amount, for arithmetic.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+
     /// The amount in GiB (2^30 bytes).
     pub fn gib(self) -> f64 {
-        self.0 as f64 / GIB
+        self.as_f64() / GIB
     }
 
     /// From GiB (2^30 bytes); negative and non-finite amounts become 0.

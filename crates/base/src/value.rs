@@ -147,7 +147,7 @@ impl Value {
             (Self::Int(x), _) => Some(*x as f64),
             (Self::Float(x), _) => Some(*x),
             (Self::Text(t), ValueKind::Size | ValueKind::SlurmSize) => {
-                Bytes::parse(t).ok().map(|b| b.0 as f64)
+                Bytes::parse(t).ok().map(Bytes::as_f64)
             }
             (Self::Text(t), ValueKind::Duration) => parse_duration_s(t).ok().map(|s| s as f64),
             _ => None,

@@ -4,7 +4,9 @@
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
 use super::declared::DeclaredOption;
-use super::python::{PythonToken, TokenKind, bracket, calls, calls_backward, is_keyword, line_of};
+use super::python::{
+    PythonToken, TokenKind, bracket, callee, calls, calls_backward, is_keyword, line_of,
+};
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -138,7 +140,7 @@ fn hands_all_on(tokens: &[PythonToken<'_>], files: &[&[PythonToken<'_>]]) -> boo
         };
         (0..tokens.len()).any(|at| {
             let whole = tokens[at].is(all) && !tokens.get(at + 1).is_some_and(|t| t.is("."));
-            let to = bracket(tokens, at).and_then(|open| open.checked_sub(1));
+            let to = callee(tokens, at);
             let to_ours = to.is_some_and(|to| is_defined(tokens[to].text));
             whole && is_handed_on(tokens, at) && !to_ours
         })

@@ -217,11 +217,15 @@ impl<'a> Adoption<'a> {
         Ok(patch)
     }
 
+    /// Whether a call gives a knob, or may be given it in any case: a variable that a program does not know does it no harm.
+    pub(super) fn is_given_or_harmless(&self, call: &Call, knob: &StackKnob) -> bool {
+        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
+        find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable)
+    }
+
     /// Why a knob that a call does not give cannot be given to it.
     fn unclear(&self, call: &Call, knob: &StackKnob) -> Option<String> {
-        // A variable that a program does not know does it no harm.
-        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
-        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+        if self.is_given_or_harmless(call, knob) {
             return None;
         }
         if let Some(path) = self.unread_of(call, knob) {

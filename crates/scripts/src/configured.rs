@@ -17,7 +17,7 @@ use super::overwritten::{overwritten, sets_all};
 use super::plain_loop::used_accumulations;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
-use super::spelling::{same_flag, setting_names};
+use super::spelling::{attribute, same_flag, setting_names};
 use super::stack::StackKnob;
 use super::traced::{Traced, Why};
 use crate::Spelling;
@@ -186,7 +186,7 @@ impl ProgramCode {
         if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
             return None;
         }
-        let name = plain(flag);
+        let name = attribute(flag);
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
             Some(class) => class.values.get(&name),
@@ -196,7 +196,7 @@ impl ProgramCode {
 
     /// Whether no option of its parser gives this flag.
     pub(super) fn is_only_in_call(&self, flag: &str) -> bool {
-        self.call_rooms.contains_key(&plain(flag))
+        self.call_rooms.contains_key(&attribute(flag))
     }
 
     /// Whether its code alone gives a knob, to the class that it fills or to a call.
@@ -296,14 +296,11 @@ fn argument_name(knob: &StackKnob) -> Option<String> {
     names.find(|name| !name.contains('.'))
 }
 
-/// A flag as Python names its value.
-fn plain(flag: &str) -> String {
-    flag.trim_matches(['-', '=']).replace('-', "_")
-}
-
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
     let single = |names: &[&str]| {
-        let named = options.iter().filter(|o| names.contains(&&*plain(&o.flag)));
+        let named = options
+            .iter()
+            .filter(|o| names.contains(&&*attribute(&o.flag)));
         only(named).map(|option| option.flag.clone())
     };
     Some((single(&PARTS)?, single(&WHOLES)?))

@@ -8,8 +8,8 @@ use super::declared::is_divided;
 use super::literal::product;
 use super::loaded::load;
 use super::python::{
-    PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, line_of,
-    rest_of_line,
+    PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, rest_of_line,
+    statements,
 };
 use oomctl_base::word_list;
 
@@ -160,9 +160,9 @@ fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't
 /// Whether the words of its statement or the name of its function say that a call runs beside training.
 fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End || t.is(";");
-    let begin = tokens[line_of(tokens, at)..at].iter().rposition(ends);
-    let begin = begin.map_or(line_of(tokens, at), |end| line_of(tokens, at) + end + 1);
-    let mut lines = tokens[begin..].split(ends);
+    let before = tokens[..at].iter().rposition(ends);
+    let begin = before.map_or(0, |end| end + 1);
+    let mut lines = statements(&tokens[begin..]);
     let function = block(tokens, at).filter(|(_, word)| *word == "def");
     let function = function.and_then(|(begin, _)| tokens.get(begin + 1));
     function.is_some_and(|name| is_aside(name.text)) || lines.next().is_some_and(runs_aside)
@@ -228,13 +228,6 @@ pub(super) fn may_rebind(files: &[PythonFile<'_>]) -> bool {
         all.any(|w| w[1].is("import") && w[2].is("*") && !is_seen(&w[0]))
     };
     files.iter().any(|f| by_name(f) || stars(f))
-}
-
-/// The statements of a text; several may stand in a line.
-pub(super) fn statements<'a, 't>(
-    tokens: &'a [PythonToken<'t>],
-) -> impl Iterator<Item = &'a [PythonToken<'t>]> {
-    tokens.split(|t| t.kind == TokenKind::End || t.is(";"))
 }
 
 /// `name = 8` or `name: int = 8`, a statement of its own that no condition guards, whose name stands at `at`.

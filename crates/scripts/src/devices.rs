@@ -1,12 +1,13 @@
 //! What a script says of GPUs: `DataParallel(…)`, its devices, `CUDA_VISIBLE_DEVICES`.
 
-use super::python::{PythonToken, TokenKind, argument, calls, closed_call, place, tokens};
-use oomctl_base::word_list;
+use super::python::{PythonToken, TokenKind, argument, calls, closed_call, tokens};
+use oomctl_base::{line_and_column, word_list};
 
 /// A value in a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Literal<T> {
     /// It is not given, so the default counts.
+    #[default]
     Absent,
     /// It stands there.
     Known(T),
@@ -100,7 +101,7 @@ fn call(text: &str, tokens: &[PythonToken<'_>], at: usize) -> Option<DataParalle
     let named = |wanted: &str, place| argument(&arguments, wanted, place);
     let spread = arguments.iter().any(|a| a[0].is("*"));
     named("module", 0)?;
-    let (line, column) = place(text, from);
+    let (line, column) = line_and_column(text, from);
     Some(DataParallel {
         line,
         column,

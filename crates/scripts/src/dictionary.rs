@@ -2,12 +2,11 @@
 
 use super::code_value::{CodeValue, PythonFile};
 use super::constants::{
-    Constant, carries, is_aside, is_fixed_here, is_plain, may_rebind, runs_aside, statements,
-    trains,
+    Constant, carries, is_aside, is_fixed_here, is_plain, may_rebind, runs_aside, trains,
 };
 use super::declared::is_by_parts;
 use super::loaded::load;
-use super::python::{PythonToken, TokenKind, arguments};
+use super::python::{PythonToken, TokenKind, arguments, statements};
 
 /// Methods by which a dictionary gets other values.
 const CHANGES: [&str; 4] = ["update", "setdefault", "pop", "__setitem__"];

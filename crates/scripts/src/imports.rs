@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::moved_program::{changed_modules, import_root};
-use super::python::{PythonToken, TokenKind, tokens};
+use super::python::{PythonToken, TokenKind, statements, tokens};
 use super::recognise::is_of_settings;
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
@@ -136,7 +136,7 @@ pub(super) fn modules<'f>(
 /// The paths, without their ending, that the imports of a text may mean: from the program's folder, or from that of the file.
 fn imported(tokens: &[PythonToken<'_>], (root, own): (&str, &str)) -> Vec<String> {
     let mut found = Vec::new();
-    for line in tokens.split(|t| t.kind == TokenKind::End || t.is(";")) {
+    for line in statements(tokens) {
         let names = |list: &[PythonToken<'_>]| -> Vec<String> {
             let parts = list.split(|t| t.is(","));
             parts.map(dotted).filter(|name| !name.is_empty()).collect()

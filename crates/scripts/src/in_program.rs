@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::constants::runs_aside;
 use super::imports::ModuleFile;
-use super::python::{PythonToken, TokenKind, calls_backward, line_of, place};
-use oomctl_base::word_list;
+use super::python::{PythonToken, TokenKind, calls_backward, line_of};
+use oomctl_base::{line_and_column, word_list};
 
 /// Short names of batches; the others end in `batch_size`.
 const NAMES: [&str; 3] = ["batchsize", "bs", "bsz"];
@@ -75,7 +75,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
         let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
         for (name, (from, to)) in found {
             let text = file.text.get(from..to).unwrap_or_default();
-            let line = place(file.text, from).0;
+            let line = line_and_column(file.text, from).0;
             numbers.push(NumberInProgram {
                 is_share: is_share(&name),
                 is_switch: is_switch(&name),

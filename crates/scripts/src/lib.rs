@@ -90,7 +90,7 @@ pub use kept::{EvaluationLines, Keeping, KeptMemory, OwnText};
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, MeasuredLauncher, Starts};
 pub use likely::recognise;
-pub use patched::Patch;
+pub use patched::{DIFF_CONTEXT, Patch, unified_diff};
 pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use plain_loop::{DOUBT, NEARLY, RECOMPUTED_DOUBT, TRAINER_DOUBT, UNDIVIDED_DOUBT};
 pub use preface::is_shell;

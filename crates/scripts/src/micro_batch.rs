@@ -6,8 +6,8 @@ use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
 use super::plain_loop::accumulations;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, calls_backward, headers, is_conditional,
-    is_named, keyword, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, calls, calls_backward, definition, headers,
+    is_conditional, is_loop, is_named, keyword, line, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -184,23 +184,14 @@ impl MicroBatchText<'_, '_> {
 
     /// Whether the function around a place computes a gradient, or says by its name that it makes a loss.
     fn makes_a_loss(&self, at: usize) -> bool {
-        let function = self.function_of(at);
+        let function = |at| headers(self.tokens, at).find_map(|(_, header)| definition(header));
+        let own = function(at);
         let mut gradients = calls(self.tokens, |t| t.is("backward"));
-        let name = function.map_or("", |begin| {
-            let words = self.tokens[begin..].windows(2);
-            let mut names = words.filter(|w| w[0].is("def")).map(|w| w[1].text);
-            names.next().unwrap_or_default()
-        });
-        let name = name.to_lowercase();
-        gradients.any(|backward| self.function_of(backward) == function)
+        let name = own.and_then(|line| line.get(1));
+        let name = name.map_or("", |t| t.text).to_lowercase();
+        gradients.any(|backward| function(backward) == own)
             || name.contains("loss")
             || name == "training_step"
-    }
-
-    fn function_of(&self, at: usize) -> Option<usize> {
-        let mut all = headers(self.tokens, at);
-        all.find(|(_, header)| is_function(header))
-            .map(|(begin, _)| begin)
     }
 
     /// `loss = (a - b).pow(2).sum()`, `reduction="sum"`, where nothing divides a loss by what it counts.
@@ -286,14 +277,11 @@ impl MicroBatchText<'_, '_> {
                 && line.iter().any(|t| t.is("%"))
                 && line.iter().any(|t| self.is_accumulation(t))
         };
-        let loops = |at: usize| {
-            let mut all = headers(self.tokens, at);
-            all.find(|(_, header)| header[0].is("for") || header[0].is("while"))
-        };
-        let Some((begin, _)) = loops(at) else {
+        let around = |at| headers(self.tokens, at).find(|(_, header)| is_loop(header));
+        let Some((begin, _)) = around(at) else {
             return false;
         };
-        let same = |other: usize| loops(other).is_some_and(|(other, _)| other == begin);
+        let same = |other| around(other).is_some_and(|(other, _)| other == begin);
         let backward = calls(self.tokens, |t| t.is("backward")).any(same);
         let waits = (0..self.tokens.len())
             .filter(|at| line_of(self.tokens, *at) == *at && guards(self.line(*at)))
@@ -315,12 +303,8 @@ impl MicroBatchText<'_, '_> {
     }
 
     fn line(&self, at: usize) -> &[PythonToken<'_>] {
-        rest_of_line(&self.tokens[line_of(self.tokens, at)..])
+        line(self.tokens, at)
     }
-}
-
-fn is_function(header: &[PythonToken<'_>]) -> bool {
-    header[0].is("def") || header[0].is("async") && header.get(1).is_some_and(|t| t.is("def"))
 }
 
 #[cfg(test)]

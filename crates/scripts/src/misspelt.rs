@@ -8,6 +8,7 @@ use super::recognise::is_key_of;
 use super::stack::Stack;
 use super::walk::Call;
 use crate::{SettingsReader, Spelling};
+use oomctl_base::line_and_column;
 
 /// The least letters of a key that is told.
 const LEAST: usize = 8;
@@ -38,8 +39,7 @@ impl Adoption<'_> {
         for file in files.filter(|file| file.reader == SettingsReader::Program) {
             let text = file.content.text();
             for (key, entry) in file.says.leaves() {
-                let before = text.get(..entry.bytes.start).unwrap_or_default();
-                let line = before.matches('\n').count() + 1;
+                let (line, _) = line_and_column(&text, entry.bytes.start);
                 tell(&key, Some(format!("{}:{line}", file.path)));
             }
         }

@@ -1,6 +1,6 @@
 //! A changed copy of a Python program: it imports and finds its files as the original does.
 
-use super::python::{PythonToken, TokenKind};
+use super::python::{PythonToken, TokenKind, statements};
 
 /// By these names a program finds files beside the file of its code, or starts that file again in further processes.
 const BOUND: [&str; 6] = [
@@ -68,7 +68,7 @@ pub(super) fn begin(tokens: &[PythonToken<'_>]) -> usize {
             .iter()
             .all(|t| t.kind == TokenKind::Text || t.is("(") || t.is(")")),
     };
-    let mut statements = tokens.split(|t| t.kind == TokenKind::End || t.is(";"));
+    let mut statements = statements(tokens);
     let first = statements.find(|s| !is_first(s)).and_then(<[_]>::first);
     first.map_or(0, |token| token.from)
 }

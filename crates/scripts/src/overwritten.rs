@@ -4,7 +4,9 @@ use super::accumulation::alias;
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::DeclaredOption;
 use super::program_text::{assigned, computed};
-use super::python::{TokenKind, arguments, calls, headers, is_conditional};
+use super::python::{
+    PythonToken, TokenKind, arguments, calls, headers, is_conditional, statements,
+};
 
 /// The value that code gives an option whatever the words say.
 pub(super) fn overwritten(
@@ -28,10 +30,7 @@ pub(super) fn overwritten(
     let is_own = begins && parsed.contains(&object.text);
     let rest = tokens.get(at + 1..)?;
     let (sign, rest) = rest.split_first()?;
-    let end = rest
-        .iter()
-        .position(|t| t.kind == TokenKind::End || t.is(";"));
-    let value = &rest[..end.unwrap_or(rest.len())];
+    let value = statements(rest).next().unwrap_or_default();
     // What it computes of the word still follows it.
     let follows = value.iter().any(|t| t.text == option.name);
     if !is_own || !sign.is("=") || follows || is_conditional(tokens, at) {
@@ -44,8 +43,7 @@ pub(super) fn overwritten(
 /// The names of what parsers return.
 fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
     let tokens = &file.tokens;
-    let parses =
-        |t: &super::python::PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
+    let parses = |t: &PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
     let calls = calls(tokens, parses);
     calls.filter_map(|at| alias(tokens, at)).collect()
 }

@@ -11,7 +11,7 @@ use super::given_keys::GivenKeys;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
 use super::resources::asked;
 use super::sectioned::{OF_EVALUATION, OF_NEITHER};
-use super::spelling::{same_flag, setting_names};
+use super::spelling::{attribute, same_flag, setting_names};
 use super::stack::StackKnob;
 use super::walk::{Call, Reading, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
@@ -198,7 +198,6 @@ impl Call {
             let in_file = self.settings.iter().any(|file| file.find(name).is_some());
             (!is_other && !in_file).then_some(&found.value)
         };
-        let plain = |flag: &str| flag.trim_matches(['-', '=']).replace('-', "_");
         let global = || {
             let is_batch =
                 |(name, found): &(&String, &Constant)| found.is_global && name.contains("batch");
@@ -206,7 +205,9 @@ impl Call {
             let one = only(all).filter(|_| knob.role == Some(Role::TrainBatch))?;
             Some(&one.1.value)
         };
-        flags.find_map(|flag| fits(&plain(flag))).or_else(global)
+        flags
+            .find_map(|flag| fits(&attribute(flag)))
+            .or_else(global)
     }
 
     /// Whether the program itself declares an option for a knob.

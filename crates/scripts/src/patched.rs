@@ -7,7 +7,18 @@ use super::traced::Span;
 use super::walk::{ENVIRONMENT, SCRIPT, ScriptSource, place};
 
 /// Lines around a change in a diff.
-const CONTEXT: usize = 3;
+pub const DIFF_CONTEXT: usize = 3;
+
+/// A unified diff of two texts, with their names and so many lines around a change; empty where nothing differs.
+pub fn unified_diff(names: (&str, &str), before: &str, after: &str, context: usize) -> String {
+    if before == after {
+        return String::new();
+    }
+    let diff = similar::TextDiff::from_lines(before, after);
+    let (from, to) = (format!("a/{}", names.0), format!("b/{}", names.1));
+    let mut diff = diff.unified_diff();
+    diff.context_radius(context).header(&from, &to).to_string()
+}
 
 /// A submission with other values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,11 +106,12 @@ impl Patch {
                 false => text.to_owned(),
             };
             let (before, after) = (shown(&old.text), shown(&new.text));
-            let context = if number == ENVIRONMENT { 0 } else { CONTEXT };
-            let diff = similar::TextDiff::from_lines(&before, &after);
-            let mut diff = diff.unified_diff();
-            let (from, to) = (format!("a/{}", old.path), format!("b/{}", new.path));
-            all += &diff.context_radius(context).header(&from, &to).to_string();
+            let context = if number == ENVIRONMENT {
+                0
+            } else {
+                DIFF_CONTEXT
+            };
+            all += &unified_diff((&old.path, &new.path), &before, &after, context);
         }
         all
     }

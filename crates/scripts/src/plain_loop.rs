@@ -30,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::DeclaredOption;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, headers, is_named, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, calls, definition, headers, is_loop, is_named,
+    line, line_of, rest_of_line,
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
@@ -205,10 +206,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let backward = calls(tokens, |t| t.is("backward"));
             let around = backward.filter_map(|at| {
                 let mut all = headers(tokens, at);
-                let is_loop = |(_, header): &(usize, &[PythonToken<'_>])| {
-                    header[0].is("for") || header[0].is("while")
-                };
-                let own = all.find(is_loop).map(|(begin, _)| (begin, None));
+                let own = all.find(|(_, header)| is_loop(header));
+                let own = own.map(|(begin, _)| (begin, None));
                 own.or_else(|| {
                     let function = CalledFunction::around(tokens, at)?;
                     let one = self.bodies(function.name).len() == 1;
@@ -238,8 +237,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
         };
         let is_called = |file: usize, at: usize| {
             let mut around = headers(self.files[file], at);
-            let function = around.find(|(_, header)| header[0].is("def"));
-            let name = function.and_then(|(_, header)| header.get(1));
+            let function = around.find_map(|(_, header)| definition(header));
+            let name = function.and_then(|line| line.get(1));
             name.is_none_or(|name| self.places(name.text).len() > 1)
         };
         self.files.iter().enumerate().find_map(|(file, tokens)| {
@@ -318,12 +317,12 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 && rest.iter().any(|t| self.is_accumulation(t))
         };
         let counts = |tokens: &[PythonToken<'_>], at: usize| {
-            rest_of_line(&tokens[line_of(tokens, at)..])
+            line(tokens, at)
                 .iter()
                 .any(|t| t.is("len") || t.is("range"))
         };
         let shown = |tokens: &[PythonToken<'_>], at: usize| {
-            let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+            let line = line(tokens, at);
             line.iter().any(|t| t.is("item"))
         };
         let places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
@@ -343,7 +342,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
         let accelerates = self.is_handed("Accelerator", |t| self.is_accumulation(t));
         match place {
             Some((file, at)) if accelerates && first.is_framework() => {
-                let line = rest_of_line(&self.files[file][line_of(self.files[file], at)..]);
+                let line = line(self.files[file], at);
                 let of_loss = line.iter().any(|t| t.text.contains("loss"));
                 of_loss.then_some((DIVIDED, file, at))
             }

@@ -2,6 +2,9 @@
 //!
 //! Source: the Python language reference, "Lexical analysis". Indentation is not needed and not read.
 
+mod blocks;
+
+pub(super) use blocks::{block, definition, ends_block, headers, is_conditional, is_loop};
 use oomctl_base::word_list;
 
 /// Largest script that is read, in bytes; what stands behind is not looked at.
@@ -204,27 +207,10 @@ pub(super) fn calls<'a>(
     })
 }
 
-/// Whether a text calls a backward pass.
+/// Whether a text calls a backward pass: PyTorch's, or that of Lightning where the program optimises by itself.
 pub(super) fn calls_backward(tokens: &[PythonToken<'_>]) -> bool {
-    calls(tokens, |t| t.is("backward")).next().is_some()
-}
-
-/// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
-pub(super) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End;
-    let mut lines = tokens[line_of(tokens, at)..].split(ends);
-    let line = lines.next().unwrap_or_default();
-    if line.iter().skip(1).any(|t| t.is("if")) && line.iter().any(|t| t.is("else")) {
-        return true;
-    }
-    let words = headers(tokens, at).filter(|(_, header)| !is_main(header));
-    let mut words = words.map(|(_, header)| header[0].text);
-    let decides = |word: &&str| {
-        let of_function = ["def", "class", "async"].contains(word);
-        of_function || ["if", "elif", "else", "case", "except"].contains(word)
-    };
-    let first = words.find(decides);
-    first.is_some_and(|word| !["def", "class", "async"].contains(&word))
+    let is_backward = |t: &PythonToken<'_>| t.is("backward") || t.is("manual_backward");
+    calls(tokens, is_backward).next().is_some()
 }
 
 /// Whether a word before a bracket is one of the language, and calls nothing.
@@ -236,47 +222,22 @@ pub(super) fn is_keyword(word: &str) -> bool {
     .contains(&word)
 }
 
-/// The word that begins the block in which the token `at` stands, with its place; None at the left margin and below `if __name__`.
-pub(super) fn block<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<(usize, &'t str)> {
-    let (begin, header) = headers(tokens, at).next()?;
-    (!is_main(header)).then_some((begin, header[0].text))
-}
-
-/// The lines that begin the blocks in which the token `at` stands, the innermost first, each with the place of its first token.
-pub(super) fn headers<'a, 't>(
-    tokens: &'a [PythonToken<'t>],
-    at: usize,
-) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
-    let mut begin = line_of(tokens, at);
-    let mut indent = indentation(tokens, begin);
-    std::iter::from_fn(move || {
-        while let Some(end) = begin.checked_sub(1) {
-            begin = line_of(tokens, end);
-            let own = indentation(tokens, begin);
-            if begin < end && own < indent {
-                indent = own;
-                return Some((begin, &tokens[begin..end]));
-            }
-        }
-        None
-    })
-}
-
-/// `if __name__ == "__main__"`.
-fn is_main(header: &[PythonToken<'_>]) -> bool {
-    header.iter().any(|t| t.is("__name__"))
-}
-
-/// Whether the line behind the end `at` of another is no longer in the block that begins at `begin`.
-pub(super) fn ends_block(tokens: &[PythonToken<'_>], begin: usize, at: usize) -> bool {
-    let next = tokens.get(at + 1).filter(|t| t.kind != TokenKind::End);
-    next.is_some() && indentation(tokens, at + 1) <= indentation(tokens, begin)
-}
-
 /// The tokens up to the end of their line.
 pub(super) fn rest_of_line<'a, 't>(tokens: &'a [PythonToken<'t>]) -> &'a [PythonToken<'t>] {
     let end = tokens.iter().position(|t| t.kind == TokenKind::End);
     &tokens[..end.unwrap_or(tokens.len())]
+}
+
+/// The line of a token.
+pub(super) fn line<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
+    rest_of_line(&tokens[line_of(tokens, at)..])
+}
+
+/// The statements of a text; several may stand in a line.
+pub(super) fn statements<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+) -> impl Iterator<Item = &'a [PythonToken<'t>]> {
+    tokens.split(|t| t.kind == TokenKind::End || t.is(";"))
 }
 
 /// The token that begins the line of a token.
@@ -284,18 +245,6 @@ pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
     let mut before = tokens[..at].iter();
     let end = before.rposition(|t| t.kind == TokenKind::End);
     end.map_or(0, |end| end + 1)
-}
-
-/// Bytes between the end of the line before and the token that begins a line. What stands behind a `;` has those of what is before it.
-fn indentation(tokens: &[PythonToken<'_>], begin: usize) -> usize {
-    let mut begin = begin;
-    while let Some(end) = begin.checked_sub(1).filter(|end| tokens[*end].is(";")) {
-        begin = line_of(tokens, end);
-    }
-    let before = begin.checked_sub(1).map_or(0, |end| tokens[end].to);
-    tokens
-        .get(begin)
-        .map_or(0, |t| t.from.saturating_sub(before))
 }
 
 /// The bracket that is open at a place.
@@ -314,6 +263,11 @@ pub(super) fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// What is called with the token `at` among its arguments: the token before the bracket.
+pub(super) fn callee(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+    bracket(tokens, at)?.checked_sub(1)
 }
 
 /// The arguments of a call, of the tokens behind its bracket up to the one that closes it; empty ones are left out.
@@ -376,14 +330,6 @@ pub(super) fn keyword<'a, 't>(
     })
 }
 
-/// Line and column, both from 1, of a byte; columns count characters.
-pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,7 +357,15 @@ mod tests {
     }
 
     #[test]
-    fn places_are_lines_and_columns_of_characters() {
-        assert_eq!(place("a\nöb", 4), (2, 2));
+    fn a_function_may_be_declared_behind_async() {
+        let all = tokens("async def train(x):");
+        assert_eq!(definition(&all).map(|line| line[1].text), Some("train"));
+        assert_eq!(definition(&tokens("async for x in y:")), None);
+    }
+
+    #[test]
+    fn a_backward_pass_may_be_lightnings() {
+        assert!(calls_backward(&tokens("self.manual_backward(loss)")));
+        assert!(!calls_backward(&tokens("loss.backward")));
     }
 }

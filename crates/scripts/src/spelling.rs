@@ -161,6 +161,11 @@ pub fn same_flag(word: &str, flag: &str) -> bool {
     word == flag || word.starts_with('-') && word.len() == flag.len() && alike()
 }
 
+/// The name under which Python's parsers of arguments keep the value of a flag: `batch_size` for `--batch-size=`.
+pub(super) fn attribute(flag: &str) -> String {
+    flag.trim_matches(['-', '=']).replace('-', "_")
+}
+
 /// A flag in the form in which all that are the same are equal.
 pub(super) fn plain_flag(flag: &str) -> String {
     flag.chars().map(plain).collect()

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::adopt::Adoption;
-use super::knobs::find;
 use super::recognise::{Recognise, ends_a_key, is_of_settings};
 use super::settings::SettingsFormat;
 use super::stack::StackKnob;
@@ -104,9 +103,7 @@ impl Adoption<'_> {
     }
 
     pub(super) fn unread_of<'c>(&self, call: &'c Call, knob: &StackKnob) -> Option<&'c String> {
-        // A variable that a program does not know does it no harm.
-        let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));
-        if find(&self.reading, call, knob).is_some() || knob.spellings.iter().all(by_variable) {
+        if self.is_given_or_harmless(call, knob) {
             return None;
         }
         let key = |s: &Spelling| matches!(s, Spelling::Key(_));

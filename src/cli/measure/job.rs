@@ -17,8 +17,8 @@ use crate::io::files::{Access, write_atomic};
 use crate::io::phantom::PhantomProgram;
 use crate::io::scratch::ScratchFolder;
 use crate::view::CommandFailure;
+use oomctl_base::Role;
 use oomctl_base::units::Bytes;
-use oomctl_base::{Role, Value};
 use oomctl_memory::GPU_MEMORY;
 use oomctl_scripts::{Adoption, JobProgram, SCRIPT, Submission, is_shell};
 
@@ -168,7 +168,9 @@ pub fn measured(
         } else {
             0
         },
-        gpu_type: with_role(request, rungs, Role::GpuType),
+        gpu_type: request
+            .value_of(rungs, Role::GpuType)
+            .map(|v| v.to_string()),
         gpu_memory: gpu_memory(request, rungs),
         _rendered: rendered,
         program: started(program, &read, &adoption),
@@ -252,15 +254,6 @@ fn started(program: JobProgram, read: &Read, adoption: &Adoption<'_>) -> Phantom
         folder,
         replaced,
         scratch: true,
-    }
-}
-
-fn with_role(request: &Request, rungs: &[Layer], role: Role) -> Option<String> {
-    let knob = request.preset().with_role(role).next()?;
-    let recipe = request.recipe(rungs).ok()?;
-    match recipe.value(&knob.name) {
-        Value::Null => None,
-        value => Some(value.to_string()),
     }
 }
 

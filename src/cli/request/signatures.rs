@@ -8,7 +8,6 @@ use crate::core::config::{
 };
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
-use oomctl_base::nearest;
 use oomctl_diagnose::{Bugs, Package, ProjectFailures, UserSignature};
 
 const TEXTS: [&str; 6] = ["id", "kind", "class", "contains", "pattern", "phase"];
@@ -102,16 +101,9 @@ fn field(doc: &ConfigDocument, key: &ConfigKey, value: &ConfigNode) -> Result<Va
             let what = format!("{name}: expected true or false, got {}", value.noun());
             Err(doc.fault(value, what))
         }
-        _ => Err(unknown(doc, key, value)),
-    }
-}
-
-fn unknown(doc: &ConfigDocument, key: &ConfigKey, value: &ConfigNode) -> ConfigError {
-    let known: Vec<&str> = TEXTS.into_iter().chain(SWITCHES).chain(LISTS).collect();
-    let mut error = doc.fault(value, format!("unknown key `{}`", key.name));
-    (error.line, error.column) = (Some(key.line), Some(key.column));
-    match nearest(&key.name, known.iter().copied()) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint(format!("known keys here: {}", known.join(", "))),
+        _ => {
+            let known: Vec<&str> = TEXTS.into_iter().chain(SWITCHES).chain(LISTS).collect();
+            Err(doc.unknown_key(key, &known))
+        }
     }
 }

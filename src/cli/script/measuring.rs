@@ -4,7 +4,7 @@ use super::absent::fails_at_once;
 use crate::cli::request::known::LookupTables;
 use crate::cli::session::Session;
 use crate::core::request::Request;
-use oomctl_base::{Role, Value};
+use oomctl_base::Role;
 use oomctl_memory::Capacity;
 
 /// A type of GPU, where the job names none that the tables have.
@@ -25,10 +25,7 @@ pub fn measure_command(session: &Session, request: &Request) -> Option<String> {
 /// The options that name a card.
 fn card(session: &Session, request: &Request) -> String {
     let known = LookupTables::new(&session.library, &session.folder);
-    let knob = request.preset().with_role(Role::GpuType).next();
-    let recipe = request.recipe(&[]).ok();
-    let named = knob.zip(recipe).map(|(k, r)| r.value(&k.name).clone());
-    let named = named.filter(|v| *v != Value::Null).map(|v| v.to_string());
+    let named = request.value_of(&[], Role::GpuType).map(|v| v.to_string());
     let named = named.filter(|name| matches!(known.processor(name), Ok(Some(_))));
     let size = named.and_then(|name| known.gpu(&name).ok().flatten());
     match size {

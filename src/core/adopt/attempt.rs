@@ -2,7 +2,9 @@
 
 use super::array::TaskList;
 use crate::core::render::{AttemptPlace, RenderedFile, shell_word};
-use oomctl_scripts::{Adoption, CopyPlace, Patch, PatchError, Placed, SCRIPT, is_shell};
+use oomctl_scripts::{
+    Adoption, CopyPlace, DIFF_CONTEXT, Patch, PatchError, Placed, SCRIPT, is_shell, unified_diff,
+};
 
 /// Name of the file that lets one job an attempt begin.
 pub const CLAIM: &str = "claim.sh";
@@ -26,8 +28,6 @@ const TAKEN: [&str; 13] = [
     "sampler.log",
     "watch.log",
 ];
-/// Lines around a change in a diff.
-const CONTEXT: usize = 3;
 
 /// The script that lets one job an attempt begin: the first to create the file goes on. A requeued job finds its own
 /// id. It is run by a shell of its own, so that nothing stays in the user's script.
@@ -169,14 +169,8 @@ fn head(
 fn diff(patch: &Patch, placed: &Placed) -> String {
     let mut all = patch.submission_diff();
     for copy in &placed.files {
-        if copy.before == copy.text {
-            continue;
-        }
-        let diff = similar::TextDiff::from_lines(&copy.before, &copy.text);
-        let mut diff = diff.unified_diff();
-        let header = (format!("a/{}", copy.original), format!("b/{}", copy.name));
-        let text = diff.context_radius(CONTEXT).header(&header.0, &header.1);
-        all.push_str(&text.to_string());
+        let names = (copy.original.as_str(), copy.name.as_str());
+        all += &unified_diff(names, &copy.before, &copy.text, DIFF_CONTEXT);
     }
     all
 }

@@ -6,6 +6,8 @@ use oomctl_scripts::{
     Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type,
     host_memory, wins,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Options that make of one submission something else than one job that is answered by its id.
 const NOT_ONE_JOB: [[&str; 2]; 4] = table(
@@ -21,10 +23,10 @@ pub const JOB_NUMBER: &str = "%j";
 /// What Slurm writes for the index of a job that is no task of an array.
 const NO_TASK: &str = "4294967294";
 
-/// GPUs and nodes that a script asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gpus {
-    /// GPUs of the whole job; 0 where it asks for none that can be counted.
+/// What a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Resources {
+    /// GPUs of the whole job.
     pub gpus: u64,
     /// Nodes.
     pub nodes: u64,
@@ -206,14 +208,14 @@ fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPatte
 }
 
 /// GPUs, nodes and time that are asked for.
-pub fn resources(reading: &Reading) -> Gpus {
+pub fn resources(reading: &Reading) -> Resources {
     let nodes = asked(reading, Role::Nodes)
         .map_or(1, |(count, _)| u64::from(count))
         .max(1);
     let per_node = asked(reading, Role::GpusPerNode).map(|(count, _)| u64::from(count) * nodes);
     let whole = || asked_in_all(reading).map(u64::from);
     let time = wins(&directives(reading), "time").map(text);
-    Gpus {
+    Resources {
         gpus: per_node.or_else(whole).unwrap_or(0),
         nodes,
         time_limit_s: time.and_then(|t| parse_duration_s(&t).ok()),

@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 
 use crate::core::ladder::IN_SCRIPTS;
 use crate::core::recipe::{FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
-use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
+use oomctl_base::{Origin, Refusal, Role, Value, ValueKind, line_and_column};
 use oomctl_scripts::{
-    Adoption, Ask, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT, ScriptSource, Span,
-    Spelling, StackKnob, Submission,
+    Adoption, Ask, DIFF_CONTEXT, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT,
+    ScriptSource, Span, Spelling, StackKnob, Submission, unified_diff,
 };
 
 pub use array::{TaskList, is_array};
@@ -36,7 +36,7 @@ pub use comparable::comparable;
 pub use evidence::loosen;
 pub use exit_code::{goes_on, hidden, hidden_remark};
 pub use job::{
-    Gpus, JOB_NUMBER, JobIds, LogPattern, array, bad_directive, export, gives, has_error_log,
+    JOB_NUMBER, JobIds, LogPattern, Resources, array, bad_directive, export, gives, has_error_log,
     impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
@@ -228,25 +228,13 @@ fn origin(sources: &[ScriptSource], span: Option<Span>) -> Origin {
     if span.file < SCRIPT {
         return flag(&source.path);
     }
-    let at = span.start;
-    let before = source.text.get(..at).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
+    let (line, column) = line_and_column(&source.text, span.start);
     Origin::file(
         &source.path,
         u32::try_from(line).unwrap_or(u32::MAX),
         u32::try_from(column).unwrap_or(u32::MAX),
     )
 }
-
-/// Lines around a change between two submissions.
-const CONTEXT: usize = 3;
 
 /// A diff from one submission of the user's scripts to the next, of the user's own lines only: options, arguments and variables one a line, then the files.
 pub fn since(
@@ -263,22 +251,15 @@ pub fn since(
             .map(|(n, v)| format!("{n}={v}\n"))
             .collect::<String>()
     };
-    let mut all = text_diff("command line", &words(before), &words(after), CONTEXT);
+    let diff = |name, before: &str, after: &str, context| {
+        unified_diff((name, name), before, after, context)
+    };
+    let mut all = diff("command line", &words(before), &words(after), DIFF_CONTEXT);
     // The other variables are nobody's business.
-    all += &text_diff("environment", &variables(before), &variables(after), 0);
+    all += &diff("environment", &variables(before), &variables(after), 0);
     for (path, text) in files_after {
         let old = files_before.get(path).map_or("", String::as_str);
-        all += &text_diff(path, old, text, CONTEXT);
+        all += &diff(path, old, text, DIFF_CONTEXT);
     }
     all
-}
-
-fn text_diff(name: &str, before: &str, after: &str, context: usize) -> String {
-    if before == after {
-        return String::new();
-    }
-    let diff = similar::TextDiff::from_lines(before, after);
-    let mut diff = diff.unified_diff();
-    let (from, to) = (format!("a/{name}"), format!("b/{name}"));
-    diff.context_radius(context).header(&from, &to).to_string()
 }

@@ -20,34 +20,21 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
     let mut layer = Layer::new(LayerKind::Flags);
     let mut problems = Vec::new();
     for text in set {
-        let origin = Origin::Flag {
-            text: format!("--set {text}"),
-        };
-        match text.split_once('=') {
-            Some((name, _)) if name.trim().is_empty() => {
-                problems.push(no_assignment("--set", text, origin));
-            }
-            Some((name, value)) => match assign(preset, name.trim(), value, origin) {
-                Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
-                Err(problem) => problems.push(problem),
-            },
-            None => problems.push(no_assignment("--set", text, origin)),
+        let assigned = assignment("--set", text)
+            .and_then(|(name, value, origin)| assign(preset, name, value, origin));
+        match assigned {
+            Ok((name, setting)) => drop(layer.settings.insert(name, setting)),
+            Err(problem) => problems.push(problem),
         }
     }
     for text in overrides {
-        let origin = Origin::Flag {
-            text: format!("--override {text}"),
-        };
-        match text.split_once('=') {
-            Some((key, _)) if key.trim().is_empty() => {
-                problems.push(no_assignment("--override", text, origin));
-            }
-            Some((key, value)) => layer.overrides.push(Override {
-                key: key.trim().to_owned(),
+        match assignment("--override", text) {
+            Ok((key, value, origin)) => layer.overrides.push(Override {
+                key: key.to_owned(),
                 value: value.to_owned(),
                 origin,
             }),
-            None => problems.push(no_assignment("--override", text, origin)),
+            Err(problem) => problems.push(problem),
         }
     }
     if problems.is_empty() {
@@ -57,14 +44,18 @@ pub fn from_flags(preset: &Preset, set: &[String], overrides: &[String]) -> Resu
     }
 }
 
-fn no_assignment(flag: &str, text: &str, origin: Origin) -> Problem {
-    let what = match text.trim_start().starts_with('=') {
-        true => format!("`{text}` does not say which knob"),
-        false => format!("`{text}` is not an assignment"),
+/// Both sides of a flag's `NAME=VALUE`, and the flag as their origin.
+fn assignment<'t>(flag: &str, text: &'t str) -> Result<(&'t str, &'t str, Origin), Problem> {
+    let origin = Origin::Flag {
+        text: format!("{flag} {text}"),
     };
-    Problem::new(what)
-        .at(text.to_owned(), origin)
-        .hint(format!("write {flag} NAME=VALUE"))
+    let what = match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => return Ok((name.trim(), value, origin)),
+        Some(_) => format!("`{text}` does not say which knob"),
+        None => format!("`{text}` is not an assignment"),
+    };
+    let problem = Problem::new(what).at(text.to_owned(), origin);
+    Err(problem.hint(format!("write {flag} NAME=VALUE")))
 }
 
 fn assign(

@@ -97,7 +97,8 @@ impl ConfigDocument {
         unknown.map_or(Ok(()), |name| Err(self.unknown_key(name, known)))
     }
 
-    fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
+    /// That a key is none of these.
+    pub fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
         let what = format!("unknown key `{}`", key.name);
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
         match nearest(&key.name, known.iter().copied()) {

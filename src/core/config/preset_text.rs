@@ -13,7 +13,7 @@ use oomctl_base::{Problem, ProblemPlace, meant};
 /// # Errors
 /// Unknown fields, wrong types and missing fields, with their place.
 pub fn parse_preset(path: &str, text: &str) -> Result<PresetFile, ConfigError> {
-    typed(path, text)
+    parse_data(path, text)
 }
 
 /// Reads a knob set file.
@@ -21,7 +21,7 @@ pub fn parse_preset(path: &str, text: &str) -> Result<PresetFile, ConfigError> {
 /// # Errors
 /// As `parse_preset`.
 pub fn parse_knob_set(path: &str, text: &str) -> Result<KnobSetFile, ConfigError> {
-    typed(path, text)
+    parse_data(path, text)
 }
 
 /// Reads a file of data whose type another part owns.
@@ -29,10 +29,6 @@ pub fn parse_knob_set(path: &str, text: &str) -> Result<KnobSetFile, ConfigError
 /// # Errors
 /// As `parse_preset`.
 pub fn parse_data<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, ConfigError> {
-    typed(path, text)
-}
-
-fn typed<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, ConfigError> {
     if text.len() > MAX_FILE {
         return Err(ConfigError::plain(path, "the file is larger than 1 MiB"));
     }

@@ -185,11 +185,7 @@ impl Ascent<'_> {
                 ..*self.context
             };
             let mut decision = climb_in(&self.evaluations, &context, failure)?;
-            let step = match &decision {
-                Decision::Climb { steps, .. } => steps.first(),
-                Decision::Exhausted { .. } => None,
-            };
-            let refusal = step.and_then(|step| {
+            let refusal = decision.first().and_then(|step| {
                 let short = self.short_of_host(rungs, step, failed);
                 let short = short.or_else(|| self.in_vain(rungs, step, failure));
                 short.or_else(|| self.trifle(rungs, step, failure, failed))
@@ -219,7 +215,7 @@ impl Ascent<'_> {
         failed: &[FailedAttempt<'_>],
     ) -> Option<Skipped> {
         let node = NodeResources::new(self.context.preset, self.context.cluster);
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(rungs);
         let (before, _) = self.host(rungs)?;
         let (after, limit) = self.host(&then)?;
         // The rung, or the person, can ask for all that a node has.

@@ -105,6 +105,13 @@ pub struct Step {
     pub layer: Layer,
 }
 
+impl Step {
+    /// The rungs before it, and it.
+    pub fn on(&self, rungs: &[Layer]) -> Vec<Layer> {
+        rungs.iter().chain([&self.layer]).cloned().collect()
+    }
+}
+
 /// What the memory model expects of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {

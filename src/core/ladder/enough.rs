@@ -70,7 +70,7 @@ impl Ascent<'_> {
         }
         let fatal = failure.fatal;
         let profile = self.outlook.profile;
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(rungs);
         let (before, after) = (self.spec(rungs)?, self.spec(&then)?);
         if before == after || after.gpu_bytes > before.gpu_bytes {
             return None;
@@ -119,7 +119,7 @@ impl Ascent<'_> {
         if step.changes.is_empty() || !step.changes.iter().all(little) {
             return None;
         }
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(rungs);
         let fits = self
             .posterior(failed)?
             .fits(&self.spec(&then)?, self.outlook.profile)?;
@@ -150,7 +150,7 @@ impl Ascent<'_> {
         failed: &[FailedAttempt<'_>],
     ) -> RemedyMatch {
         let rungs = self.context.rungs;
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(rungs);
         let failure = FailureContext::of(failure);
         match self.named(&failure, step) && !self.context.whole_rungs {
             false => RemedyMatch::None,

@@ -112,15 +112,7 @@ impl<'a> EvaluationCache<'a> {
     }
 
     fn rendered(&self, shape: &Shape) -> Result<Vec<String>, Refusal> {
-        let place = AttemptPlace {
-            run: "run".to_owned(),
-            number: 1,
-            token: "token".to_owned(),
-            dir: "/run/attempt-1".to_owned(),
-            workdir: "/work".to_owned(),
-            backend: "slurm".to_owned(),
-            program: None,
-        };
+        let place = AttemptPlace::anywhere("/work", "slurm");
         let read = || Renderer::new(self.preset(), self.templates);
         let renderer = self.renderer.get_or_init(read).as_ref();
         let rendered = renderer

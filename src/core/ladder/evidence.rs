@@ -4,8 +4,8 @@
 use super::need::PhaseSums;
 use super::particle::Particle;
 use super::past::{Peak, PeakOf};
-use super::request::{LogitsRequest, bytes, for_embeddings};
-use oomctl_base::units::GIB;
+use super::request::{LogitsRequest, for_embeddings};
+use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::logistic::{bell, curve};
 use oomctl_memory::{Phase, PhaseTerms, Profile, Spec, TermKind, phases};
@@ -94,16 +94,18 @@ impl AttemptEvidence {
         let fatal = reached.first().filter(|_| !told.is_empty());
         let request = fatal.and_then(|phase| LogitsRequest::new(spec, incident?, phase));
         let last = incident.and_then(|i| i.requested_bytes);
-        let last = last.map(|requested| for_embeddings(spec, bytes(requested)));
+        let last = last.map(|requested| for_embeddings(spec, requested.as_f64()));
         let unallocated = incident.and_then(|i| i.reserved_unallocated_bytes);
         Self {
             total,
-            most: whole.map(|p| bytes(p.bytes)).fold(total, f64::min),
+            most: whole.map(|p| p.bytes.as_f64()).fold(total, f64::min),
             passed,
             fatal: reached.iter().map(needs).collect(),
             told: !told.is_empty(),
             least: incident.map_or(0.0, |i| least_need(i, total)),
-            pieces: unallocated.map(bytes).filter(|_| last == Some(true)),
+            pieces: unallocated
+                .map(Bytes::as_f64)
+                .filter(|_| last == Some(true)),
             other: last == Some(false),
             outside: incident.and_then(outside),
             request,
@@ -213,7 +215,7 @@ impl AttemptEvidence {
 
 /// How near a particle comes to a peak, as a likelihood.
 fn near(seen: &Peak, need: &PhaseSums, particle: &Particle) -> f64 {
-    let peak = bytes(seen.bytes);
+    let peak = seen.bytes.as_f64();
     match seen.of {
         PeakOf::Gpu => bell((need.bytes(particle) - peak) / DOUBT),
         PeakOf::Tensors => bell((need.tensors(particle) - peak) / (TENSORS_DOUBT * peak)),
@@ -244,9 +246,12 @@ pub(super) fn is_of_missing_engine(incident: &Incident, all: &[PhaseTerms]) -> b
 /// What lay outside the allocator of the program that died: the GPU without what was free and what the allocator
 /// had.
 fn outside(incident: &Incident) -> Option<f64> {
-    let (total, free) = (bytes(incident.total_bytes?), bytes(incident.free_bytes?));
-    let unallocated = bytes(incident.reserved_unallocated_bytes?);
-    let own = bytes(incident.allocated_bytes?) + unallocated;
+    let (total, free) = (
+        incident.total_bytes?.as_f64(),
+        incident.free_bytes?.as_f64(),
+    );
+    let unallocated = incident.reserved_unallocated_bytes?.as_f64();
+    let own = incident.allocated_bytes?.as_f64() + unallocated;
     (own > 0.0 && own + free <= total).then_some(total - free - own)
 }
 
@@ -285,7 +290,7 @@ pub(super) fn least_need(incident: &Incident, total: f64) -> f64 {
     let sane =
         incident.allocated_bytes.is_none_or(|a| a <= all) && free <= all && requested.0 < all.0 * 4;
     if sane {
-        (all.0 - free.0) as f64 + requested.0 as f64
+        (all.0 - free.0) as f64 + requested.as_f64()
     } else {
         total
     }

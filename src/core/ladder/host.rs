@@ -65,14 +65,14 @@ impl<'a> NodeResources<'a> {
         Self {
             gpus: knob(Role::GpusPerNode),
             memory: knob(Role::HostMemory),
-            most: most.and_then(|t| Bytes::parse(t).ok()).map(bytes),
+            most: most.and_then(|t| Bytes::parse(t).ok()).map(Bytes::as_f64),
         }
     }
 
     /// GPUs of a node with these values.
     pub fn gpus<'v>(&self, value: impl Fn(&str) -> &'v Value) -> f64 {
         match self.gpus.map(value) {
-            Some(Value::Int(n)) => bytes(Bytes(n.unsigned_abs())),
+            Some(Value::Int(n)) => n.unsigned_abs() as f64,
             _ => 1.0,
         }
     }
@@ -84,7 +84,7 @@ impl<'a> NodeResources<'a> {
             Some(Value::Text(text)) => Bytes::parse(text).ok().filter(|b| b.0 > 0),
             _ => None,
         };
-        asked.map(bytes).or(self.most)
+        asked.map(Bytes::as_f64).or(self.most)
     }
 
     /// The knob that asks for host memory.
@@ -96,8 +96,4 @@ impl<'a> NodeResources<'a> {
 /// The values of knobs, null where there is none.
 pub(super) fn in_values<'v>(values: &'v Values) -> impl Fn(&str) -> &'v Value {
     |name| values.get(name).unwrap_or(&Value::Null)
-}
-
-fn bytes(of: Bytes) -> f64 {
-    of.0 as f64
 }

@@ -177,10 +177,10 @@ fn open(shaper: &Shaper<'_>, recipe: &Recipe, step: &Move, knob: &Knob) -> Optio
         Some(NumberOrExpr::Expr(text)) => Some(text.clone()),
         _ => None,
     };
-    let given = recipe.values.get(&knob.name).is_some_and(|r| {
-        let of_preset = matches!(r.origin, Origin::Default { .. } | Origin::Computed { .. });
-        !of_preset
-    });
+    let given = recipe
+        .values
+        .get(&knob.name)
+        .is_some_and(|r| !r.origin.is_of_preset());
     let mut texts: Vec<String> = vec![knob.name.clone()];
     texts.extend(step.to_expr.clone());
     texts.extend(bound(&step.floor).into_iter().chain(bound(&step.ceiling)));

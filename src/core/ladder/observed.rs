@@ -10,7 +10,7 @@
 use super::evidence::{fatal_phases, least_need};
 use super::tune::Judgement;
 use crate::core::measure::{Measured, Quantity};
-use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::units::GIB;
 use oomctl_diagnose::Incident;
 use oomctl_memory::logistic::within;
 use oomctl_memory::{Estimate, Phase, PhaseEstimate, Profile, Spec, TermKind, estimate};
@@ -164,7 +164,7 @@ enum MeasuredPeak {
 
 fn peak(measured: &Measured, base: &Estimate) -> Option<MeasuredPeak> {
     if let Some(gpu) = measured.fullest() {
-        return Some(MeasuredPeak::Device(bytes(gpu.peak_bytes)));
+        return Some(MeasuredPeak::Device(gpu.peak_bytes.as_f64()));
     }
     let figure = |wanted| {
         let mut figures = measured.figures.iter();
@@ -181,18 +181,15 @@ fn peak(measured: &Measured, base: &Estimate) -> Option<MeasuredPeak> {
     let fullest = phases.max_by(|a, b| own(a).total_cmp(&own(b)))?;
     Some(MeasuredPeak::Program(
         fullest.phase,
-        bytes(said) + beside(fullest),
+        said.as_f64() + beside(fullest),
     ))
-}
-
-fn bytes(bytes: Bytes) -> f64 {
-    bytes.0 as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::measure::{Figure, GpuPeak};
+    use oomctl_base::units::Bytes;
     use oomctl_diagnose::Class;
     use oomctl_memory::MeasurementRow;
 

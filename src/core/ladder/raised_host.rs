@@ -23,7 +23,7 @@ impl Ascent<'_> {
     fn raised(&self, rungs: &[Layer], step: &Step, failed: &[FailedAttempt<'_>]) -> Option<Step> {
         let node = NodeResources::new(self.context.preset, self.context.cluster);
         let (knob, most) = (node.knob()?, node.most?);
-        let then: Vec<Layer> = rungs.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(rungs);
         let (before, _) = self.host(rungs)?;
         let (after, _) = self.host(&then)?;
         let look = self.look(&then).ok()?;
@@ -31,7 +31,7 @@ impl Ascent<'_> {
         let Value::Text(text) = recipe.value(knob) else {
             return None;
         };
-        let asked = Bytes::parse(text).ok().filter(|b| b.0 > 0)?.0 as f64;
+        let asked = Bytes::parse(text).ok().filter(|b| b.0 > 0)?.as_f64();
         let need = after * host_factor(failed);
         if after <= before || need <= asked {
             return None;

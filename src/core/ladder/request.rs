@@ -40,12 +40,12 @@ pub(super) struct LogitsRequest {
 impl LogitsRequest {
     /// Of a failure in a phase; `None` where it was not for logits.
     pub fn new(spec: &Spec, incident: &Incident, phase: &PhaseTerms) -> Option<Self> {
-        let bytes = incident.requested_bytes.map(bytes)?;
+        let bytes = incident.requested_bytes.map(Bytes::as_f64)?;
         let shares = shares(spec, bytes, phase.phase);
         shares.iter().any(Option::is_some).then(|| Self {
             bytes,
             shares,
-            allocated: incident.allocated_bytes.map(self::bytes),
+            allocated: incident.allocated_bytes.map(Bytes::as_f64),
             states: states(phase),
             activations: activations(phase),
         })
@@ -161,11 +161,6 @@ fn activations(phase: &PhaseTerms) -> f64 {
     let waits = |name: &str| matches!(name, "activations" | "checkpoints");
     let waiting = phase.terms.iter().filter(|t| waits(t.name));
     waiting.map(|t| t.bytes).sum()
-}
-
-/// Bytes for arithmetic.
-pub(super) fn bytes(of: Bytes) -> f64 {
-    of.0 as f64
 }
 
 #[cfg(test)]

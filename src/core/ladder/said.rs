@@ -1,6 +1,5 @@
 //! What the figures and frames of one failure come to.
 
-use oomctl_base::units::GIB;
 use oomctl_diagnose::{Class, Incident};
 
 /// Part that is taken of what an engine's sampler has room for.
@@ -8,8 +7,8 @@ const SAMPLER_MARGIN: f64 = 0.9;
 
 /// Share of the GPU that lay idle beyond the request that failed, free or reserved.
 pub(super) fn spare(incident: &Incident) -> Option<f64> {
-    let idle = incident.free_bytes?.0 as f64 + incident.reserved_unallocated_bytes?.0 as f64;
-    Some((idle - incident.requested_bytes?.0 as f64) / incident.total_bytes?.0 as f64)
+    let idle = incident.free_bytes?.as_f64() + incident.reserved_unallocated_bytes?.as_f64();
+    Some((idle - incident.requested_bytes?.as_f64()) / incident.total_bytes?.as_f64())
 }
 
 /// Whether an engine's sampler was tried with as many requests as it may have, by the engine's own words or by the frame.
@@ -26,8 +25,8 @@ pub(super) fn warms_up_sampler(incident: &Incident) -> bool {
 /// Part of the requests for which an engine's sampler had room: the logits lie there before it asks for as much again.
 pub(super) fn sampler(incident: &Incident) -> Option<f64> {
     let (free, requested) = (
-        incident.free_bytes?.0 as f64,
-        incident.requested_bytes?.0 as f64,
+        incident.free_bytes?.as_f64(),
+        incident.requested_bytes?.as_f64(),
     );
     let part = (free + requested) / (2.0 * requested) * SAMPLER_MARGIN;
     (warms_up_sampler(incident) && part < 1.0).then_some(part)
@@ -35,7 +34,7 @@ pub(super) fn sampler(incident: &Incident) -> Option<f64> {
 
 /// The GPU's memory in bytes.
 pub(super) fn total(incident: &Incident) -> Option<f64> {
-    Some(incident.total_bytes?.gib() * GIB)
+    Some(incident.total_bytes?.as_f64())
 }
 
 /// Whether memory of the GPU ran out before a whole step of the training was made.
@@ -48,12 +47,12 @@ pub(super) fn is_first(incident: &Incident) -> bool {
 pub(super) fn evaluates(incident: &Incident) -> Option<f64> {
     let (free, requested) = (incident.free_bytes?, incident.requested_bytes?);
     let in_eval = incident.phase == "eval" && incident.class == Class::GpuOom;
-    (in_eval && free < requested).then_some(free.0 as f64 / requested.0 as f64)
+    (in_eval && free < requested).then_some(free.as_f64() / requested.as_f64())
 }
 
 /// Share of the GPU that was free when an engine started and wanted more.
 pub(super) fn free_share(incident: &Incident) -> Option<f64> {
     let (free, total) = (incident.free_bytes?, incident.total_bytes?);
-    let share = free.0 as f64 / total.0 as f64;
+    let share = free.as_f64() / total.as_f64();
     (incident.kind == "vllm_startup_memory" && share < 1.0).then_some(share)
 }

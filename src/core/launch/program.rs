@@ -181,10 +181,7 @@ impl Command {
     ) -> Option<(&'a Spelling, &'a Value)> {
         let spelling = knob.spelling.as_ref()?;
         let resolved = shape.recipe().values.get(&knob.name)?;
-        let set = !matches!(
-            resolved.origin,
-            Origin::Default { .. } | Origin::Computed { .. }
-        );
+        let set = !resolved.origin.is_of_preset();
         let holds = |when: &String| expr::holds(preset.env(), when, shape.scope());
         let wanted = knob
             .render_when

@@ -138,10 +138,7 @@ pub fn edits<'a>(preset: &'a Preset, shape: &'a Shape) -> Vec<ValueEdit<'a>> {
             continue;
         };
         let holds = |when: &String| expr::holds(preset.env(), when, shape.scope()) == Ok(true);
-        let given = !matches!(
-            resolved.origin,
-            Origin::Default { .. } | Origin::Computed { .. }
-        );
+        let given = !resolved.origin.is_of_preset();
         if given && !resolved.value.is_null() && knob.render_when.as_ref().is_none_or(holds) {
             edits.push(ValueEdit {
                 knob,

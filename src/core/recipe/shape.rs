@@ -15,7 +15,7 @@ use super::preset::Rule;
 use super::resolve::Resolver;
 use super::resolved::Recipe;
 use super::stack::Preset;
-use oomctl_base::{Origin, Problem, ProblemPlace, Refusal};
+use oomctl_base::{Problem, ProblemPlace, Refusal};
 
 /// A recipe for which every rule holds. Only a shape is estimated, rendered or submitted.
 #[derive(Debug, Clone)]
@@ -193,8 +193,7 @@ fn explain(preset: &Preset, rule: &Rule, scope: &Scope, recipe: &Recipe) -> Prob
     };
     let mut problem = Problem::new(format!("{} ({})", text(&rule.message), rule.source));
     problem.hint = rule.hint.as_deref().map(text);
-    let given =
-        |p: &ProblemPlace| !matches!(p.origin, Origin::Default { .. } | Origin::Computed { .. });
+    let given = |p: &ProblemPlace| !p.origin.is_of_preset();
     problem.places = knobs_of(preset, rule)
         .into_iter()
         .filter_map(|name| {

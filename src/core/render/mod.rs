@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::recipe::expr::{self, Expressions};
 use crate::core::recipe::{CHOSEN, Preset, Shape};
 use oomctl_base::Origin;
+use oomctl_scripts::{DIFF_CONTEXT, unified_diff};
 
 pub use array::{directives, dispatcher};
 pub use quote::{comment, hydra_value, sbatch_word, shell_word};
@@ -186,12 +187,7 @@ pub fn diff(before: &[RenderedFile], after: &[RenderedFile]) -> String {
     for new in after {
         let old = before.iter().find(|f| f.name == new.name);
         let old_text = old.map_or("", |f| f.text.as_str());
-        if old_text == new.text {
-            continue;
-        }
-        let diff = similar::TextDiff::from_lines(old_text, &new.text);
-        let header = (format!("a/{}", new.name), format!("b/{}", new.name));
-        out.push_str(&diff.unified_diff().header(&header.0, &header.1).to_string());
+        out += &unified_diff((&new.name, &new.name), old_text, &new.text, DIFF_CONTEXT);
     }
     out
 }

@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::core::adopt::resumes;
 use crate::core::ladder::{Skipped, Step};
 use crate::core::recipe::{Layer, RungSpec};
-use oomctl_base::{Origin, Role};
+use oomctl_base::Role;
 
 impl Request {
     /// Marks the rungs that find nothing to change, or whose condition does not hold, where the scripts give none of what they move.
@@ -14,13 +14,7 @@ impl Request {
         };
         let knobs = self.preset().knobs.iter().filter(|knob| {
             let given = recipe.values.get(&knob.name);
-            given.is_some_and(|given| {
-                let of_preset = matches!(
-                    given.origin,
-                    Origin::Default { .. } | Origin::Computed { .. }
-                );
-                !of_preset && !given.value.is_null()
-            })
+            given.is_some_and(|given| !given.origin.is_of_preset() && !given.value.is_null())
         });
         let given: Vec<_> = knobs.collect();
         let is_for_others = |rung: &RungSpec, reason: &str| {

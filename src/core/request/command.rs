@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::handed::Handed;
-use super::request::{Request, Resources};
+use super::request::Request;
 use super::source::Source;
+use crate::core::adopt::Resources;
 use crate::core::ladder::{ClimbContext, Decision, OnMachine, Step, climb};
 use crate::core::launch::{Command, GpuWish, chosen, needed};
 use crate::core::recipe::{ClusterFacts, Layer, RungSpec};

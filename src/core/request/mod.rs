@@ -52,7 +52,7 @@ pub use plan::{FittingSteps, Plan, PlannedStep};
 pub use probe::ProbeSeries;
 pub use queue::Alternative;
 pub use queue_starts::{QueueChoice, QueueStart, StartForecast, started, work_left};
-pub use request::{Request, Resources};
+pub use request::Request;
 pub use script_plan::{ScriptAttempt, ScriptPlan};
 pub use stacks::Stacks;
 pub use start::{Ground, Start};

@@ -13,7 +13,7 @@ use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Estimate, SAFE};
 
 /// Attempts of a plan at most.
-const MOST_ATTEMPTS: u32 = 64;
+pub(super) const MOST_ATTEMPTS: u32 = 64;
 /// Attempts that are tried for the first steps that fit.
 const MOST_TRIED: u32 = 24;
 
@@ -122,14 +122,12 @@ impl Request {
                 let ladder = &ladder;
                 climb(&ClimbContext { ladder, ..*context }, incident)
             })?;
-            let first = match &decision {
-                Decision::Climb { steps, .. } => steps.first(),
-                Decision::Exhausted { .. } => None,
-            };
-            let placed = first.map(|step| match self.in_vain(taken, step) {
-                Some(skipped) => Err(skipped),
-                None => self.on_host(taken, attempt, step),
-            });
+            let placed = decision
+                .first()
+                .map(|step| match self.in_vain(taken, step) {
+                    Some(skipped) => Err(skipped),
+                    None => self.on_host(taken, attempt, step),
+                });
             match (placed, &mut decision) {
                 (Some(Err(skipped)), _) => {
                     ladder.retain(|rung| rung.rung != skipped.rung);
@@ -154,7 +152,7 @@ impl Request {
 
     /// That a step frees nothing, by the memory model.
     fn in_vain(&self, taken: &[Layer], step: &Step) -> Option<Skipped> {
-        let then: Vec<Layer> = taken.iter().chain([&step.layer]).cloned().collect();
+        let then = step.on(taken);
         let freed = self.freed(&then)?;
         if freed.fullest || !freed.phases.is_empty() {
             return None;

@@ -3,14 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::inputs::Inputs;
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use super::source::Source;
-use crate::core::adopt::Scripts;
+use crate::core::adopt::{Resources, Scripts};
 use crate::core::config::{ConfigError, parse_data, parse_knob_set, parse_preset};
 use crate::core::ladder::{check_answers, check_phases};
 use crate::core::measure::FigurePattern;
@@ -21,17 +18,6 @@ use oomctl_base::units::parse_duration_s;
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
 use oomctl_diagnose::ProgressPattern;
 use oomctl_memory::Profile;
-
-/// What a job takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Resources {
-    /// GPUs of the whole job.
-    pub gpus: u64,
-    /// Nodes.
-    pub nodes: u64,
-    /// Wall-clock limit in seconds.
-    pub time_limit_s: Option<u64>,
-}
 
 /// What is made of the texts of a request, once for all runs of a stack.
 #[derive(Debug)]
@@ -241,6 +227,13 @@ impl Request {
         &mut self.inputs
     }
 
+    /// The same request with only the layers of these kinds.
+    pub(super) fn with_layers_of(&self, kinds: impl Fn(LayerKind) -> bool) -> Self {
+        let mut request = self.clone();
+        request.inputs.layers.retain(|layer| kinds(layer.kind));
+        request
+    }
+
     /// The preset, for the framework's version.
     pub fn preset(&self) -> &Preset {
         &self.made.preset
@@ -328,6 +321,13 @@ impl Request {
     /// As `shape`.
     pub fn recipe(&self, rungs: &[Layer]) -> Result<Recipe, Refusal> {
         self.shape(rungs).map(|s| s.recipe().clone())
+    }
+
+    /// The value of the knob with a role; `None` where there is none.
+    pub fn value_of(&self, rungs: &[Layer], role: Role) -> Option<Value> {
+        let knob = self.preset().with_role(role).next()?;
+        let value = self.recipe(rungs).ok()?.value(&knob.name).clone();
+        Some(value).filter(|value| !value.is_null())
     }
 
     /// The resolved recipe as it is stored with an attempt.

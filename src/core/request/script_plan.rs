@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::PlannedStep;
+use super::plan::{MOST_ATTEMPTS, PlannedStep};
 use super::request::Request;
 use crate::core::adopt::{PATCH, since};
 use crate::core::ladder::{Change, Decision, Skipped, Step};
@@ -11,8 +11,6 @@ use crate::core::render::AttemptPlace;
 use oomctl_memory::{Estimate, GPU_MEMORY};
 use oomctl_scripts::{Patch, Submission};
 
-/// Attempts that are shown at most.
-const MOST_ATTEMPTS: u32 = 64;
 /// The random part of a token that does not exist yet.
 const NO_TOKEN: &str = "????????";
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::handed::{Handed, LogLinks};
 use super::inputs::Adopts;
-use super::request::{Request, Resources};
+use super::request::Request;
 use super::source::{RequestScripts, Source};
-use crate::core::adopt::{self, TaskList, is_array};
+use crate::core::adopt::{self, Resources, TaskList, is_array};
 use crate::core::ladder::{Decision, IN_SCRIPTS, Skipped, Step};
 use crate::core::recipe::{Layer, LayerKind};
 use crate::core::render::{AttemptPlace, RenderedFile};
@@ -135,11 +135,7 @@ impl Request {
     /// The knobs to which what was learned and these rungs give other values than the scripts. What the preset would
     /// only compute of those is the program's own affair, and is not written.
     fn changes(&self, rungs: &[Layer]) -> Result<BTreeMap<String, Value>, Refusal> {
-        let mut asked = self.clone();
-        asked
-            .inputs_mut()
-            .layers
-            .retain(|l| l.kind != LayerKind::Learned);
+        let asked = self.with_layers_of(|kind| kind != LayerKind::Learned);
         let (before, after) = (asked.shape(&[])?, self.shape(rungs)?);
         let learned = self.inputs().layers.iter();
         let learned = learned.filter(|l| l.kind == LayerKind::Learned);
@@ -233,7 +229,7 @@ impl Request {
     pub(super) fn own_resources(&self, rungs: &[Layer]) -> Option<Resources> {
         let adoption = self.adoption()?;
         let patch = self.patch_of(&adoption, rungs).ok()?.ok();
-        let asked = match patch.filter(|p| !p.edits.is_empty()) {
+        Some(match patch.filter(|p| !p.edits.is_empty()) {
             None => adopt::resources(&adoption.reading),
             Some(patch) => {
                 let (scripts, own) = (self.inputs().scripts.as_ref()?, self.own_scripts()?);
@@ -244,11 +240,6 @@ impl Request {
                 };
                 adopt::resources(&after.read(&submission, &own.stacks).reading)
             }
-        };
-        Some(Resources {
-            gpus: asked.gpus,
-            nodes: asked.nodes,
-            time_limit_s: asked.time_limit_s,
         })
     }
 

@@ -126,12 +126,9 @@ impl Request {
         if !layers.iter().any(|l| l.kind == LayerKind::Learned) {
             return Vec::new();
         }
-        let mut asked = self.clone();
-        asked
-            .inputs_mut()
-            .layers
-            .retain(|l| l.kind != LayerKind::Learned);
-        let recipe = asked.recipe(&[]);
+        let recipe = self
+            .with_layers_of(|kind| kind != LayerKind::Learned)
+            .recipe(&[]);
         recipe.map_or_else(
             |_| Vec::new(),
             |recipe| LearnedRung::learned(layers, &recipe),

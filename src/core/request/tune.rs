@@ -8,7 +8,7 @@ use crate::core::ladder::{ClimbContext, Judgement, Observed, PastAttempt, Policy
 use crate::core::learn::{Elsewhere, JobFeatures, LearnedEntries};
 use crate::core::measure::Measured;
 use crate::core::recipe::{Layer, LayerKind};
-use oomctl_base::{Origin, Refusal, Value};
+use oomctl_base::{Refusal, Value};
 
 /// Share of a GPU that a job may take by a bound that leaves nothing out.
 const SAFE: f64 = 0.95;
@@ -181,21 +181,13 @@ impl Request {
     /// # Errors
     /// As `tune`.
     pub fn settings(&self, rungs: &[Layer]) -> Result<Vec<(String, Value)>, Refusal> {
-        let mut files = self.clone();
-        files
-            .inputs_mut()
-            .layers
-            .retain(|l| l.kind < LayerKind::Learned);
+        let files = self.with_layers_of(|kind| kind < LayerKind::Learned);
         let files = files.recipe(&[]).ok();
         let recipe = self.recipe(rungs)?;
         let given = self.preset().knobs.iter().filter_map(|knob| {
             let here = recipe.values.get(&knob.name)?;
             let there = files.as_ref().map(|f| f.value(&knob.name));
-            let computed = matches!(
-                here.origin,
-                Origin::Computed { .. } | Origin::Default { .. }
-            );
-            (!computed && there != Some(&here.value))
+            (!here.origin.is_of_preset() && there != Some(&here.value))
                 .then(|| (knob.name.clone(), here.value.clone()))
         });
         Ok(given.collect())
@@ -206,11 +198,7 @@ impl Request {
     /// # Errors
     /// As `tune`.
     pub fn free_form(&self, rungs: &[Layer]) -> Result<Vec<String>, Refusal> {
-        let mut files = self.clone();
-        files
-            .inputs_mut()
-            .layers
-            .retain(|l| l.kind < LayerKind::Learned);
+        let files = self.with_layers_of(|kind| kind < LayerKind::Learned);
         let files = files
             .recipe(&[])
             .map_or_else(|_| Vec::new(), |r| r.overrides);

@@ -44,6 +44,28 @@ impl SearchPath {
                 .find_map(|folder| executable(&folder, program)),
         }
     }
+
+    /// Runs a program that is looked for there.
+    pub(super) fn run(
+        &self,
+        program: &str,
+        arguments: Vec<String>,
+        environment: Vec<(OsString, OsString)>,
+        deadline: Duration,
+        folder: Option<&Path>,
+    ) -> CommandOutput {
+        let Some(located) = self.locate(program) else {
+            let absent = format!("{program} is not on PATH");
+            return CommandOutput::silent(CommandEnd::NotStarted(absent));
+        };
+        run(&CommandCall {
+            program: located,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment,
+            folder: folder.map(Into::into),
+            deadline,
+        })
+    }
 }
 
 fn executable(folder: &Path, program: &str) -> Option<PathBuf> {

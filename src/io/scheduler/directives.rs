@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use oomctl_base::units::parse_duration_s;
-use oomctl_base::word_list;
+use oomctl_base::{line_and_column, word_list};
 use oomctl_scripts::{COMMAND_LINE, Directive};
 
 use super::JobSubmission;
@@ -110,6 +110,6 @@ pub(super) fn place(directive: &Directive, script: &str) -> String {
     if directive.span.file == COMMAND_LINE {
         return option;
     }
-    let before = script.get(..directive.span.start).unwrap_or_default();
-    format!("{option} in line {}", before.matches('\n').count() + 1)
+    let (line, _) = line_and_column(script, directive.span.start);
+    format!("{option} in line {line}")
 }

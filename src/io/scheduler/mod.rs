@@ -12,6 +12,7 @@ mod share;
 pub mod slurm;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
@@ -50,6 +51,18 @@ pub struct JobSubmission {
     /// The tasks, where it is a job array. Then the logs are those of the first task, and those of the others lie
     /// in the folders beside it.
     pub tasks: Option<ArrayTasks>,
+}
+
+impl JobSubmission {
+    /// The environment of the job with these variables besides.
+    fn environment_with(&self, variables: &BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+        let mut environment: BTreeMap<_, _> = self.environment.iter().collect();
+        environment.extend(variables);
+        let environment = environment.into_iter();
+        environment
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
 }
 
 /// The tasks of a job array.
@@ -114,6 +127,17 @@ impl SubmitAnswer {
             reason: reason.into(),
             hint: hint.map(str::to_owned),
             passing: false,
+        }
+    }
+
+    /// A refusal in the scheduler's words, with the hint for a part of them, and whether one of those that pass is in it.
+    fn refused_in_words(reason: &str, hints: &[[&str; 2]], passing: &[&str]) -> Self {
+        let text = reason.to_lowercase();
+        let hint = hints.iter().find(|[part, _]| text.contains(part));
+        Self::Refused {
+            reason: reason.chars().take(MAX_REASON).collect(),
+            hint: hint.map(|[_, hint]| (*hint).to_owned()),
+            passing: passing.iter().any(|part| text.contains(part)),
         }
     }
 }

@@ -29,12 +29,10 @@ struct ChosenValue<'a> {
 impl<'a> SettingsView<'a> {
     /// Those of a configuration.
     pub fn of(recipe: &'a Recipe) -> Self {
-        let chosen =
-            |origin: &Origin| !matches!(origin, Origin::Default { .. } | Origin::Computed { .. });
         let values = recipe
             .values
             .iter()
-            .filter(|(_, resolved)| chosen(&resolved.origin));
+            .filter(|(_, resolved)| !resolved.origin.is_of_preset());
         let value = |(knob, resolved): (&'a String, &'a Resolved)| ChosenValue {
             knob,
             value: &resolved.value,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::Unknown;
+use oomctl_base::line_and_column;
 
 /// Keys under which a model of several parts keeps the configuration of its decoder.
 const SECTIONS: [&str; 3] = ["text_config", "llm_config", "language_config"];
@@ -150,9 +151,7 @@ pub fn place_of(text: &str, field: &str) -> (u32, u32) {
         };
         at = found;
     }
-    let before = text.get(..at).unwrap_or("");
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    let (line, column) = line_and_column(text, at);
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     (small(line), small(column))
 }

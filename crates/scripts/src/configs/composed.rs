@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use super::choices::{DefaultsEntry, GroupOverride};
-use super::entry_point::{ArgumentText, EntryPoint, entry_point};
+use super::entry_point::{EntryPoint, entry_point};
 use super::packages::{GROUP, dotted, from_root, header, in_package, names_itself, stem};
 use super::{ConfigFiles, ConfigPart, MAX_DEPTH, MAX_PARTS, beside, joined, settled};
 use crate::settings::SettingsFormat;
 use crate::walk::{Call, CallTarget, Folder, Reached, Reading, SettingsFile, folder_of_file};
-use crate::{hydra, yaml};
+use crate::{Literal, hydra, yaml};
 
 /// The key of the folders that a configuration adds.
 const SEARCH_PATH: &str = "hydra.searchpath";
@@ -93,8 +93,8 @@ impl<'s, 'a> Composer<'s, 'a> {
             return None;
         }
         let entry = entry.unwrap_or(EntryPoint {
-            folder: ArgumentText::Computed,
-            name: ArgumentText::Computed,
+            folder: Literal::Unknown,
+            name: Literal::Unknown,
             ..EntryPoint::default()
         });
         let not_read = || Some("the program's own configuration".to_owned());
@@ -105,18 +105,18 @@ impl<'s, 'a> Composer<'s, 'a> {
         match (&options.folder, &entry.folder, path) {
             (Some(Folder::OfJob(folder)), ..) => folders.push(folder.clone()),
             (Some(Folder::OfProgram(folder)), _, Some(path)) => folders.push(beside(&path, folder)),
-            (None, ArgumentText::Text(folder), Some(path)) if !folder.contains("://") => {
+            (None, Literal::Known(folder), Some(path)) if !folder.contains("://") => {
                 folders.push(beside(&path, folder));
             }
-            (None, ArgumentText::Nothing, _) => {}
+            (None, Literal::Absent, _) => {}
             _ => unclear = unclear.or_else(not_read),
         }
         folders.extend(options.more.iter().cloned());
         let name = match (&options.name, entry.name) {
             (Some(name), _) => Some(name.clone()),
-            (None, ArgumentText::Text(name)) => Some(name),
-            (None, ArgumentText::Nothing) => return None,
-            (None, ArgumentText::Computed) => {
+            (None, Literal::Known(name)) => Some(name),
+            (None, Literal::Absent) => return None,
+            (None, Literal::Unknown) => {
                 unclear = unclear.or_else(not_read);
                 None
             }

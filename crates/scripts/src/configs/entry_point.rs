@@ -2,6 +2,7 @@
 //!
 //! Source: `hydra.main(config_path, config_name, version_base)` of hydra-core 1.3.
 
+use crate::Literal;
 use crate::python::{PythonToken, TokenKind, arguments, tokens};
 
 /// The arguments of `hydra.main`, in their order.
@@ -11,25 +12,13 @@ const ARGUMENTS: [&str; 3] = ["config_path", "config_name", "version_base"];
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EntryPoint {
     /// The folder of the configuration, relative to that of the file.
-    pub folder: ArgumentText,
+    pub folder: Literal<String>,
     /// Name of the configuration.
-    pub name: ArgumentText,
+    pub name: Literal<String>,
     /// Whether it asks for the rules of before version 1.2 (`version_base`), where that is known.
     pub old: Option<bool>,
     /// It takes folder and name from options of its own parser.
     pub by_options: bool,
-}
-
-/// An argument.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum ArgumentText {
-    /// It is not given, or is `None`.
-    #[default]
-    Nothing,
-    /// A literal.
-    Text(String),
-    /// An expression.
-    Computed,
 }
 
 /// The decorator of a file; None where it has none, or several.
@@ -38,8 +27,8 @@ pub(super) fn entry_point(text: &str) -> Option<EntryPoint> {
         let composes = ["initialize(config_path=args.", "compose(config_name=args."];
         let by_options = composes.iter().all(|call| text.contains(call));
         return by_options.then_some(EntryPoint {
-            folder: ArgumentText::Computed,
-            name: ArgumentText::Computed,
+            folder: Literal::Unknown,
+            name: Literal::Unknown,
             old: Some(true),
             by_options,
         });
@@ -70,27 +59,27 @@ fn read(all: &[PythonToken<'_>]) -> EntryPoint {
         };
         let said = match value {
             [one] if one.kind == TokenKind::Text && !one.text.contains('\\') => {
-                ArgumentText::Text(one.text.to_owned())
+                Literal::Known(one.text.to_owned())
             }
-            [one] if one.is("None") => ArgumentText::Nothing,
-            _ => ArgumentText::Computed,
+            [one] if one.is("None") => Literal::Absent,
+            _ => Literal::Unknown,
         };
         match name {
             "config_path" => entry.folder = said,
             "config_name" => entry.name = said,
             "version_base" => {
                 entry.old = match &said {
-                    ArgumentText::Nothing => Some(false),
-                    ArgumentText::Text(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
-                    ArgumentText::Computed => None,
+                    Literal::Absent => Some(false),
+                    Literal::Known(version) => Some(["1.0", "1.1"].contains(&version.as_str())),
+                    Literal::Unknown => None,
                 }
             }
             _ => {}
         }
     }
     // Before version 1.2 the file's own folder was meant.
-    if entry.old != Some(false) && entry.folder == ArgumentText::Nothing {
-        entry.folder = ArgumentText::Computed;
+    if entry.old != Some(false) && entry.folder == Literal::Absent {
+        entry.folder = Literal::Unknown;
     }
     entry
 }
@@ -101,7 +90,7 @@ mod tests {
 
     #[test]
     fn literals_of_the_decorator_are_read_and_expressions_are_not() {
-        let text = |s: &str| ArgumentText::Text(s.to_owned());
+        let text = |s: &str| Literal::Known(s.to_owned());
         let entry = |folder, name, old| {
             Some(EntryPoint {
                 folder,
@@ -121,15 +110,15 @@ mod tests {
             ),
             (
                 "@hydra.main(config_path=str(Path(__file__).parent), config_name=\"a\", version_base=\"1.3\")",
-                entry(ArgumentText::Computed, text("a"), false),
+                entry(Literal::Unknown, text("a"), false),
             ),
             (
                 "@hydra.main(version_base=None, config_name=\"a\")",
-                entry(ArgumentText::Nothing, text("a"), false),
+                entry(Literal::Absent, text("a"), false),
             ),
             (
                 "@hydra.main()",
-                entry(ArgumentText::Computed, ArgumentText::Nothing, true),
+                entry(Literal::Unknown, Literal::Absent, true),
             ),
             ("# @hydra.main(config_name='a')\n'hydra.main('", None),
             ("hydra.main('a', 'b')\nhydra.main('c', 'd')", None),

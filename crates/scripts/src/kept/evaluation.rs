@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::lines::CodeText;
-use super::program::{calls_backward, evaluates_by_name, is_quiet};
-use crate::python::{PythonToken, TokenKind, calls, place};
-use oomctl_base::word_list;
+use super::program::{evaluates_by_name, is_quiet};
+use crate::python::{PythonToken, TokenKind, calls, calls_backward};
+use oomctl_base::{line_and_column, word_list};
 
 /// Parts of the names of an evaluation's data.
 const OF_EVALUATION: [&str; 6] = word_list("val valid validation test eval evaluation");
@@ -97,7 +97,8 @@ fn continues(last: &EvaluationLines, next: &EvaluationLines) -> bool {
 
 fn lines_of(text: &CodeText<'_, '_>, at: usize) -> EvaluationLines {
     let line = &text.lines[at];
-    let number = |byte: usize| u64::try_from(place(text.text, byte).0).unwrap_or(u64::MAX);
+    let number =
+        |byte: usize| u64::try_from(line_and_column(text.text, byte).0).unwrap_or(u64::MAX);
     let last = line.tokens.last();
     EvaluationLines {
         path: text.path.to_owned(),

@@ -1,6 +1,6 @@
 //! The lines of a Python text, with the blocks in which they stand.
 
-use super::super::python::{PythonToken, TokenKind};
+use super::super::python::{PythonToken, TokenKind, definition};
 
 /// A statement, or the head of a block.
 pub(super) struct CodeLine<'a, 't> {
@@ -39,7 +39,7 @@ impl<'a, 't> CodeText<'a, 't> {
                 indent,
                 function: open.last().copied(),
             });
-            if is_function(line) {
+            if definition(line).is_some() {
                 open.push(lines.len() - 1);
             }
         }
@@ -87,10 +87,6 @@ impl<'a, 't> CodeText<'a, 't> {
         let above = (0..function).rev();
         above.take_while(|at| self.lines[*at].tokens[0].is("@"))
     }
-}
-
-fn is_function(line: &[PythonToken<'_>]) -> bool {
-    line[0].is("def") || line[0].is("async") && line.get(1).is_some_and(|t| t.is("def"))
 }
 
 /// A dotted name that begins at `at`, and the place behind it: `self.model`.

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::adopt::Adoption;
 use super::imports::modules;
 use super::in_program::{InProgram, in_program};
-use super::python::place;
 use super::walk::folder_of_file;
 pub use evaluation::EvaluationLines;
 use evaluation::{evaluations, same_file};
 use lines::CodeText;
+use oomctl_base::line_and_column;
 use program::ProgramLines;
 
 /// Characters of a statement that are shown.
@@ -150,7 +150,7 @@ fn shown(text: &CodeText<'_, '_>, at: usize, what: Keeping) -> KeptMemory {
     KeptMemory {
         what,
         path: text.path.to_owned(),
-        line: place(text.text, from).0,
+        line: line_and_column(text.text, from).0,
         text: words.join(" ").chars().take(SHOWN).collect(),
         function: line
             .function

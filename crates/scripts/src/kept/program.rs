@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::lines::{CodeText, GivenValue, behind_bracket, dotted};
 use super::words::{appended, called, frees, is_loss, names};
 use super::{
-    super::python::{PythonToken, TokenKind},
+    super::python::{PythonToken, TokenKind, calls, calls_backward},
     Keeping,
 };
 use oomctl_base::word_list;
@@ -86,7 +86,7 @@ impl<'t> ProgramLines<'t> {
         if is_quiet(line) && line[0].is("with") {
             for below in text.below(at) {
                 let tokens = text.lines[below].tokens;
-                let called = super::super::python::calls(tokens, |_| true);
+                let called = calls(tokens, |_| true);
                 self.quiet.extend(called.map(|at| tokens[at].text));
             }
         }
@@ -325,12 +325,6 @@ fn called_without(line: &[PythonToken<'_>], target: &str, method: &str) -> bool 
 pub(super) fn evaluates_by_name(name: &str) -> bool {
     let name = name.to_lowercase();
     EVALUATES.iter().any(|word| name.contains(word))
-}
-
-pub(super) fn calls_backward(line: &[PythonToken<'_>]) -> bool {
-    super::super::python::calls(line, |t| t.is("backward") || t.is("manual_backward"))
-        .next()
-        .is_some()
 }
 
 /// Whether a line names what switches gradients off.

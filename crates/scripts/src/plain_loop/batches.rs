@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::{arguments, calls};
+use super::super::python::{arguments, callee, calls, line};
 use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all,
     rate_of_accumulation, scales_a_rate, target_of,
 };
 use super::{
     BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    bracket, line_of, rest_of_line, word_list,
+    rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -145,7 +145,7 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
             let places = places.filter(|at| !is_of_all(program, tokens, *at));
             let places: Vec<usize> = places.collect();
             found = places.into_iter().find(|at| {
-                let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+                let line = line(tokens, *at);
                 let ours = is_excused(program, line);
                 match (ours, computes(tokens, *at)) {
                     (true, _) => false,
@@ -171,7 +171,7 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         let length = || {
             (0..tokens.len()).find(|at| {
                 is_length(tokens, *at) && {
-                    let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+                    let line = line(tokens, *at);
                     !is_excused(program, line) && !is_progress(tokens, *at)
                 }
             })
@@ -191,7 +191,7 @@ fn sampler(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
     let mut places = program.places("batch_sampler").iter();
     let found = places.find(|(file, at)| {
         let tokens = program.files[*file];
-        let call = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+        let call = callee(tokens, *at);
         let loads = call.is_some_and(|at| tokens[at].text.ends_with("Loader"));
         let equals = tokens.get(at + 1).is_some_and(|t| t.is("="));
         let Some(value) = tokens.get(at + 2).filter(|_| loads && equals) else {
@@ -217,7 +217,7 @@ fn own_batches(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
     };
     let loads = |(file, at): &&(usize, usize)| {
         let tokens = program.files[*file];
-        let call = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+        let call = callee(tokens, *at);
         call.is_some_and(|at| tokens[at].text.ends_with("Loader"))
     };
     let found = places.find(|place| none(place) && loads(place));
@@ -256,7 +256,7 @@ fn is_progress(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let (one, two) = (at.checked_sub(1), at.checked_sub(2));
     let share = is(one, "/") && !is(two, "/");
     let same = is(one, "=") && is(two, "=");
-    let callee = bracket(tokens, at).and_then(|open| open.checked_sub(1));
+    let callee = callee(tokens, at);
     let loops =
         callee.is_some_and(|at| ["range", "enumerate", "str", "format"].contains(&tokens[at].text));
     share || same || loops

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::accumulation::is_divisor;
 use super::super::declared::DeclaredOption;
-use super::super::python::{PythonToken, TokenKind, calls, line_of, rest_of_line};
+use super::super::python::{PythonToken, TokenKind, calls, line, line_of, rest_of_line};
 use super::lines::{assignment, lines_in};
 
 /// What takes the next data.
@@ -43,7 +43,7 @@ pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> 
 
 /// Whether what the line of a place gives a value, or what it is, goes backward.
 fn goes_backward(files: &[&[PythonToken<'_>]], tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+    let line = line(tokens, at);
     if line.iter().any(|t| t.is("backward")) {
         return true;
     }

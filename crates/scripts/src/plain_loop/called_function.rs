@@ -1,6 +1,8 @@
 //! Functions of a program and their calls: the one in which the backward pass stands, and what each is handed.
 
-use super::super::python::{PythonToken, TokenKind, argument, arguments, bracket, calls, headers};
+use super::super::python::{
+    PythonToken, TokenKind, argument, arguments, bracket, calls, definition, headers, is_loop,
+};
 use super::LoopProgram;
 use super::lines::lines_in;
 use oomctl_base::only;
@@ -19,7 +21,8 @@ pub(super) struct CalledFunction<'a, 't> {
 impl<'a, 't> CalledFunction<'a, 't> {
     /// The function around a place, if one place of its file calls it.
     pub(super) fn around(tokens: &'a [PythonToken<'t>], at: usize) -> Option<Self> {
-        let (begin, header) = headers(tokens, at).find(|(_, header)| header[0].is("def"))?;
+        let function = |(begin, header)| Some((begin, definition(header)?));
+        let (begin, header) = headers(tokens, at).find_map(function)?;
         let [_, name, ..] = header else { return None };
         let call = only(calls(tokens, |t| t.is(name.text)))?;
         let declared = arguments(header.get(3..)?);
@@ -40,17 +43,14 @@ impl<'a, 't> CalledFunction<'a, 't> {
     /// Where the loop begins that calls it, by its name or as a method of its own object.
     pub(super) fn in_loop(&self, tokens: &[PythonToken<'_>]) -> Option<usize> {
         let before = |n: usize| self.call.checked_sub(n).map_or("", |at| tokens[at].text);
-        let class = |at: usize| {
-            let mut around = headers(tokens, at);
-            let found = around.find(|(_, header)| header[0].is("class"));
-            found.map(|(begin, _)| begin)
-        };
+        let class = |at: usize| headers(tokens, at).find(is_class).map(|(begin, _)| begin);
         let ours = before(1) != "." || before(2) == "self";
         if !ours || class(self.call) != class(self.begin) {
             return None;
         }
-        let mut around = headers(tokens, self.call).take_while(|(_, header)| !header[0].is("def"));
-        let found = around.find(|(_, header)| header[0].is("for") || header[0].is("while"));
+        let around = headers(tokens, self.call);
+        let mut around = around.take_while(|(_, header)| definition(header).is_none());
+        let found = around.find(|(_, header)| is_loop(header));
         found.map(|(begin, _)| begin)
     }
 }
@@ -68,8 +68,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let place = place.checked_sub(usize::from(of_self))?;
             let function = tokens[open.checked_sub(1)?].text;
             // A class is called by its name.
-            let mut around = headers(tokens, *at);
-            let class = around.find(|(_, header)| header[0].is("class"));
+            let class = headers(tokens, *at).find(is_class);
             let class = class.and_then(|(_, header)| header.get(1));
             let called = match function {
                 "__init__" => class?.text,
@@ -90,4 +89,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
         let from = tokens.iter().position(|t| t.from == given[0].from)?;
         Some((*file, from, &tokens[from..from + given.len()]))
     }
+}
+
+fn is_class((_, header): &(usize, &[PythonToken<'_>])) -> bool {
+    header[0].is("class")
 }

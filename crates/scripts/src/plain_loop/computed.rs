@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::accumulation::is_rate;
 use super::super::program_text::assigned;
-use super::super::python::{arguments, calls, keyword};
+use super::super::python::{arguments, callee, calls, keyword, line};
 use super::lines::{assignment, shows};
 use super::{
     DEPTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line, word_list,
@@ -35,8 +35,8 @@ fn only_evaluates(program: &LoopProgram<'_, '_>, name: &str) -> bool {
         && !program.uses(&STOPS)
         && places.all(|(file, at)| {
             let tokens = program.files[*file];
-            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
-            let callee = bracket(tokens, *at).and_then(|open| open.checked_sub(1));
+            let line = line(tokens, *at);
+            let callee = callee(tokens, *at);
             let callee = callee.map_or("", |at| tokens[at].text);
             let evaluates = || {
                 callee
@@ -59,7 +59,7 @@ fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> 
     };
     let lines = program.places(name).iter().map(|(file, at)| {
         let tokens = program.files[*file];
-        rest_of_line(&tokens[line_of(tokens, *at)..])
+        line(tokens, *at)
     });
     let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
     let of_loss = |line: &[PythonToken<'_>]| line.iter().any(|t| t.text.contains("loss"));
@@ -202,8 +202,7 @@ pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
         at.and_then(|at| tokens.get(at))
             .is_some_and(|t| signs.iter().any(|s| t.is(s)))
     };
-    let rooted = bracket(tokens, at)
-        .and_then(|open| open.checked_sub(1))
+    let rooted = callee(tokens, at)
         .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
     // `[""] * args.batch_size` makes data.
     let before = &tokens[..first];

@@ -1,6 +1,7 @@
 //! Models of libraries, whose names say what they make of a micro batch.
 
-use super::{DoubtPlace, LoopProgram, MIXED, MODEL, line_of, rest_of_line};
+use super::super::python::line;
+use super::{DoubtPlace, LoopProgram, MIXED, MODEL};
 use oomctl_base::word_list;
 
 const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
@@ -100,7 +101,7 @@ impl LoopProgram<'_, '_> {
     fn has_beside(&self, name: &str, word: &str) -> bool {
         self.places(name).iter().any(|(file, at)| {
             let tokens = self.files[*file];
-            let line = rest_of_line(&tokens[line_of(tokens, *at)..]);
+            let line = line(tokens, *at);
             line.iter().any(|t| t.is(word))
         })
     }

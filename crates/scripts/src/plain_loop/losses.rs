@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::{bracket, is_keyword};
+use super::super::python::{bracket, definition, is_keyword};
 use super::lines::{assignment, calls_in, keeps, shows};
 use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
@@ -281,9 +281,8 @@ impl<'t> LoopProgram<'_, 't> {
     fn is_read(&self, file: usize, at: usize, is_class: bool) -> bool {
         let tokens = self.files[file];
         let called = || {
-            let mut around = headers(tokens, at);
-            let function = around.find(|(_, header)| header[0].is("def"));
-            let name = function.and_then(|(_, header)| header.get(1));
+            let function = headers(tokens, at).find_map(|(_, header)| definition(header));
+            let name = function.and_then(|line| line.get(1));
             name.is_some_and(|t| ["forward", "__call__"].contains(&t.text))
         };
         !tokens[at].is("def") && (!is_class || called())

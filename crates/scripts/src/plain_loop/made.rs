@@ -1,11 +1,12 @@
 //! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
 
+use super::super::python::{definition, line};
 use super::lines::shows;
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
 use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
-    WRAPPERS, arguments, calls, headers, line_of, rest_of_line,
+    WRAPPERS, arguments, calls, headers,
 };
 use oomctl_base::word_list;
 
@@ -20,13 +21,13 @@ pub(super) const TOGETHER: [&str; 4] =
 /// Whether a place stands in a function that measures and trains nothing, by its name.
 fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
-    let mut around = headers(tokens, at).filter(|(_, header)| header[0].is("def"));
-    around.any(|(_, header)| {
-        let name = header
+    let mut around = headers(tokens, at).filter_map(|(_, header)| definition(header));
+    around.any(|line| {
+        let name = line
             .get(1)
             .map_or_else(String::new, |t| t.text.to_lowercase());
         ASIDE.iter().any(|part| name.contains(part))
-    }) || shows(rest_of_line(&tokens[line_of(tokens, at)..]))
+    }) || shows(line(tokens, at))
 }
 
 impl<'t> LoopProgram<'_, 't> {

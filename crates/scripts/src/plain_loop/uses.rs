@@ -2,11 +2,9 @@
 //!
 //! Rule: of these only what shows, what saves and what evaluates is known to train nothing.
 
-use super::super::python::{is_keyword, line_of};
+use super::super::python::{is_keyword, line};
 use super::lines::{assignment, calls_in, lines_in, shows};
-use super::{
-    COUNT, EACH, LoopOfBatches, PLAIN, PythonToken, TokenKind, arguments, headers, rest_of_line,
-};
+use super::{COUNT, EACH, LoopOfBatches, PLAIN, PythonToken, TokenKind, arguments, headers};
 use oomctl_base::word_list;
 
 pub(super) const DECIDES: &str = "this decides by one micro batch";
@@ -232,7 +230,7 @@ const SOURCES: [&str; 7] =
 /// Whether a call draws one number, whatever the batch: `random.random()`, `np.random.beta(a, a)`, `torch.rand(1)`.
 pub(super) fn draws_once(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
-    let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+    let line = line(tokens, at);
     let of_each = line.iter().any(|t| t.is("for"));
     let name = tokens[at].text;
     let given = arguments(&tokens[at + 2..]);

@@ -181,4 +181,16 @@ impl Arg {
     pub(super) fn of(text: Traced) -> Self {
         Self { text, maybe: false }
     }
+
+    /// These words with a space between each two.
+    pub(super) fn joined(words: &[Self]) -> Traced {
+        let mut all = Traced::default();
+        for (at, word) in words.iter().enumerate() {
+            if at > 0 {
+                all.push(&Traced::literal(0, 0, " ", Quote::Nested));
+            }
+            all.push(&word.text);
+        }
+        all
+    }
 }

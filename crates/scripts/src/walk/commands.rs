@@ -8,7 +8,7 @@ use super::doc::Doc;
 use super::reading::FileRole;
 use super::scope::VariableValue;
 use crate::shell::{Assignment, RedirectTarget, SimpleCommand, in_name};
-use crate::traced::{Quote, Traced};
+use crate::traced::Traced;
 
 /// Text that files made by scripts may have, all together, in bytes.
 const MAX_CREATED: usize = 4 << 20;
@@ -112,16 +112,7 @@ impl Walker<'_> {
             "printf" if rest.first().is_some_and(|a| a.text.text() == "-v") => {
                 self.forget_all(rest.get(1..2).unwrap_or_default(), doc);
             }
-            "eval" => {
-                let mut all = Traced::default();
-                for (at, arg) in rest.iter().enumerate() {
-                    if at > 0 {
-                        all.push(&Traced::literal(0, 0, " ", Quote::Nested));
-                    }
-                    all.push(&arg.text);
-                }
-                self.run_code(all, doc);
-            }
+            "eval" => self.run_code(Arg::joined(rest), doc),
             ":" | "echo" | "true" | "false" | "test" | "[" | "trap" | "wait" | "ulimit"
             | "shopt" | "module" | "ml" | "set-e" | "printf" => {}
             _ => return false,

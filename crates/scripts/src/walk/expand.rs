@@ -318,14 +318,7 @@ impl Walker<'_> {
         match (list?, variable.index) {
             (VariableValue::Text(text), Subscript::Each | Subscript::Joined) => Some(text),
             (VariableValue::List(items), Subscript::Each | Subscript::Joined) => {
-                let mut all = Traced::default();
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        all.push(&Traced::literal(0, 0, " ", Quote::Nested));
-                    }
-                    all.push(&item.text);
-                }
-                Some(all)
+                Some(Arg::joined(&items))
             }
             (list, index) => match self.element(index, doc) {
                 None => code(Why::Code),

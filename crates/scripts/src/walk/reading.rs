@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::call::Call;
 use crate::containers::Container;
 use crate::traced::{Span, Traced};
+use oomctl_base::line_and_column;
 
 /// Words that name files.
 const MAX_NAMED: usize = 256;
@@ -242,7 +243,6 @@ pub(crate) fn place(sources: &[ScriptSource], span: Span) -> Option<String> {
     if span.file < SCRIPT {
         return Some(source.path.clone());
     }
-    let before = source.text.get(..span.start).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
+    let (line, _) = line_and_column(&source.text, span.start);
     Some(format!("{}:{line}", source.path))
 }

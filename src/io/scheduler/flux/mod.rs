@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::command::{CommandCall, CommandEnd, CommandOutput, SearchPath, run};
+use super::command::{CommandEnd, CommandOutput, SearchPath};
 use super::directives::SCRIPT_MAX;
 use super::noted::NotedAddresses;
 use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
@@ -78,26 +78,8 @@ impl Flux {
         environment.retain(|(name, _)| name != URI && name != "LC_ALL");
         environment.push(("LC_ALL".into(), "C.UTF-8".into()));
         environment.extend(instance.variable());
-        self.call(arguments, environment, self.deadlines.1, None)
-    }
-
-    fn call(
-        &self,
-        arguments: Vec<String>,
-        environment: Vec<(OsString, OsString)>,
-        deadline: Duration,
-        folder: Option<&Path>,
-    ) -> CommandOutput {
-        let Some(program) = self.search.locate("flux") else {
-            return CommandOutput::silent(CommandEnd::NotStarted("flux is not on PATH".to_owned()));
-        };
-        run(&CommandCall {
-            program,
-            arguments: arguments.into_iter().map(Into::into).collect(),
-            environment,
-            folder: folder.map(Into::into),
-            deadline,
-        })
+        self.search
+            .run("flux", arguments, environment, self.deadlines.1, None)
     }
 
     /// The jobs that an answer of `flux jobs --json` tells of, and the ids that it does not know.
@@ -115,9 +97,9 @@ impl Flux {
             return Ok((Vec::new(), unknown));
         }
         if !answer.is_clean() {
-            return Err(no_answer("flux jobs", answer.describe()));
+            return Err(NoAnswer::of("flux jobs", answer.describe()));
         }
-        let jobs = read_jobs(&answer.stdout).map_err(|why| no_answer("flux jobs", why))?;
+        let jobs = read_jobs(&answer.stdout).map_err(|why| NoAnswer::of("flux jobs", why))?;
         Ok((jobs, unknown))
     }
 
@@ -167,31 +149,30 @@ impl Scheduler for Flux {
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
         let script = match read_text(&submission.script, SCRIPT_MAX) {
             Ok(script) => script,
-            Err(error) => return refusal::ours(error.to_string(), "Flux takes text"),
+            Err(error) => return SubmitAnswer::refused(error.to_string(), Some("Flux takes text")),
         };
         let (arguments, variables) = match options::arguments(submission, &script) {
             Ok(arguments) => arguments,
-            Err(why) => return refusal::ours(why, options::HINT),
+            Err(why) => return SubmitAnswer::refused(why, Some(options::HINT)),
         };
         // A later attempt goes where the first one went.
         let instance = FluxInstance::at(submission.environment.get(URI).cloned());
         let uri = instance.uri.as_deref().unwrap_or_default();
         if let Err(error) = self.instances.note(&submission.token, uri) {
-            return refusal::ours(error.to_string(), "make it writable");
+            return SubmitAnswer::refused(error.to_string(), Some("make it writable"));
         }
-        let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
-        for (name, value) in submission.environment.iter().chain(&variables) {
-            environment.insert(name.into(), value.into());
-        }
-        let environment = environment.into_iter().collect();
+        let environment = submission.environment_with(&variables);
         let folder = Some(submission.workdir.as_path());
-        let answer = self.call(arguments, environment, self.deadlines.0, folder);
+        let deadline = self.deadlines.0;
+        let answer = self
+            .search
+            .run("flux", arguments, environment, deadline, folder);
         let id = match refusal::read_answer(&answer) {
             Ok(id) => id,
             Err(answer) => return answer,
         };
         match self.refused_at_once(&instance, &id) {
-            Some(reason) => refusal::refused(reason),
+            Some(reason) => refusal::refused(&reason),
             None => SubmitAnswer::Accepted {
                 id,
                 cluster: instance.uri,
@@ -203,7 +184,7 @@ impl Scheduler for Flux {
         let mut found = Vec::new();
         for token in tokens {
             let noted = self.instances.noted(token);
-            let noted = noted.map_err(|error| no_answer("flux jobs", error.to_string()))?;
+            let noted = noted.map_err(|error| NoAnswer::of("flux jobs", error.to_string()))?;
             let noted = noted.map(|uri| FluxInstance::at(Some(uri)));
             let instance = noted.unwrap_or_else(|| self.surrounding());
             let all = ["-a", "--count=0"].map(str::to_owned);
@@ -252,11 +233,7 @@ impl Scheduler for Flux {
         let over = answer.stderr.contains("inactive") || answer.stderr.contains("unknown job");
         match answer.is_clean() || over {
             true => Ok(()),
-            false => Err(no_answer("flux cancel", answer.describe())),
+            false => Err(NoAnswer::of("flux cancel", answer.describe())),
         }
     }
-}
-
-fn no_answer(command: &str, detail: String) -> NoAnswer {
-    NoAnswer::of(command, detail)
 }

@@ -3,8 +3,8 @@
 use oomctl_base::job::JobId;
 use oomctl_base::table;
 
+use super::super::SubmitAnswer;
 use super::super::command::{CommandEnd, CommandOutput};
-use super::super::{MAX_REASON, SubmitAnswer};
 use super::jobs::read_id;
 
 /// Exit code for options that could not be read; nothing was sent.
@@ -48,12 +48,12 @@ pub(super) fn read_answer(answer: &CommandOutput) -> Result<JobId, SubmitAnswer>
     let id = answer.stdout.lines().last().and_then(read_id);
     match (&answer.end, id) {
         (CommandEnd::Exited(0), Some(id)) => Ok(id),
-        (CommandEnd::NotStarted(error), _) => Err(ours(
-            error.clone(),
-            "Flux's command must be on PATH; `module load flux` on some sites",
+        (CommandEnd::NotStarted(error), _) => Err(SubmitAnswer::refused(
+            error,
+            Some("Flux's command must be on PATH; `module load flux` on some sites"),
         )),
         (CommandEnd::Exited(code), None) if *code == USAGE || surely_refused(&answer.stderr) => {
-            Err(refused(reason(&answer.stderr)))
+            Err(refused(&reason(&answer.stderr)))
         }
         _ => Err(SubmitAnswer::Unclear {
             detail: format!("flux batch: {}", answer.describe()),
@@ -84,17 +84,6 @@ fn reason(stderr: &str) -> String {
 }
 
 /// A refusal in Flux's words.
-pub(super) fn refused(reason: String) -> SubmitAnswer {
-    let text = reason.to_lowercase();
-    let hint = HINTS.iter().find(|[part, _]| text.contains(part));
-    SubmitAnswer::Refused {
-        reason: reason.chars().take(MAX_REASON).collect(),
-        hint: hint.map(|[_, hint]| (*hint).to_owned()),
-        passing: PASSING.iter().any(|part| text.contains(part)),
-    }
-}
-
-/// A refusal of ours, before anything is sent.
-pub(super) fn ours(reason: String, hint: &str) -> SubmitAnswer {
-    SubmitAnswer::refused(reason, Some(hint))
+pub(super) fn refused(reason: &str) -> SubmitAnswer {
+    SubmitAnswer::refused_in_words(reason, &HINTS, &PASSING)
 }

@@ -9,14 +9,14 @@ mod options;
 mod refusal;
 mod server;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::command::{CommandCall, CommandEnd, CommandOutput, SearchPath, run};
+use super::command::{CommandEnd, CommandOutput, SearchPath};
 use super::directives::SCRIPT_MAX;
 use super::noted::NotedAddresses;
 use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
@@ -118,28 +118,8 @@ impl Pbs {
         environment.retain(|(name, _)| name != "TZ" && name != "LC_ALL");
         environment.push(("LC_ALL".into(), "C.UTF-8".into()));
         environment.push(("TZ".into(), "UTC".into()));
-        self.call(program, arguments, environment, self.deadlines.1, None)
-    }
-
-    fn call(
-        &self,
-        program: &str,
-        arguments: Vec<String>,
-        environment: Vec<(OsString, OsString)>,
-        deadline: Duration,
-        folder: Option<&Path>,
-    ) -> CommandOutput {
-        let Some(located) = self.search.locate(program) else {
-            let absent = format!("{program} is not on PATH");
-            return CommandOutput::silent(CommandEnd::NotStarted(absent));
-        };
-        run(&CommandCall {
-            program: located,
-            arguments: arguments.into_iter().map(Into::into).collect(),
-            environment,
-            folder: folder.map(Into::into),
-            deadline,
-        })
+        self.search
+            .run(program, arguments, environment, self.deadlines.1, None)
     }
 
     /// The server to which a process with this environment submits.
@@ -193,32 +173,31 @@ impl Scheduler for Pbs {
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
         let script = match read_text(&submission.script, SCRIPT_MAX) {
             Ok(script) => script,
-            Err(error) => return refusal::ours(error.to_string(), "PBS takes text"),
+            Err(error) => return SubmitAnswer::refused(error.to_string(), Some("PBS takes text")),
         };
         let (arguments, variables) = match options::arguments(submission, &script) {
             Ok(arguments) => arguments,
-            Err(why) => return refusal::ours(why, options::HINT),
+            Err(why) => return SubmitAnswer::refused(why, Some(options::HINT)),
         };
-        let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
-        for (name, value) in submission.environment.iter().chain(&variables) {
-            environment.insert(name.into(), value.into());
-        }
-        let environment: Vec<_> = environment.into_iter().collect();
+        let environment = submission.environment_with(&variables);
         match self.server(environment.clone()) {
             Ok(server) if !server.keeps_history => {
                 let what = format!("the server {} keeps no history of jobs", server.name);
-                return refusal::ours(what, HISTORY);
+                return SubmitAnswer::refused(what, Some(HISTORY));
             }
             Ok(server) => {
                 if let Err(error) = self.servers.note(&submission.token, &server.name) {
-                    return refusal::ours(error.to_string(), "make it writable");
+                    return SubmitAnswer::refused(error.to_string(), Some("make it writable"));
                 }
             }
             // Nothing was sent.
-            Err(error) => return refusal::refused(format!("cannot connect to server: {error}")),
+            Err(error) => return refusal::refused(&format!("cannot connect to server: {error}")),
         }
         let folder = Some(submission.workdir.as_path());
-        let answer = self.call("qsub", arguments, environment, self.deadlines.0, folder);
+        let deadline = self.deadlines.0;
+        let answer = self
+            .search
+            .run("qsub", arguments, environment, deadline, folder);
         match refusal::read_answer(&answer) {
             Ok(id) => SubmitAnswer::Accepted { id, cluster: None },
             Err(answer) => answer,

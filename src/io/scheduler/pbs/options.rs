@@ -192,7 +192,7 @@ fn memory(given: &[Directive], script: &str, share: NodeShare) -> Result<Option<
         if bytes.0 == 0 || times == 0 || memory.is_some() {
             return Err(format!("{place} has no counterpart in PBS"));
         }
-        memory = Some(bytes.0 as f64 * f64::from(times));
+        memory = Some(bytes.as_f64() * f64::from(times));
     }
     Ok(memory)
 }
