@@ -33,12 +33,23 @@ impl ProgramCode {
         }
         let used = self.used_as(role)?;
         let is_global = self.global_batch().is_some_and(|g| same_flag(g, used));
-        let has_name = knob.spellings.iter().any(|s| self.value(s).is_some());
+        let mut own = knob.spellings.iter().filter(|s| !self.is_other(knob, s));
+        let has_name = own.any(|s| self.value(s).is_some());
         (!is_global && !has_name).then_some(used)
     }
 
-    /// Whether an option that is spelled as a micro batch is one for the batch of all GPUs.
+    /// Whether an option that is spelled as a knob is another: a micro batch one for the batch of all GPUs, or a letter the
+    /// short form of a name that the knob does not have (`-b, --base`).
     fn is_other(&self, knob: &StackKnob, spelling: &Spelling) -> bool {
+        let forms = match spelling.name() {
+            letter if letter.len() == 2 => self.other_forms(letter, &[]),
+            _ => Vec::new(),
+        };
+        let mut long = forms.iter().filter(|form| form.starts_with("--"));
+        let names = |form: &&String| knob.spellings.iter().any(|s| same_flag(s.name(), form));
+        if long.clone().next().is_some() && !long.any(|form| names(&form)) {
+            return true;
+        }
         let is_micro = knob.role == Some(Role::MicroBatch);
         let global = self.global_batch().filter(|_| is_micro);
         global.is_some_and(|flag| same_flag(spelling.name(), flag))
