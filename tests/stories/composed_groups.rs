@@ -51,3 +51,48 @@ fn what_two_groups_have_is_not_taken() {
     let said = job("python train.py", &files).run("plan job.sh").ends(0);
     assert!(!said.out.contains("16 -> 8"), "{}", said.out);
 }
+
+/// The program computes its accumulation of two settings, so the part is halved and the batch of a step stays.
+#[test]
+fn of_an_accumulation_of_two_settings_the_part_is_halved() {
+    let program = "\
+import hydra, torch
+import torch.nn.functional as F
+@hydra.main(version_base=None, config_path='conf', config_name='config')
+def main(cfg):
+    accum = cfg.train.batch_size // cfg.train.micro_batch_size
+    loader = DataLoader(data, batch_size=cfg.train.micro_batch_size)
+    model = torch.nn.Linear(8, 2)
+    opt = torch.optim.AdamW(model.parameters())
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x), y)
+        (loss / accum).backward()
+        if (i + 1) % accum:
+            continue
+        opt.step()
+        opt.zero_grad()
+main()
+";
+    let plan = |program: &str, line: &str, batch: &str| {
+        let config = format!("train:\n  batch_size: {batch}\n  micro_batch_size: 8\n");
+        let files = [("train.py", program), ("conf/config.yaml", &config)];
+        let said = job(line, &files).run("plan --all job.sh").ends(0);
+        said.out
+    };
+    for line in [
+        "python train.py",
+        "python train.py train.micro_batch_size=8",
+        "python train.py train.batch_size=64",
+    ] {
+        let said = plan(program, line, "32");
+        let row = said.lines().find(|l| l.contains("train.micro_batch_size"));
+        let row = row.unwrap_or_default();
+        assert!(row.contains("8 -> 4") && row.contains("same"), "{said}");
+    }
+    let undivided = program.replace("(loss / accum)", "loss");
+    let twice = program.replace("    loader", "    accum = 4\n    loader");
+    for (program, batch) in [(program, "30"), (&undivided, "32"), (&twice, "32")] {
+        let said = plan(program, "python train.py", batch);
+        assert!(!said.contains(" same"), "{said}");
+    }
+}

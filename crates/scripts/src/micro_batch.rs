@@ -287,8 +287,17 @@ impl MicroBatchText<'_, '_> {
             .filter(|at| line_of(self.tokens, *at) == *at && guards(self.line(*at)))
             .any(same);
         let mut around = headers(self.tokens, at).take_while(|(other, _)| *other != begin);
-        let guarded = around.any(|(_, header)| header[0].is("if")) || guards(self.line(at));
-        backward && waits && !guarded
+        let branches = |header: &[PythonToken<'_>]| header[0].is("if") || header[0].is("else");
+        let guarded = around.any(|(_, header)| branches(header)) || guards(self.line(at));
+        // `if (i + 1) % accum: continue`
+        let passes = |at: usize| self.tokens[at].is("continue") && same(at);
+        let passed = || {
+            (begin..at).filter(|at| passes(*at)).any(|at| {
+                let above = headers(self.tokens, at).next();
+                guards(self.line(at)) || above.is_some_and(|(_, header)| guards(header))
+            })
+        };
+        backward && waits && !guarded && !passed()
     }
 
     /// Whether a token is the number of accumulations, or a name for it.

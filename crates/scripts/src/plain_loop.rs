@@ -9,7 +9,9 @@ mod by_use;
 mod called_function;
 mod collators;
 mod computed;
+mod conditions;
 mod counted;
+mod division;
 mod harmless;
 mod hooks;
 mod layers;
@@ -19,25 +21,30 @@ mod losses;
 mod made;
 mod means;
 mod micro_batches;
+mod parts;
+mod scalers;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod trainer;
 mod uses;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::DeclaredOption;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, definition, headers, is_loop, is_named,
-    line, line_of, rest_of_line,
+    PythonToken, TokenKind, argument, arguments, bracket, calls, definition, headers, is_loop,
+    is_named, line, line_of, rest_of_line,
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
 use lines::{assignment, lines_in};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
+pub(super) use parts::OF;
+use scalers::Scalers;
 use trainer::COMPUTE_LOSS;
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
@@ -73,8 +80,11 @@ const LENGTH: &str = "this is computed from the number of micro batches";
 /// What the name of a remark begins with: what changes little with more accumulation.
 pub const NEARLY: &str = "<nearly the same> ";
 
+/// What the name of a remark begins with: of which settings the accumulation is computed, as `part of whole`.
+pub(super) const PARTS: &str = "<accumulation> ";
+
 /// A doubt: why, the file, and its bytes.
-pub(super) type ProgramDoubt = (&'static str, usize, (usize, usize));
+pub(super) type ProgramDoubt = (Cow<'static, str>, usize, (usize, usize));
 
 /// Calls that compute each sample by itself, means over samples, noise, and what moves data.
 const PLAIN: [&str; 189] = word_list(
@@ -117,11 +127,9 @@ pub(super) fn doubt(
     let loops = program.loops();
     let Some(first) = loops.first() else {
         let backward = program.places("backward").first();
-        let (why, file, at) =
-            backward.map_or((NO_LOOP, 0, 0), |(file, at)| (NOT_AROUND, *file, *at));
-        // A program without any text has none either.
-        let token = files.get(file)?.get(at);
-        return Some((why, file, token.map_or((0, 0), PythonToken::bytes)));
+        let found = backward.map(|(file, at)| placed(files, (NOT_AROUND, *file, *at)));
+        // It is said of the program as a whole.
+        return found.or(Some((NO_LOOP.into(), 0, (0, 0))));
     };
     let waits = loops.iter().any(|one| one.waits());
     let found = program.outside(&loops);
@@ -135,24 +143,29 @@ pub(super) fn doubt(
     found.map(|found| placed(files, found))
 }
 
-/// What a program with these files raises whatever its options are: the sort of each doubt, and the first one of it.
+/// What a program with these files raises whatever its options are: the sort of each doubt or remark, and the first one of it.
 pub(super) fn doubts_beside(
     files: &[&[PythonToken<'_>]],
-) -> [(&'static str, Option<ProgramDoubt>); 4] {
+) -> [(&'static str, Option<ProgramDoubt>); 5] {
     let program = LoopProgram::new(files, Vec::new());
-    let found = [
-        (TRAINER_DOUBT, program.beside_a_trainer()),
-        (UNDIVIDED_DOUBT, program.uncounted()),
-        (RECOMPUTED_DOUBT, program.norms()),
-        (NEARLY, program.tail()),
-    ];
-    found.map(|(sort, found)| (sort, found.map(|found| placed(files, found))))
+    let parts = program.parts().map(|(keys, place)| {
+        let (_, file, bytes) = placed(files, place);
+        (keys.into(), file, bytes)
+    });
+    let of = |found: Option<DoubtPlace>| found.map(|found| placed(files, found));
+    [
+        (TRAINER_DOUBT, of(program.beside_a_trainer())),
+        (UNDIVIDED_DOUBT, of(program.uncounted())),
+        (RECOMPUTED_DOUBT, of(program.norms())),
+        (NEARLY, of(program.tail())),
+        (PARTS, parts),
+    ]
 }
 
 /// A doubt with the bytes of the token that raised it.
 fn placed(files: &[&[PythonToken<'_>]], (why, file, at): DoubtPlace) -> ProgramDoubt {
     let token = &files[file][at];
-    (why, file, (token.from, token.to))
+    (why.into(), file, (token.from, token.to))
 }
 
 /// A place in a file that raises a doubt.
@@ -169,6 +182,7 @@ struct LoopProgram<'a, 't> {
     loader_batches: BTreeSet<&'t str>,
     /// Where each name stands: the file, and the token.
     places: BTreeMap<&'t str, Vec<(usize, usize)>>,
+    scalers: Scalers<'t>,
     /// What was found in functions: each is gone through once.
     entered: RefCell<BTreeMap<EnteredFunction<'t>, Option<DoubtPlace>>>,
 }
@@ -182,7 +196,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 places.entry(name.text).or_default().push((file, at));
             }
         }
-        Self {
+        let mut program = Self {
             files,
             accumulations,
             loader_batches: files
@@ -190,8 +204,11 @@ impl<'a, 't> LoopProgram<'a, 't> {
                 .flat_map(|tokens| computed::loader_batches(tokens))
                 .collect(),
             places,
+            scalers: Scalers::default(),
             entered: RefCell::default(),
-        }
+        };
+        program.scalers = program.scalers();
+        program
     }
 
     /// Where a name stands.
@@ -203,7 +220,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
     fn loops(&'a self) -> Vec<LoopOfBatches<'a, 't>> {
         let mut found: Vec<LoopOfBatches<'a, 't>> = Vec::new();
         for (file, tokens) in self.files.iter().enumerate() {
-            let backward = calls(tokens, |t| t.is("backward"));
+            let backward = (0..tokens.len()).filter(|at| self.goes_backward(file, *at));
             let around = backward.filter_map(|at| {
                 let mut all = headers(tokens, at);
                 let own = all.find(|(_, header)| is_loop(header));
@@ -242,10 +259,19 @@ impl<'a, 't> LoopProgram<'a, 't> {
             name.is_none_or(|name| self.places(name.text).len() > 1)
         };
         self.files.iter().enumerate().find_map(|(file, tokens)| {
-            let mut all = calls(tokens, |t| t.is("backward"));
+            let all = (0..tokens.len()).filter(|at| self.goes_backward(file, *at));
+            let mut all = all.filter(|at| !self.is_of_scalers(file, *at));
             let found = all.find(|at| !within(file, *at) && is_called(file, *at))?;
             Some((NOT_AROUND, file, found))
         })
+    }
+
+    /// Whether a loss goes backward at a place.
+    fn goes_backward(&self, file: usize, at: usize) -> bool {
+        let tokens = self.files[file];
+        let called = tokens.get(at + 1).is_some_and(|t| t.is("("));
+        let declared = at.checked_sub(1).is_some_and(|at| tokens[at].is("def"));
+        tokens[at].is("backward") && called && !declared || self.is_scaler(file, at)
     }
 
     fn is_accumulation(&self, token: &PythonToken<'_>) -> bool {
@@ -302,55 +328,6 @@ impl<'a, 't> LoopProgram<'a, 't> {
         match made.is_empty() {
             true => self.handed_to(name).into_iter().collect(),
             false => made,
-        }
-    }
-
-    /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.
-    fn division(&self, first: &LoopOfBatches<'_, '_>) -> Option<DoubtPlace> {
-        let divides = |tokens: &[PythonToken<'_>], at: usize| {
-            let single =
-                tokens[at].is("/") && at.checked_sub(1).is_some_and(|at| !tokens[at].is("/"));
-            let rest = rest_of_line(&tokens[at + 1..]);
-            let rest = rest.get(..DIVISOR).unwrap_or(rest);
-            single
-                && !rest.first().is_some_and(|t| t.is("/"))
-                && rest.iter().any(|t| self.is_accumulation(t))
-        };
-        let counts = |tokens: &[PythonToken<'_>], at: usize| {
-            line(tokens, at)
-                .iter()
-                .any(|t| t.is("len") || t.is("range"))
-        };
-        let shown = |tokens: &[PythonToken<'_>], at: usize| {
-            let line = line(tokens, at);
-            line.iter().any(|t| t.is("item"))
-        };
-        let places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
-            (0..tokens.len())
-                .filter(move |at| divides(tokens, *at) && !counts(tokens, *at))
-                .map(move |at| (file, at))
-        });
-        let places: Vec<(usize, usize)> = places.collect();
-        let part = places
-            .iter()
-            .find_map(|(file, at)| first.adds_undivided(*file, *at));
-        if part.is_some() {
-            return part;
-        }
-        let mut places = places.into_iter();
-        let place = places.find(|(file, at)| !shown(self.files[*file], *at));
-        let accelerates = self.is_handed("Accelerator", |t| self.is_accumulation(t));
-        match place {
-            Some((file, at)) if accelerates && first.is_framework() => {
-                let line = line(self.files[file], at);
-                let of_loss = line.iter().any(|t| t.text.contains("loss"));
-                of_loss.then_some((DIVIDED, file, at))
-            }
-            Some(_) => None,
-            None => {
-                let whole = first.is_framework() || first.adds_losses_up();
-                (!whole).then_some((UNDIVIDED, first.file, first.begin))
-            }
         }
     }
 }

@@ -4,7 +4,9 @@
 
 mod blocks;
 
-pub(super) use blocks::{block, definition, ends_block, headers, is_conditional, is_loop};
+pub(super) use blocks::{
+    block, definition, ends_block, headers, is_conditional, is_loop, line_above,
+};
 use oomctl_base::word_list;
 
 /// Largest script that is read, in bytes; what stands behind is not looked at.

@@ -4,6 +4,7 @@
 use super::configured::{PARTS, WHOLES};
 use super::given_keys::GivenKeys;
 use super::hydra;
+use super::plain_loop::{OF, PARTS};
 use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
@@ -76,6 +77,9 @@ impl Call {
         if knob.endings.is_empty() {
             return None;
         }
+        if let Some(key) = self.of_accumulation(knob) {
+            return Some(key);
+        }
         let words = self.own_texts();
         let options = words.iter().filter_map(|word| sectioned_option(word));
         let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
@@ -87,6 +91,34 @@ impl Call {
         let given = GivenKeys::of(&words);
         let is_plain = knob.spellings.iter().any(|s| given.has(s.name()));
         (!is_plain).then_some(found)
+    }
+
+    /// The key of a knob, where the program computes its accumulation of two of its settings: those are what one forward takes
+    /// and the batch of a step.
+    fn of_accumulation(&self, knob: &StackKnob) -> Option<Spelling> {
+        let mut names = self.names.iter().flatten();
+        let keys = names.find_map(|(name, _)| name.strip_prefix(PARTS)?.split_once(OF))?;
+        let files = self.settings.iter();
+        let files = files.filter(|file| file.reader == SettingsReader::Program);
+        let leaves: Vec<(String, bool)> = files
+            .flat_map(|file| {
+                let composed = file.reached == Reached::Composed;
+                file.leaves()
+                    .into_iter()
+                    .map(move |(key, _)| (key, composed))
+            })
+            .collect();
+        let of = |wanted: &str| leaves.iter().find(|(key, _)| key == wanted);
+        let (part, whole) = (of(keys.0)?, of(keys.1)?);
+        let (key, composed) = match knob.role? {
+            Role::MicroBatch => part.clone(),
+            Role::TrainBatch => whole.clone(),
+            _ => return None,
+        };
+        Some(match composed {
+            true => Spelling::Hydra(key),
+            false => Spelling::Key(key),
+        })
     }
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {

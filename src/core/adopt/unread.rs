@@ -93,6 +93,11 @@ fn of_call(adoption: &Adoption<'_>, call: &Call, sort: &str) -> Option<String> {
     let mut names = call.names.iter().flatten();
     let (why, span) = names.find_map(|(name, span)| Some((name.strip_prefix(sort)?, span)))?;
     Some(match adoption.reading.place(*span) {
+        // What is said of a program as a whole has no line.
+        Some(place) if span.end == 0 => {
+            let file = place.rsplit_once(':').map_or(&place[..], |(file, _)| file);
+            format!("{why} ({file})")
+        }
         Some(place) => format!("{why} ({place}){}", line(adoption, *span)),
         None => why.to_owned(),
     })

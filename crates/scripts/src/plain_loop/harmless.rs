@@ -3,10 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::lines::{assignment, lines_in, shows};
-use super::{LoopOfBatches, PythonToken, TokenKind, headers};
+use super::micro_batches::IN_PLACE;
+use super::{LoopOfBatches, PythonToken, TokenKind, headers, rest_of_line};
+use oomctl_base::word_list;
 
 /// Parts of names of what runs beside training.
 const ASIDE: [&str; 5] = ["valid", "eval_", "logging", "save_", "checkpoint"];
+
+/// What changes a model, its optimizer or the loop.
+const CHANGES: [&str; 12] = word_list(
+    "step zero_grad backward load_state_dict param_groups eval train half bfloat16 requires_grad_ grad data",
+);
 
 impl LoopOfBatches<'_, '_> {
     /// Whether a condition on a counter decides nothing of training: it passes over what was trained before a resume (`if
@@ -52,6 +59,61 @@ impl LoopOfBatches<'_, '_> {
             let own = value.iter().any(|t| t.is(line[0].text));
             plain && !own && !self.is_of_each(value)
         })
+    }
+
+    /// Whether a line only reads settings of an optimizer's groups, `lr = optimizer.param_groups[0]["lr"]`: what is written only where
+    /// the optimizer steps is the same for each micro batch of a step.
+    pub(super) fn reads_groups(&self, begin: usize) -> bool {
+        let line = self.line(begin);
+        let end = begin + line.len();
+        // Its parameters are no settings.
+        let is_setting = |at: usize| {
+            let open = self.tokens.get(at).is_some_and(|t| t.is("["));
+            let key = self.tokens.get(at + 1);
+            open && key.is_some_and(|t| t.kind == TokenKind::Text && !t.is("params"))
+        };
+        let given = |begin: usize| assignment(self.line(begin)).map_or(0, |sign| begin + sign);
+        let mut places = (begin..end).filter(|at| self.tokens[*at].is("param_groups"));
+        places.all(|at| {
+            let number = self.tokens[at + 1..].iter().position(|t| t.is("]"));
+            let number = number.filter(|_| self.tokens[at + 1].is("["));
+            if let Some(closed) = number {
+                return is_setting(at + 2 + closed) && given(begin) <= at;
+            }
+            // `for group in optimizer.param_groups`, in a line or before a block.
+            let sign = (begin..at).rfind(|at| self.tokens[*at].is("in"));
+            let Some(sign) = sign.filter(|_| self.tokens[begin..at].iter().any(|t| t.is("for")))
+            else {
+                return false;
+            };
+            let group = self.tokens[sign - 1].text;
+            let block = match line[0].is("for") {
+                true => lines_in(self.tokens, begin),
+                false => Vec::new(),
+            };
+            block.into_iter().chain([begin]).all(|begin| {
+                let mut all = begin..begin + self.line(begin).len();
+                all.all(|at| {
+                    let asked = self.tokens[at - 1].is("in");
+                    let own = at + 1 == sign || asked || is_setting(at + 1) && given(begin) <= at;
+                    !self.tokens[at].is(group) || own
+                })
+            })
+        })
+    }
+
+    /// Whether a function of the program saves what it is handed, and changes none of it.
+    pub(super) fn only_saves(&self, name: &str) -> bool {
+        let saves = ["save", "checkpoint", "ckpt"].iter();
+        let bodies = self.program.bodies(name);
+        let changes = |(file, lines): &(usize, Vec<usize>)| {
+            let tokens = self.program.files[*file];
+            let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
+            all.any(|t| CHANGES.contains(&t.text) || IN_PLACE.contains(&t.text))
+        };
+        saves.into_iter().any(|part| name.contains(part))
+            && !bodies.is_empty()
+            && !bodies.iter().any(changes)
     }
 
     /// Whether a line stands below `for group in optimizer.param_groups`, where the whole was looked at.

@@ -1,7 +1,7 @@
 //! Models of libraries, whose names say what they make of a micro batch.
 
 use super::super::python::line;
-use super::{DoubtPlace, LoopProgram, MIXED, MODEL};
+use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken, line_of, rest_of_line};
 use oomctl_base::word_list;
 
 const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
@@ -39,6 +39,12 @@ const COUNTED: [&str; 14] = word_list(
 );
 /// Parts of names of models of the kind `ForConditionalGeneration` that do so, too.
 const SEES: [&str; 7] = word_list("VL Llava Gemma Idefics Mllama Mistral3 Glm4v");
+
+/// What begins the names of models of diffusers and transformers that have layer norm, group norm or RMS norm alone.
+const PLAIN_NORM: [&str; 4] =
+    word_list("AutoencoderKL UNet2DCondition CLIPTextModel T5EncoderModel");
+/// Parts of them that programs call by themselves.
+const PARTS: [&str; 4] = word_list("encoder decoder quant_conv post_quant_conv");
 
 const TWICE: &str = "batch norm counts a micro batch twice that is computed again";
 
@@ -95,6 +101,26 @@ impl LoopProgram<'_, '_> {
         });
         let mut made = uncounted.filter_map(|(_, places)| places.iter().find(loads));
         made.next().map(|(file, at)| (ITS_OWN_MEAN, *file, *at))
+    }
+
+    /// `vae.encoder(x)`, where `vae` is what a class of diffusers or transformers loads that is known to have no batch norm.
+    pub(super) fn is_part_of_a_known_model(&self, file: usize, at: usize) -> bool {
+        let tokens = self.files[file];
+        let [.., object, dot] = &tokens[..at] else {
+            return false;
+        };
+        let loads = |value: &[PythonToken<'_>]| match value {
+            [class, dot, loads, ..] if dot.is(".") && loads.is("from_pretrained") => {
+                PLAIN_NORM.iter().any(|part| class.text.starts_with(part))
+                    && self.bodies(class.text).is_empty()
+            }
+            _ => false,
+        };
+        let made = || {
+            let made = self.made_by(object.text);
+            !made.is_empty() && made.iter().all(|(.., value)| loads(value))
+        };
+        dot.is(".") && PARTS.contains(&tokens[at].text) && made()
     }
 
     /// Whether a name stands on a line with another word.

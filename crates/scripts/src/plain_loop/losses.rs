@@ -28,21 +28,21 @@ const NEXT: [&str; 3] = ["next_batch", "get_batch", "next_train_batch"];
 impl LoopOfBatches<'_, '_> {
     /// A part of the loss that was not understood, or that looks at several samples.
     pub(super) fn loss(&self) -> Option<DoubtPlace> {
-        let ends = |line: &[PythonToken<'_>]| line.iter().any(|t| t.is("backward"));
+        let ends = |begin: usize| {
+            let mut all = begin..begin + self.line(begin).len();
+            all.any(|at| self.program.goes_backward(self.file, at))
+        };
         let lines: Vec<&[PythonToken<'_>]> = self.lines.iter().map(|at| self.line(*at)).collect();
         // Lightning's step returns its loss.
         let returns = |line: &[PythonToken<'_>]| line[0].is("return");
         let is_step = self.tokens[self.begin].is("def");
-        let last = |line: &[PythonToken<'_>]| ends(line) || is_step && returns(line);
+        let last = |begin: usize| ends(begin) || is_step && returns(self.line(begin));
         let names = |line: &[PythonToken<'_>]| -> BTreeSet<String> {
             let names = line.iter().filter(|t| t.kind == TokenKind::Name);
             names.map(|t| t.text.to_owned()).collect()
         };
-        let mut wanted: BTreeSet<String> = lines
-            .iter()
-            .filter(|l| last(l))
-            .flat_map(|l| names(l))
-            .collect();
+        let ended = self.lines.iter().filter(|at| last(**at));
+        let mut wanted: BTreeSet<String> = ended.flat_map(|at| names(self.line(*at))).collect();
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         loop {
             let next = lines.iter().enumerate().find(|(at, line)| {
@@ -56,7 +56,7 @@ impl LoopOfBatches<'_, '_> {
                         .windows(2)
                         .any(|pair| pair[0].is("as") && is_wanted(&pair[1]));
                 let gives = gives || named;
-                !taken.contains(at) && (last(line) || gives)
+                !taken.contains(at) && (last(self.lines[*at]) || gives)
             });
             let Some((at, line)) = next else { break };
             taken.insert(at);
@@ -186,6 +186,9 @@ impl<'t> LoopProgram<'_, 't> {
         let tokens = self.files[file];
         let name = tokens[at].text;
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text);
+        if self.is_scaler(file, at) {
+            return None;
+        }
         if is_no_mean(tokens, at) {
             return Some((MIXED, file, at));
         }
@@ -203,6 +206,9 @@ impl<'t> LoopProgram<'_, 't> {
             return self.enter(name, &bodies, (depth, false));
         }
         let mut made = self.made_by(name);
+        if made.is_empty() && self.is_part_of_a_known_model(file, at) {
+            return None;
+        }
         // `self.loss(y)` is no local `loss`.
         let is_member = |(file, from): (usize, usize)| {
             let before = &self.files[file][..from];

@@ -18,6 +18,11 @@ pub(super) const MIXES: [&str; 5] = word_list("cdist pdist bincount cov corrcoef
 pub(super) const TOGETHER: [&str; 4] =
     word_list("randperm all_gather gather_all all_gather_into_tensor");
 
+/// Mixes samples with each other (timm/data/mixup.py, torchvision/transforms/v2).
+const MIXUPS: [&str; 4] = word_list("Mixup FastCollateMixup MixUp CutMix");
+/// Losses of timm that are means over samples (timm/loss/cross_entropy.py).
+const MEANS_OF_TIMM: [&str; 2] = word_list("LabelSmoothingCrossEntropy SoftTargetCrossEntropy");
+
 /// Whether a place stands in a function that measures and trains nothing, by its name.
 fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
@@ -133,7 +138,11 @@ impl<'t> LoopProgram<'_, 't> {
             let mut chain = chain.take_while(|t| t.is(".") || t.kind == TokenKind::Name);
             let of_layers = chain.any(|t| LAYERS.contains(&t.text));
             let bodies = self.bodies(name);
-            let is_known = of_layers || !bodies.is_empty() || self.is_layer(name);
+            if MIXUPS.contains(&name) && bodies.is_empty() {
+                return Some((MIXED, file, at));
+            }
+            let of_timm = MEANS_OF_TIMM.contains(&name) && !self.places("timm").is_empty();
+            let is_known = of_layers || of_timm || !bodies.is_empty() || self.is_layer(name);
             let unknown = (!is_known).then_some((MODEL, file, at));
             unknown.or_else(|| {
                 self.enter(name, &bodies, (depth, as_loss))

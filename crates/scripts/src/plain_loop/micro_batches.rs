@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::called_function::CalledFunction;
+use super::conditions::{SYNCS, StepConditions};
 use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
-    headers, is_named, line_of, rest_of_line,
+    is_named, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
 const TURNS: &str = "this loss leaves gradients in what another optimizer trains, until all micro batches were seen";
 
 /// Changes in place.
-const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
+pub(super) const IN_PLACE: [&str; 6] = word_list("mul_ add_ copy_ lerp_ div_ sub_");
 
 /// A loop over micro batches.
 pub(super) struct LoopOfBatches<'a, 't> {
@@ -27,6 +28,8 @@ pub(super) struct LoopOfBatches<'a, 't> {
     pub(super) lines: Vec<usize>,
     /// The lines that wait for the accumulation.
     pub(super) waits: Vec<usize>,
+    /// Calls by which an object takes the loss backward and waits for the accumulation ([`super::scalers`]).
+    told: BTreeSet<usize>,
     /// Its header goes over the accumulation.
     pub(super) accumulates: bool,
     /// Something else than the loss goes backward with it: `accelerator.backward(loss)`.
@@ -51,32 +54,12 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         let mut all = lines_in(tokens, begin);
         all.extend(function.iter().flat_map(|f| &f.lines));
         let line = |at: usize| rest_of_line(&tokens[at..]);
-        let of_accumulation = |line: &[PythonToken<'_>]| {
-            line.iter()
-                .any(|t| program.is_accumulation(t) || t.is("sync_gradients"))
-        };
-        // `is_update = (i + 1) % accum == 0`
-        let named = all
-            .iter()
-            .map(|at| line(*at))
-            .filter(|line| line.get(1).is_some_and(|t| t.is("=")) && of_accumulation(line));
-        let named = named
-            .filter(|l| l.iter().any(|t| t.is("%")) || l.iter().any(|t| t.is("sync_gradients")));
-        let mut named: Vec<&str> = named.map(|line| line[0].text).collect();
+        let mut conditions = StepConditions::new(program, tokens, begin, &all);
         // `self.run(x, y, update=(i + 1) % accum == 0)`
         let handed = function.iter().flat_map(|f| &f.parameters);
-        let handed = handed.filter(|(_, given)| {
-            given.is_some_and(|given| of_accumulation(given) && given.iter().any(|t| t.is("%")))
-        });
-        named.extend(handed.map(|(name, _)| *name));
-        let guards = |line: &[PythonToken<'_>]| {
-            (line[0].is("if") || line[0].is("elif"))
-                && (of_accumulation(line) || line.iter().any(|t| named.contains(&t.text)))
-        };
-        let guarded = |at: &usize| {
-            let mut around = headers(tokens, *at).take_while(|(b, _)| *b != begin);
-            guards(line(*at)) || around.any(|(_, header)| guards(header))
-        };
+        for (name, given) in handed.filter_map(|(name, given)| Some((name, (*given)?))) {
+            conditions.name(name, given);
+        }
         let hands = |at: &usize| {
             let given = arguments(&tokens[at + 2..]);
             tokens[*at].is("backward") && given.first().is_some_and(|given| !is_named(given))
@@ -85,8 +68,19 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .iter()
             .flat_map(|at| calls_in(tokens, *at, line(*at).len()));
         let handed = calls.any(|at| hands(&at));
-        let (waits, lines): (Vec<usize>, Vec<usize>) = all.iter().partition(|at| guarded(at));
-        let counted = of_accumulation(rest_of_line(&tokens[begin..]));
+        let calls = all
+            .iter()
+            .flat_map(|at| calls_in(tokens, *at, line(*at).len()));
+        let told = calls.filter(|at| {
+            let told = program.told_at(file, *at);
+            told.is_some_and(|told| conditions.holds(told) == Some(true))
+        });
+        let told = told.collect();
+        let waiting = conditions.waiting(&all);
+        let (waits, lines): (Vec<usize>, Vec<usize>) =
+            all.iter().partition(|at| waiting.contains(at));
+        let counts = |t: &PythonToken<'_>| program.is_accumulation(t) || t.is(SYNCS);
+        let accumulates = line(begin).iter().any(counts);
         Self {
             program,
             file,
@@ -94,7 +88,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             begin,
             lines,
             waits,
-            accumulates: counted,
+            told,
+            accumulates,
             handed,
             function,
         }
@@ -106,7 +101,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
 
     /// Whether something in it waits for the accumulation, or a framework does.
     pub(super) fn waits(&self) -> bool {
-        self.accumulates || !self.waits.is_empty() || self.is_framework()
+        self.accumulates || !self.waits.is_empty() || !self.told.is_empty() || self.is_framework()
     }
 
     /// Whether a framework accumulates, and steps only then.
@@ -254,7 +249,8 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     fn state(&self, begin: usize) -> Option<(&'static str, usize)> {
         let line = self.line(begin);
         let has = |text: &str| line.iter().any(|t| t.is(text));
-        if has("param_groups") && !self.sets_by_steps(begin) {
+        let groups = has("param_groups") && !self.reads_groups(begin);
+        if groups && !self.sets_by_steps(begin) {
             return Some((EACH, begin));
         }
         let sign = assignment(line);
@@ -278,6 +274,10 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             let mut given = given.iter().filter_map(|all| all.first());
             let is_plain = PLAIN.contains(&name) || name == "step" || clips;
             let optimizer = given.any(|t| is_optimizer(t.text)) && !is_plain;
+            let optimizer = optimizer && !self.only_saves(name);
+            if self.program.is_scaler(self.file, at) {
+                return (!self.told.contains(&at)).then_some((EACH, at));
+            }
             match (IN_PLACE.contains(&name), optimizer && !self.is_framework()) {
                 (true, _) => Some((KEPT, at)),
                 (_, true) => Some((EACH, at)),
@@ -307,7 +307,10 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
                 .get(1)
                 .filter(|_| header.iter().any(|t| t.is("enumerate")));
             let of_number = number.is_some_and(|number| line.iter().any(|t| t.is(number.text)));
+            // `last = i == len(loader) - 1` is none.
+            let compares = line.windows(2).any(|w| w[0].is("=") && w[1].is("="));
             line[0].is(name)
+                && !compares
                 && assignment(line) == Some(1)
                 && of_number
                 && line.iter().any(|t| t.is("len"))

@@ -4,6 +4,8 @@ use super::batches::OTHER;
 use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
+mod steps;
+
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
                     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
                     loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)\n\
@@ -15,12 +17,19 @@ fn beside(sort: &str, text: &str) -> Option<&'static str> {
     let all = tokens(text);
     let mut doubts = doubts_beside(&[&all]).into_iter();
     let (_, found) = doubts.find(|(is, _)| *is == sort)?;
-    found.map(|(why, ..)| why)
+    found.map(told)
 }
 
 fn why(text: &str) -> Option<&'static str> {
     let all = tokens(text);
-    doubt(&[&all], &declared_by(&[&all])).map(|(why, ..)| why)
+    doubt(&[&all], &declared_by(&[&all])).map(told)
+}
+
+fn told((why, ..): ProgramDoubt) -> &'static str {
+    match why {
+        Cow::Borrowed(why) => why,
+        Cow::Owned(why) => panic!("{why}"),
+    }
 }
 
 /// A loop with code before it, in each micro batch before the backward pass, and in each step.

@@ -105,13 +105,17 @@ impl LoopOfBatches<'_, '_> {
                 t.kind == TokenKind::Name && ASIDE.iter().any(|part| name.contains(part))
             })
         };
+        let of_failure = line.iter().any(|t| TESTS.contains(&t.text));
+        // Where a loss decides by its size, the program ends for other reasons.
+        let by_size = line.iter().any(|t| t.is("<") || t.is(">"));
         let harmless = |at: &usize| {
             let line = self.line(*at);
-            shows(line) || aside(line) || line[0].is("raise") || line[0].is("pass")
+            let exits = of_failure && !by_size && line.iter().any(|t| t.is("exit"));
+            let tells = exits || line[0].is("raise") || line[0].is("pass");
+            shows(line) || aside(line) || tells || self.is_local(*at, begin)
         };
         let body = lines_in(self.tokens, begin);
         let ends = self.has_in_it(begin, &LEAVES);
-        let of_failure = line.iter().any(|t| TESTS.contains(&t.text));
         let raises = |at: &usize| {
             let line = self.line(*at);
             line[0].is("raise") && !line.iter().any(|t| t.is("SystemExit"))
@@ -122,6 +126,21 @@ impl LoopOfBatches<'_, '_> {
             false => aside(line) || body.iter().all(harmless),
         };
         (!ends || fails) && shown || self.is_beside(begin, ends)
+    }
+
+    /// Whether a line gives a name a value that is shown, and that nothing outside of the block at `begin` takes: `rate = opt.param_groups[0]["lr"]`.
+    fn is_local(&self, at: usize, begin: usize) -> bool {
+        let line = self.line(at);
+        let plain = |at: usize| PLAIN.contains(&self.tokens[at].text);
+        let body = lines_in(self.tokens, begin);
+        let end = body.last().map_or(begin, |at| at + self.line(*at).len());
+        let mut shown = body.iter().map(|at| self.line(*at)).filter(|l| shows(l));
+        let is_shown = shown.any(|l| l.iter().any(|t| t.text.contains(line[0].text)));
+        let mut places = self.program.places(line[0].text).iter();
+        assignment(line) == Some(1)
+            && is_shown
+            && calls_in(self.tokens, at, line.len()).all(plain)
+            && places.all(|(file, at)| *file != self.file || (begin..=end).contains(at))
     }
 
     /// `if loss > 2 * last:`, `if torch.isnan(loss):`
@@ -194,10 +213,12 @@ impl LoopOfBatches<'_, '_> {
             .any(|t| t.is("loss") || t.text.ends_with("_loss") || t.is("model"));
         let own = !self.program.bodies(name).is_empty();
         let entered = self.function.as_ref().is_some_and(|f| f.name == name);
+        let entered = entered || self.program.is_scaler(self.file, begin + called);
         let known =
             entered || PLAIN.contains(&name) || HARMLESS.contains(&name) || is_keyword(name);
         (handed || own)
             && !known
+            && !self.only_saves(name)
             && !shows(object)
             && !shows(&line[called..=called])
             && !self.is_beside_training(begin)

@@ -44,6 +44,19 @@ pub(crate) fn headers<'a, 't>(
     })
 }
 
+/// The line before that of a place which is no deeper: of an `else`, its condition.
+pub(crate) fn line_above(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+    let mut begin = line_of(tokens, at);
+    let indent = indentation(tokens, begin);
+    while let Some(end) = begin.checked_sub(1) {
+        begin = line_of(tokens, end);
+        if begin < end && indentation(tokens, begin) <= indent {
+            return Some(begin);
+        }
+    }
+    None
+}
+
 /// `if __name__ == "__main__"`.
 fn is_main(header: &[PythonToken<'_>]) -> bool {
     header.iter().any(|t| t.is("__name__"))
