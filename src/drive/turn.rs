@@ -19,7 +19,7 @@ use crate::io::sampler::tracks;
 use crate::io::scheduler::Scheduler;
 use crate::io::window::log_ends;
 use oomctl_base::job::JobRef;
-use oomctl_diagnose::{Class, Incident, MemoryCourse, Progress, of_samples};
+use oomctl_diagnose::{Class, CoursePattern, Incident, MemoryCourse, Progress, of_samples};
 use oomctl_follow::{Followers, LookMode};
 
 /// Seconds between two heartbeats of the owner; less than a quarter of what others wait for.
@@ -205,9 +205,11 @@ fn drain(
         }
     }
     let measured = handle.measured();
-    if incident.course.is_none() && !measured.prints_gpu_memory() {
+    let seen = |course: &MemoryCourse| course.pattern != CoursePattern::Growth;
+    if !incident.course.as_ref().is_some_and(seen) && !measured.prints_gpu_memory() {
         let steps = progress.as_ref().map_or(0, Progress::done);
-        incident.course = sampled(&handle.folder.attempt(attempt), steps, &incident);
+        let sampled = sampled(&handle.folder.attempt(attempt), steps, &incident);
+        incident.course = sampled.or(incident.course);
     }
     let event = Event::Attempt(
         attempt,

@@ -220,7 +220,11 @@ impl PlanAfterView {
 
 /// Does memory grow from step to step?
 fn leaks(incident: &Incident) -> bool {
-    incident.course.as_ref().map(|c| c.pattern) == Some(CoursePattern::Leak)
+    pattern(incident) == Some(CoursePattern::Leak)
+}
+
+fn pattern(incident: &Incident) -> Option<CoursePattern> {
+    incident.course.as_ref().map(|course| course.pattern)
 }
 
 /// What a decision rests on where the message of a failed GPU has no figures.
@@ -246,16 +250,19 @@ fn no_figures(incident: &Incident) -> Option<String> {
 
 /// What else the log tells that the decision must bear: what no knob does, remarks on figures, failures behind the first.
 fn beside(incident: &Incident) -> Vec<String> {
-    let is_restarted = leaks(incident) && incident.own_code.is_empty();
-    let restart = incident.helps.first().filter(|_| is_restarted);
-    let own_code = incident.own_code.iter();
-    let restart = restart.into_iter().chain(own_code);
-    let restart = restart.map(|help| format!("helps      {help}"));
+    let grows = matches!(
+        pattern(incident),
+        Some(CoursePattern::Leak | CoursePattern::Growth)
+    );
+    let of_course = incident.helps.first();
+    let of_course = of_course.filter(|_| grows && incident.own_code.is_empty());
+    let first = of_course.into_iter().chain(&incident.own_code);
+    let first = first.map(|help| format!("helps      {help}"));
     let notes = incident
         .notes
         .iter()
         .map(|note| format!("note       {note}"));
     let then = incident.consequences.iter().take(MOST_FOLLOWING);
     let then = then.map(|e| format!("followed   {}", evidence(e)));
-    restart.chain(notes).chain(then).collect()
+    first.chain(notes).chain(then).collect()
 }

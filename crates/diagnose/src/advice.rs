@@ -124,9 +124,12 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
         })
         .or_else(|| row(&incident.kind, phase));
     // Token budgets are about a GPU.
-    let answers = |c: &&MemoryCourse| c.pattern == CoursePattern::Leak || c.memory == Pool::Gpu;
+    let answers = |c: &&MemoryCourse| {
+        let grows = matches!(c.pattern, CoursePattern::Leak | CoursePattern::Growth);
+        grows || c.memory == Pool::Gpu
+    };
     let course = incident.course.as_ref().filter(answers);
-    let course = course.and_then(|course| row(course.pattern.word(), phase));
+    let course = course.and_then(|course| row(course.row(), phase));
     let chief = incident.snapshot.as_ref().and_then(Snapshot::chief);
     let held = HELD.iter().find(|(owner, _)| Some(*owner) == chief);
     let held = held.filter(|_| incident.class == Class::GpuOom);
@@ -236,8 +239,10 @@ mod tests {
                 CoursePattern::Leak,
                 CoursePattern::GrowingResponses,
                 CoursePattern::Outlier,
+                CoursePattern::Growth,
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
+            let course = course || name == "growth_of_host";
             let shown = [FRAGMENTATION, LOGITS, ATTENTION_SCORES, ONE_TENSOR, STATES]
                 .contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);

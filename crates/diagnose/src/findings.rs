@@ -106,7 +106,8 @@ pub(super) fn steps(incident: &mut Incident, findings: &Findings<'_>) {
     if let Some(progress) = &findings.progress {
         incident.step = progress.step.checked_add(1);
         incident.first_step = Some(!findings.moved);
-    } else if findings.tails.iter().any(|tail| tail.counts_on()) {
+    } else if let Some(counted) = findings.tails.iter().filter_map(|t| t.counts_on()).max() {
+        incident.step = counted.step.and_then(|step| step.checked_add(1));
         incident.first_step = Some(false);
     }
 }

@@ -133,14 +133,18 @@ impl Frame {
         format!("File \"{}\", line {line}, in {}", self.file, self.function)
     }
 
-    /// Is it code that a user may change: no installed package, no part of the interpreter?
+    /// Is it code that a user may change: no installed package nor its command, no part of the interpreter?
     pub fn is_users(&self) -> bool {
         const OTHERS: [&str; 12] = word_list(
             "site-packages dist-packages /lib/python3 /Lib/ <frozen <string> <__array_function__
              /runpy.py /torch/ /transformers/ /ray/ /vllm/",
         );
         let file = self.file.replace('\\', "/");
-        !OTHERS.iter().any(|part| file.contains(part))
+        // What starts a package: `.venv/bin/tune`.
+        let command = file
+            .rsplit_once("/bin/")
+            .is_some_and(|(_, name)| !name.contains(['/', '.']));
+        !command && !OTHERS.iter().any(|part| file.contains(part))
     }
 }
 
@@ -217,5 +221,7 @@ mod tests {
         assert!(frame("Cell In[8]").is_users());
         assert!(!frame("/env/lib/python3.11/site-packages/x.py").is_users());
         assert!(!frame("<frozen runpy>").is_users());
+        assert!(!frame("/home/me/.venv/bin/tune").is_users());
+        assert!(frame("/home/me/project/bin/train.py").is_users());
     }
 }

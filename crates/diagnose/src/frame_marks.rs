@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::phase;
+use oomctl_base::word_list;
 
 /// What any frame of a traceback, or a line of source below one, shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +21,15 @@ pub(crate) struct FrameMarks {
     layer: bool,
     /// It evaluates with batches of its own ([`phase::has_its_own_loader`]).
     pub own_loader: bool,
+    /// It is of a package that trains on sequences, whose batches vary in size.
+    pub sequences: bool,
 }
+
+/// Folders of packages that train on sequences.
+const SEQUENCES: [&str; 13] = word_list(
+    "/transformers/ /trl/ /verl/ /openrlhf/ /megatron/ /fairseq/ /llamafactory/ /swift/ /axolotl/ /torchtune/ /unsloth/ /nemo_rl/
+     /espnet",
+);
 
 impl FrameMarks {
     /// Takes a canonical frame or a line of source.
@@ -30,6 +39,7 @@ impl FrameMarks {
         self.attention_call |= phase::calls_attention(line);
         self.layer |= phase::computes_layer(line);
         self.own_loader |= phase::has_its_own_loader(line);
+        self.sequences |= SEQUENCES.iter().any(|package| line.contains(package));
     }
 
     /// A layer of the model is computed where no logits lie.

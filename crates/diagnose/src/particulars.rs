@@ -3,6 +3,7 @@
 use super::advice::{Advice, Remedy, remedies};
 use super::class::Class;
 use super::clean::clip;
+use super::course::CoursePattern;
 use super::engine_cache::EngineCache;
 use super::events::LogEvent;
 use super::figures::MemoryFigures;
@@ -143,10 +144,12 @@ impl Incident {
         self.notes.push(note);
     }
 
-    /// A change, and what is advised after it. What a project's own signature says stays.
+    /// A change, and what is advised after it. What a project's own signature says stays. What explains the failure in another way
+    /// leaves no suspicion.
     fn advised_after(&mut self, change: impl FnOnce(&mut Self)) {
         let before = advised(self);
         change(self);
+        self.course.take_if(|c| c.pattern == CoursePattern::Growth);
         if before == (self.helps.clone(), self.worse.clone()) {
             (self.helps, self.worse) = advised(self);
         }

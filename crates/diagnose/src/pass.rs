@@ -205,8 +205,9 @@ impl Pass<'_> {
 
     /// Takes a line that may count, while a failure waits for its meaning.
     fn count(&mut self, line: &[u8]) {
-        if let Some((count, printer)) = rising::read(line) {
-            self.events.count(self.source, &count, printer);
+        if let Some(counted) = rising::read(line) {
+            self.events
+                .count(self.source, &counted.count, counted.printer);
         }
     }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::ascii::ascii;
 use super::lines::LinePiece;
 use super::prefix::{CleanLine, Printer};
+use oomctl_base::word_list;
 
 /// Bytes at the beginning of a line in which it may count.
 const HEAD: usize = 512;
@@ -43,8 +44,20 @@ pub(super) fn next_in(block: &[u8], from: usize) -> Option<usize> {
     HINTS.find_at(block, from).map(|found| found.start())
 }
 
-/// What a line counts, and who printed it.
-pub(super) fn read(line: &[u8]) -> Option<(Count, Printer)> {
+/// Words of a step; the others count what a step has several of, or is a part of.
+const STEPS: [&str; 5] = word_list("step iter iteration batch update");
+
+/// A line that counts.
+pub(super) struct CountedLine {
+    pub count: Count,
+    /// The step of training that it counts, where it shows a loss.
+    pub step: Option<u64>,
+    /// Who printed it.
+    pub printer: Printer,
+}
+
+/// What a line counts.
+pub(super) fn read(line: &[u8]) -> Option<CountedLine> {
     let head = &line[..line.len().min(HEAD)];
     if !HINTS.is_match(head) {
         return None;
@@ -56,11 +69,17 @@ pub(super) fn read(line: &[u8]) -> Option<(Count, Printer)> {
         own: head.len(),
         starts_line: true,
     });
-    Some((Count::read(line.body())?, line.printer))
+    let (count, step) = Count::read(line.body())?;
+    Some(CountedLine {
+        count,
+        step,
+        printer: line.printer,
+    })
 }
 
 impl Count {
-    fn read(body: &str) -> Option<Self> {
+    /// What a line counts, and the step of training among it.
+    fn read(body: &str) -> Option<(Self, Option<u64>)> {
         /// A number as people write it: `1,200`, `0.35`, `1.2k`.
         const NUMBER: &str = r"(\d+(?:[,_]\d{3})*(?:\.\d+)?)([kKMB]\b)?";
         static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
@@ -71,17 +90,34 @@ impl Count {
         /// A bar with its numbers in front: torchtune's `epoch|step|Loss: …`, and Keras' `step/steps [===>`.
         static BAR: LazyLock<Regex> =
             LazyLock::new(|| compiled(r"^ *(?:(\d+)\|(\d+)\||(\d+)/\d+ (?:\[|━))"));
+        /// What follows the number of a batch in `[60/5005]`.
+        static WHOLE: LazyLock<Regex> = LazyLock::new(|| compiled(r"^ ?/ *\d+ *\]"));
         let mut count = Self {
             words: String::new(),
             numbers: Vec::new(),
         };
+        let mut step = None;
         for found in COUNTED.captures_iter(body).take(NUMBERS) {
-            count.words.push_str(&found[1].to_ascii_lowercase());
-            count.words.push(' ');
+            let word = found[1].to_ascii_lowercase();
             let unit = found.get(3).map_or("", |unit| unit.as_str());
-            count.numbers.push(number(&found[2], unit)?);
-            let inner = found.get(4).map(|inner| number(inner.as_str(), ""));
-            count.numbers.extend(inner.flatten());
+            let counted = number(&found[2], unit)?;
+            let inner = found
+                .get(4)
+                .map(|inner| (number(inner.as_str(), ""), inner));
+            let of_step = match inner {
+                // `Epoch: [0][60/5005]`, and no samples as in `[640/60000 (1%)]`.
+                Some((inner, place)) if WHOLE.is_match(&body[place.end()..]) => inner,
+                _ => STEPS.contains(&word.as_str()).then_some(counted),
+            };
+            if let Some(parts) =
+                of_step.filter(|_| shows_loss(body, found.get(1).map_or(0, |word| word.start())))
+            {
+                step = Some(parts / u64::from(ONE));
+            }
+            count.words.push_str(&word);
+            count.words.push(' ');
+            count.numbers.push(counted);
+            count.numbers.extend(inner.and_then(|(inner, _)| inner));
         }
         if count.numbers.is_empty() {
             let bar = BAR.captures(body)?;
@@ -90,7 +126,7 @@ impl Count {
                 .filter_map(|text| number(text.as_str(), ""))
                 .collect();
         }
-        Some(count)
+        Some((count, step))
     }
 
     /// Is it the next of the same, and by how much, at most 2? `None` where nothing rose.
@@ -112,6 +148,15 @@ impl Count {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.words == other.words && self.numbers.len() == other.numbers.len()
     }
+}
+
+/// Whether a line with a count at `at` shows a loss, and no evaluation before it.
+fn shows_loss(body: &str, at: usize) -> bool {
+    const EVALUATES: [&str; 3] = ["val", "test", "eval"];
+    let before = body[..at].to_ascii_lowercase();
+    let mut words = before.split(|c: char| !c.is_ascii_alphabetic());
+    let evaluates = words.any(|word| EVALUATES.iter().any(|of| word.starts_with(of)));
+    !evaluates && body.to_ascii_lowercase().contains("loss")
 }
 
 /// A number in parts; `None` for one that is too large.
@@ -251,7 +296,7 @@ mod tests {
     }
 
     fn count(line: &str) -> Option<Count> {
-        read(line.as_bytes()).map(|(count, _)| count)
+        read(line.as_bytes()).map(|line| line.count)
     }
 
     #[test]
@@ -290,6 +335,31 @@ mod tests {
             assert!(after.is_like(&before), "{before:?} {after:?}");
             assert!(after.rose(&before).is_some(), "{before:?} {after:?}");
             assert_eq!(before.rose(&after), None);
+        }
+    }
+
+    #[test]
+    fn a_step_of_training_is_told_from_epochs_samples_and_evaluations() {
+        let step = |line: &str| read(line.as_bytes()).and_then(|line| line.step);
+        for (line, expected) in [
+            (
+                "2026-03-02 10:13:05 - INFO - iteration 640 : loss:9.81 info:0.00",
+                Some(640),
+            ),
+            (
+                "[Epoch 3/90][Batch 1207/4400] BatchTime = 0.9 (s) Losses = ['1.1']",
+                Some(1_207),
+            ),
+            ("Epoch: [2][  60/5005]\tTime  0.31\tLoss 2.1", Some(60)),
+            ("iter 1,250: loss 2.1174, time 33.12ms", Some(1_250)),
+            ("step 500: train loss 2.1, val loss 2.3", Some(500)),
+            ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.1", None),
+            ("Epoch 12 loss 0.4", None),
+            ("Val Epoch: [2][  60/196]\tLoss 2.1", None),
+            ("Test: step 60 loss 2.1", None),
+            ("Encoding batch 60 of 200", None),
+        ] {
+            assert_eq!(step(line), expected, "{line}");
         }
     }
 

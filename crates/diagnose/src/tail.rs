@@ -17,6 +17,13 @@ const CHARS: usize = 300;
 /// Ways of counting that are told apart.
 const COUNTS: usize = 8;
 
+/// Lines that count on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CountedOn {
+    /// The last step of training that they tell.
+    pub step: Option<u64>,
+}
+
 /// The last bytes of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tail(#[serde(with = "super::serial::bytes")] Vec<u8>);
@@ -30,21 +37,28 @@ impl Tail {
         self.0.extend_from_slice(new);
     }
 
-    /// Whether its lines count on, in words of the program's own: `Epoch 1 | Step 400`, `Epoch 1 | Step 500`.
-    pub(super) fn counts_on(&self) -> bool {
+    /// How its lines count on, in words of the program's own: `Epoch 1 | Step 400`, `Epoch 1 | Step 500`.
+    pub(super) fn counts_on(&self) -> Option<CountedOn> {
+        let mut counted = None;
         let mut seen: Vec<Count> = Vec::with_capacity(COUNTS);
         for line in self.0.split(|b| matches!(b, b'\n' | b'\r')) {
-            let Some((count, _)) = rising::read(line) else {
+            let Some(rising::CountedLine { count, step, .. }) = rising::read(line) else {
                 continue;
             };
             seen.truncate(COUNTS);
             match seen.iter_mut().find(|before| before.is_like(&count)) {
-                Some(before) if count.rose(before).is_some() => return true,
-                Some(before) => *before = count,
+                Some(before) => {
+                    if count.rose(before).is_some() {
+                        let known: CountedOn = counted.unwrap_or_default();
+                        let step = step.or(known.step);
+                        counted = Some(CountedOn { step });
+                    }
+                    *before = count;
+                }
                 None => seen.push(count),
             }
         }
-        false
+        counted
     }
 
     /// The last lines that are not blank, without control characters. Of a bar that was drawn again and again
@@ -96,21 +110,27 @@ mod tests {
         let counts = |log: &str| {
             let mut tail = Tail::default();
             tail.take(log.as_bytes());
-            tail.counts_on()
+            tail.counts_on().map(|counted| counted.step)
         };
-        for log in [
-            "Epoch 1 | Step 400 | loss = 1.1\nEpoch 1 | Step 500 | loss = 1.0\nTraceback\n",
-            "[Epoch 1/9][Batch 4783/4783] a\n[Epoch 2/9][Batch 1200/4783] a\n",
-            "image 1/2000 done\nimage 2/2000 done\n",
+        for (log, step) in [
+            (
+                "Epoch 1 | Step 400 | loss = 1.1\nEpoch 1 | Step 500 | loss = 1.0\nTraceback\n",
+                Some(500),
+            ),
+            (
+                "[Epoch 1/9][Batch 4783/4783] a\n[Epoch 2/9][Batch 1200/4783] a\n",
+                None,
+            ),
+            ("image 1/2000 done\nimage 2/2000 done\n", None),
         ] {
-            assert!(counts(log), "{log}");
+            assert_eq!(counts(log), Some(step), "{log}");
         }
         for log in [
             "=> loaded checkpoint (epoch 12)\nTraceback\n",
             "Epoch 1 of 9\nloss 0.4\nEpoch 1 of 9\n",
             "Downloading 1/3\nDownloading 2/3\n",
         ] {
-            assert!(!counts(log), "{log}");
+            assert_eq!(counts(log), None, "{log}");
         }
     }
 

@@ -188,8 +188,14 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
         scheduler::weigh_kill(&mut incident, share);
     }
     let none = Records::default();
-    incident.course = course::judge(findings.records.unwrap_or(&none), &incident);
-    let late = epochs(&incident, findings).or_else(|| late(&incident));
+    let records = findings.records.unwrap_or(&none);
+    incident.course = course::judge(records, &incident);
+    let epochs = epochs(&incident, findings);
+    let of_constant_size = epochs.is_none() && !root.is_some_and(|e| e.marks.sequences);
+    if of_constant_size && let Some(grown) = course::growth(records, &incident) {
+        incident.course = Some(grown);
+    }
+    let late = epochs.or_else(|| late(&incident));
     let (retains, hinted) = (retains(&incident), hinted(&incident, findings));
     let notes = late.into_iter().chain(retains).chain(hinted);
     incident.notes.extend(notes);

@@ -24,10 +24,10 @@ use crate::Spelling;
 use oomctl_base::{Role, only, word_list};
 
 /// Names of the parts of a batch that one forward takes, and of the whole.
-pub(super) const PARTS: [&str; 9] = word_list(
+pub(super) const PART_NAMES: [&str; 9] = word_list(
     "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu max_batch_size",
 );
-pub(super) const WHOLES: [&str; 2] = word_list("batch_size batch");
+pub(super) const WHOLE_NAMES: [&str; 2] = word_list("batch_size batch");
 
 /// An option that a program declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,7 +303,7 @@ fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
             .filter(|o| names.contains(&&*attribute(&o.flag)));
         only(named).map(|option| option.flag.clone())
     };
-    Some((single(&PARTS)?, single(&WHOLES)?))
+    Some((single(&PART_NAMES)?, single(&WHOLE_NAMES)?))
 }
 
 fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> Option<String> {

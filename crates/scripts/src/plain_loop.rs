@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::declared::DeclaredOption;
 use super::python::{
     PythonToken, TokenKind, argument, arguments, bracket, calls, definition, headers, is_loop,
-    is_named, line, line_of, rest_of_line,
+    is_named, line_of, rest_of_line,
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;

@@ -1,12 +1,12 @@
 //! Options of a program that no table knows, by the last part of their names: `--train.micro_batch_size 4`,
 //! `model.train_ds.batch_size=32`, `SOLVER.IMS_PER_BATCH 16`.
 
-use super::configured::{PARTS, WHOLES};
+use super::configured::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::plain_loop::{OF, PARTS};
 use super::stack::{Stack, StackKnob};
-use super::walk::{Call, Reached, SettingsFile};
+use super::walk::{Call, Reached};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, only, word_list};
 
@@ -98,16 +98,7 @@ impl Call {
     fn of_accumulation(&self, knob: &StackKnob) -> Option<Spelling> {
         let mut names = self.names.iter().flatten();
         let keys = names.find_map(|(name, _)| name.strip_prefix(PARTS)?.split_once(OF))?;
-        let files = self.settings.iter();
-        let files = files.filter(|file| file.reader == SettingsReader::Program);
-        let leaves: Vec<(String, bool)> = files
-            .flat_map(|file| {
-                let composed = file.reached == Reached::Composed;
-                file.leaves()
-                    .into_iter()
-                    .map(move |(key, _)| (key, composed))
-            })
-            .collect();
+        let leaves = self.program_keys();
         let of = |wanted: &str| leaves.iter().find(|(key, _)| key == wanted);
         let (part, whole) = (of(keys.0)?, of(keys.1)?);
         let (key, composed) = match knob.role? {
@@ -115,10 +106,19 @@ impl Call {
             Role::TrainBatch => whole.clone(),
             _ => return None,
         };
-        Some(match composed {
-            true => Spelling::Hydra(key),
-            false => Spelling::Key(key),
-        })
+        Some(spelling(key, composed))
+    }
+
+    /// The keys of the settings of the program itself, and whether they are composed.
+    fn program_keys(&self) -> Vec<(String, bool)> {
+        let files = self.settings.iter();
+        let files = files.filter(|file| file.reader == SettingsReader::Program);
+        let keys = files.flat_map(|file| {
+            let composed = file.reached == Reached::Composed;
+            let keys = file.leaves().into_iter();
+            keys.map(move |(key, _)| (key, composed))
+        });
+        keys.collect()
     }
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
@@ -134,27 +134,14 @@ impl Call {
             let spread = format!("{section}.*");
             lookups.is_none_or(|all| all.contains(last) || all.contains(&spread))
         };
-        let of_program = |file: &&SettingsFile| file.reader == SettingsReader::Program;
-        let files = self.settings.iter().filter(of_program);
-        let keys = files.flat_map(|file| {
-            let composed = file.reached == Reached::Composed;
-            let keys = file
-                .leaves()
-                .into_iter()
-                .map(move |(key, _)| (key, composed));
-            keys.filter(|(key, composed)| *composed || self.config.is_empty() && is_looked_up(key))
-        });
-        let keys: Vec<(String, bool)> = keys.collect();
+        let mut keys = self.program_keys();
+        keys.retain(|(key, composed)| *composed || self.config.is_empty() && is_looked_up(key));
         let all = keys.iter().filter(|(key, composed)| match composed {
             true => is_named(knob, &format!("{ROOT}.{key}")),
             false => is_named(knob, key) || is_whole(knob, key, &keys),
         });
-        // Words of Hydra change what is composed.
-        let spelling = |(key, composed): &(String, bool)| match composed {
-            true => Spelling::Hydra(key.clone()),
-            false => Spelling::Key(key.clone()),
-        };
-        let all: Vec<Spelling> = all.map(spelling).collect();
+        let all = all.map(|(key, composed)| spelling(key.clone(), *composed));
+        let all: Vec<Spelling> = all.collect();
         let (first, rest) = all.split_first()?;
         match rest.iter().all(|key| key == first) {
             true => Some(first.clone()),
@@ -181,7 +168,15 @@ fn sectioned_option(word: &str) -> Option<Spelling> {
 /// Whether a name beside that of the whole batch is that of its parts, which a GPU takes one after the other.
 fn is_part(knob: &StackKnob, name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
-    knob.role == Some(Role::MicroBatch) && PARTS.contains(&last)
+    knob.role == Some(Role::MicroBatch) && PART_NAMES.contains(&last)
+}
+
+/// A key of the program's settings. Words of Hydra change what is composed.
+fn spelling(key: String, composed: bool) -> Spelling {
+    match composed {
+        true => Spelling::Hydra(key),
+        false => Spelling::Key(key),
+    }
 }
 
 /// Whether a key is the batch of which another key of its section is a part.
@@ -191,14 +186,14 @@ fn is_whole(knob: &StackKnob, key: &str, keys: &[(String, bool)]) -> bool {
     };
     let beside = |other: &str| {
         let part = other.rsplit_once('.');
-        part.is_some_and(|(of, part)| of == section && PARTS.contains(&part))
+        part.is_some_and(|(of, part)| of == section && PART_NAMES.contains(&part))
     };
     let of_training = !section
         .split(['.', '_'])
         .any(|s| OF_EVALUATION.contains(&s));
     knob.role == Some(Role::TrainBatch)
         && of_training
-        && WHOLES.contains(&last)
+        && WHOLE_NAMES.contains(&last)
         && keys.iter().any(|(other, _)| beside(other))
 }
 

@@ -52,7 +52,7 @@ pub(super) fn before_a_rung(
     match incident.course.as_ref().map(|course| course.pattern) {
         // The same configuration would meet the same lengths again.
         Some(CoursePattern::GrowingResponses | CoursePattern::Outlier) => return None,
-        Some(CoursePattern::Leak | CoursePattern::Lack) | None => {}
+        Some(CoursePattern::Leak | CoursePattern::Lack | CoursePattern::Growth) | None => {}
     }
     let gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
     // What is not sampled, and what is evaluated, comes again as it was.

@@ -55,6 +55,49 @@ fn is_of_trainer(incident: &Incident) -> bool {
     incident.class == Class::GpuOom && OF_TRAINER.contains(&incident.phase.as_str())
 }
 
+/// The same where no figures of the steps are there: many steps went well, and what was asked for last is small beside what is
+/// held. Nothing else may explain it: responses or sequences that vary, other processes, memory in pieces.
+pub(crate) fn growth(records: &Records, incident: &Incident) -> Option<MemoryCourse> {
+    /// Steps after which all that a step needs was needed. What the host needs varies less.
+    const MANY: u64 = 50;
+    const MANY_OF_HOST: u64 = 20;
+    /// Checkpoints and evaluations come at such steps.
+    const ROUND: u64 = 50;
+    const TRAINING: [&str; 5] = word_list("unknown forward backward optimizer_step actor_update");
+    let before = incident.step?.checked_sub(1)?;
+    let figures = [
+        FigureMetric::Length,
+        FigureMetric::Allocated,
+        FigureMetric::Reserved,
+        FigureMetric::Host,
+    ];
+    let told = |meter: &FigureMetric| !records.series(&[*meter])[0].is_empty();
+    let varies = incident.engine || figures.iter().any(told);
+    let possible = incident.fatal && incident.course.is_none() && !varies;
+    if !possible || !TRAINING.contains(&incident.phase.as_str()) {
+        return None;
+    }
+    let pool = match incident.class {
+        Class::HostOom if before >= MANY_OF_HOST && before % ROUND != 0 => Pool::Host,
+        Class::GpuOom if before >= MANY && is_small(incident)? => Pool::Gpu,
+        _ => return None,
+    };
+    Some(MemoryCourse {
+        steps_before: Some(before),
+        needed_bytes: incident.requested_bytes.filter(|_| pool == Pool::Gpu),
+        ..MemoryCourse::new(CoursePattern::Growth, pool)
+    })
+}
+
+/// Whether what was asked for is small, and this process holds most of the GPU in one piece with what it uses.
+fn is_small(incident: &Incident) -> Option<bool> {
+    let (all, held) = (incident.total_bytes?.0, incident.allocated_bytes?.0);
+    let pieces = incident.fragmentation || incident.co_tenant_bytes.is_some();
+    let large = incident.asks_for(1, 32) || incident.requested_bytes.is_none();
+    let scores = incident.logits || incident.attention_scores;
+    Some(!pieces && !large && !scores && held > all / 2)
+}
+
 /// What rises while an attempt is alive.
 pub(crate) fn ahead(records: &Records) -> Vec<MemoryCourse> {
     let pools = [Pool::Host, Pool::Gpu];

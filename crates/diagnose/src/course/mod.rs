@@ -12,7 +12,7 @@ mod trend;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use judge::{ahead, judge};
+pub(crate) use judge::{ahead, growth, judge};
 pub(crate) use records::{NAMED, Records, read};
 pub use sampled::of_samples;
 
@@ -41,6 +41,8 @@ pub enum CoursePattern {
     Outlier,
     /// It ran out in the first steps.
     Lack,
+    /// Many steps went well, and what was asked for last is small: it may have grown.
+    Growth,
 }
 
 impl CoursePattern {
@@ -51,6 +53,7 @@ impl CoursePattern {
             Self::GrowingResponses => "growing_responses",
             Self::Outlier => "outlier",
             Self::Lack => "lack",
+            Self::Growth => "growth",
         }
     }
 }
@@ -87,6 +90,9 @@ pub struct MemoryCourse {
     /// What the fatal batch needed at least, where it is out of line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_bytes: Option<Bytes>,
+    /// Steps that went well before, where no figures of them say more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_before: Option<u64>,
 }
 
 impl MemoryCourse {
@@ -98,6 +104,15 @@ impl MemoryCourse {
             bytes: None,
             lengths: None,
             needed_bytes: None,
+            steps_before: None,
+        }
+    }
+
+    /// The name of its remedies.
+    pub(crate) fn row(&self) -> &'static str {
+        match (self.pattern, self.memory) {
+            (CoursePattern::Growth, Pool::Host) => "growth_of_host",
+            (pattern, _) => pattern.word(),
         }
     }
 
@@ -140,7 +155,23 @@ impl MemoryCourse {
             CoursePattern::Lack => {
                 "memory ran out in the first steps, where a leak does not show yet".to_owned()
             }
+            CoursePattern::Growth => self.grown(),
         }
+    }
+}
+
+impl MemoryCourse {
+    /// What speaks for it that something is kept from step to step.
+    fn grown(&self) -> String {
+        let before = self.steps_before.unwrap_or_default();
+        let small = self.needed_bytes.map_or_else(String::new, |needed| {
+            format!(", and the request that failed is small ({needed})")
+        });
+        let other = match self.memory {
+            Pool::Gpu => "this batch was larger",
+            Pool::Host => "the process did something else here, as saving a checkpoint",
+        };
+        format!("perhaps memory grows: {before} steps went well before{small}. Else {other}")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::judge::ABOVE;
+use super::judge::{ABOVE, growth};
 use super::records::FigureMetric;
 use super::trend::{is_outlier, rising};
 use super::*;
@@ -166,6 +166,72 @@ fn what_died_in_the_first_steps_is_a_plain_lack_and_what_is_too_short_unknown() 
     assert_eq!(pattern(&flat(90), 91), None);
     let rises = records(6, |step| vec![(FigureMetric::Allocated, GIB * real(step))]);
     assert_eq!(pattern(&rises, 7), None);
+}
+
+#[test]
+fn memory_perhaps_grows_where_a_small_request_fails_late_and_nothing_else_explains_it() {
+    let late = |step| Incident {
+        requested_bytes: Some(Bytes(96 << 20)),
+        allocated_bytes: Some(Bytes::from_gib(46.0)),
+        total_bytes: Some(Bytes::from_gib(47.4)),
+        ..gpu_oom(step)
+    };
+    let grown = growth(&Records::default(), &late(412)).expect("it is late, and small");
+    assert_eq!(grown.pattern, CoursePattern::Growth);
+    assert_eq!(
+        grown.sentence(),
+        "perhaps memory grows: 411 steps went well before, and the request that failed is small (96.00 MiB). Else this batch was larger"
+    );
+    let none = |incident: Incident| growth(&Records::default(), &incident).is_none();
+    let large = Some(Bytes::from_gib(4.0));
+    assert!(none(late(12)));
+    for explained in [
+        Incident {
+            requested_bytes: large,
+            ..late(412)
+        },
+        Incident {
+            allocated_bytes: large,
+            ..late(412)
+        },
+        Incident {
+            fragmentation: true,
+            ..late(412)
+        },
+        Incident {
+            co_tenant_bytes: large,
+            ..late(412)
+        },
+        Incident {
+            engine: true,
+            ..late(412)
+        },
+        Incident {
+            logits: true,
+            ..late(412)
+        },
+        Incident {
+            phase: "eval".to_owned(),
+            ..late(412)
+        },
+    ] {
+        assert!(none(explained.clone()), "{explained:?}");
+    }
+    // What the log prints of each step says more.
+    let flat = records(411, |_| vec![(FigureMetric::Allocated, 40.0 * GIB)]);
+    assert_eq!(growth(&flat, &late(412)), None);
+    let host = |step| Incident {
+        step: Some(step),
+        ..Incident::bare("host_oom", Class::HostOom)
+    };
+    let grown = growth(&Records::default(), &host(38)).expect("of the host");
+    assert!(
+        grown
+            .sentence()
+            .starts_with("perhaps memory grows: 37 steps went well before. Else")
+    );
+    // Before the next step a checkpoint may be saved.
+    assert!(none(host(3)) && none(host(101)));
 }
 
 #[test]

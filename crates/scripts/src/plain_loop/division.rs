@@ -1,28 +1,28 @@
 //! Whether a program divides its loss by the accumulation, exactly once.
 
+use super::super::python::line;
 use super::lines::assignment;
 use super::{
     DIVIDED, DIVISOR, DoubtPlace, LoopOfBatches, LoopProgram, PythonToken, TokenKind, UNDIVIDED,
-    line_of, rest_of_line,
+    rest_of_line,
 };
 
 impl LoopProgram<'_, '_> {
     /// Whether what a line computes is a loss or its gradient, is returned, or stands on another line of one.
-    fn reaches_a_loss(&self, line: &[PythonToken<'_>]) -> bool {
+    fn reaches_a_loss(&self, own: &[PythonToken<'_>]) -> bool {
         let is = |t: &PythonToken<'_>| {
             let name = t.text.to_lowercase();
             let of_loss = ["loss", "backward"].iter().any(|part| name.contains(part));
             t.kind == TokenKind::Name && (of_loss || t.is("grad"))
         };
-        let target = assignment(line)
-            .and_then(|sign| line[..sign].iter().rfind(|t| t.kind == TokenKind::Name));
+        let target = assignment(own)
+            .and_then(|sign| own[..sign].iter().rfind(|t| t.kind == TokenKind::Name));
         let others = target.map_or(&[][..], |target| self.places(target.text));
-        line.iter().any(is)
-            || line[0].is("return")
-            || others.iter().any(|(file, at)| {
-                let begin = line_of(self.files[*file], *at);
-                rest_of_line(&self.files[*file][begin..]).iter().any(is)
-            })
+        own.iter().any(is)
+            || own[0].is("return")
+            || others
+                .iter()
+                .any(|(file, at)| line(self.files[*file], *at).iter().any(is))
     }
 
     /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.
@@ -37,12 +37,12 @@ impl LoopProgram<'_, '_> {
                 && rest.iter().any(|t| self.is_accumulation(t))
         };
         let counts = |tokens: &[PythonToken<'_>], at: usize| {
-            rest_of_line(&tokens[line_of(tokens, at)..])
+            line(tokens, at)
                 .iter()
                 .any(|t| t.is("len") || t.is("range"))
         };
         let shown = |tokens: &[PythonToken<'_>], at: usize| {
-            let line = rest_of_line(&tokens[line_of(tokens, at)..]);
+            let line = line(tokens, at);
             line.iter().any(|t| t.is("item")) || !self.reaches_a_loss(line)
         };
         let places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
@@ -62,7 +62,7 @@ impl LoopProgram<'_, '_> {
         let accelerates = self.is_handed("Accelerator", |t| self.is_accumulation(t));
         match place {
             Some((file, at)) if accelerates && first.is_framework() => {
-                let line = rest_of_line(&self.files[file][line_of(self.files[file], at)..]);
+                let line = line(self.files[file], at);
                 let of_loss = line.iter().any(|t| t.text.contains("loss"));
                 of_loss.then_some((DIVIDED, file, at))
             }

@@ -1,7 +1,7 @@
 //! Models of libraries, whose names say what they make of a micro batch.
 
 use super::super::python::line;
-use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken, line_of, rest_of_line};
+use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken};
 use oomctl_base::word_list;
 
 const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::python::closed_call;
+use super::super::python::{closed_call, line};
 use super::lines::{assignment, calls_in, lines_in};
 use super::{
     LoopProgram, PythonToken, TokenKind, argument, arguments, headers, line_of, rest_of_line,
@@ -38,7 +38,7 @@ impl<'t> LoopProgram<'_, 't> {
                 .iter()
                 .filter(|place| self.makes(**place))
             {
-                let line = rest_of_line(&self.files[*file][line_of(self.files[*file], *at)..]);
+                let line = line(self.files[*file], *at);
                 let name = assignment(line).and_then(|sign| line[..sign].last());
                 // Whatever else the name may be is told in the same way.
                 let same = |value: &[PythonToken<'_>]| {
