@@ -76,7 +76,7 @@ struct LogFramework {
 
 /// How a framework is named that a script does not show.
 fn named(log: &str, script: &str) -> String {
-    format!("name it: `oomctl fix --preset NAME {log} {script}` (`oomctl presets` lists them)")
+    format!("if `oomctl presets` lists it, name it: `oomctl fix --preset NAME {log} {script}`")
 }
 
 impl LogAdvice {

@@ -254,9 +254,11 @@ fn beside(incident: &Incident) -> Vec<String> {
         pattern(incident),
         Some(CoursePattern::Leak | CoursePattern::Growth)
     );
-    let of_course = incident.helps.first();
+    let suspected = incident.suspected();
+    let of_course = incident.helps.get(suspected.count());
     let of_course = of_course.filter(|_| grows && incident.own_code.is_empty());
-    let first = of_course.into_iter().chain(&incident.own_code);
+    let first = incident.suspected().chain(of_course);
+    let first = first.chain(&incident.own_code);
     let first = first.map(|help| format!("helps      {help}"));
     let notes = incident
         .notes

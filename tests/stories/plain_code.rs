@@ -87,6 +87,66 @@ fn what_an_inference_keeps_is_named_without_a_preset() {
     ]);
 }
 
+/// What is only suspected comes before smaller batches, and the packages of `PYTHONPATH` are read for it.
+#[test]
+fn what_may_be_kept_comes_first_where_many_steps_went_well() {
+    let buffer = "import torch\nclass ReplayBuffer:\n    def __init__(self):\n        self.items = []\n    def push(self, *args):\n        \
+        self.items.append(args)\n";
+    let lib = "from lib.replay import ReplayBuffer\ndef run(self, t):\n    self.replay_buffer.push(t, t['reward'])\n";
+    let steps = "iteration 861 : loss:11.84\niteration 862 : loss:12.02\n";
+    let frames = "  File \"/home/u/x/src/lib/loop.py\", line 9, in step\n    x = self.conv2(x)\n";
+    let files = [
+        (
+            "train.py",
+            "import torch\nfrom lib.loop import run\nrun()\n",
+        ),
+        ("src/lib/loop.py", lib),
+        ("src/lib/replay.py", buffer),
+    ];
+    let done = fixed(
+        "PYTHONPATH=src python train.py",
+        &log(steps, frames),
+        &files,
+    );
+    done.says(&[
+        "perhaps memory grows: 862 steps went well before, and the request that failed is small (64.00 MiB)",
+        "perhaps: src/lib/replay.py:6 `self.items.append(args)` stores what it is handed",
+        "first look for what the program keeps",
+        "smaller micro batches",
+        "if `oomctl presets` lists it",
+    ]);
+}
+
+/// Lightning keeps what each step returns, if it is asked to.
+#[test]
+fn lightnings_hook_is_named() {
+    let text = "import pytorch_lightning as pl\nclass M(pl.LightningModule):\n    def training_step(self, b, i):\n        return {'loss': l, 'x': x}\n    \
+        def training_epoch_end(self, outputs):\n        pass\npl.Trainer().fit(M(), d)\n";
+    let frames = "  File \"/home/u/x/train.py\", line 4, in training_step\n    x = make()\n";
+    let bar = "Epoch 0:   1%|          | 11/900 [00:09<47:51,  1.16it/s, loss=2]\n";
+    fixed("python train.py", &log(bar, frames), &[("train.py", text)])
+        .says(&["perhaps: train.py:5 `def training_epoch_end(self, outputs):` has Lightning keep"]);
+}
+
+/// `DataParallel` around one GPU gathers nothing, and what is on already is not offered.
+#[test]
+fn what_does_not_apply_to_the_job_is_not_advised() {
+    let text = "import torch\nmodel = torch.nn.DataParallel(Net())\n";
+    let replica = "RuntimeError: Caught RuntimeError in replica 0 on device 0.\nOriginal Traceback (most recent call last):\n  File \"/home/u/x/net.py\", \
+        line 3, in forward\n    x = self.conv2(x)\n";
+    let said = |script: &str| fixed(script, &format!("{replica}{OOM}"), &[("train.py", text)]);
+    let two = said("#SBATCH --gres=gpu:2\npython train.py");
+    two.says(&["DistributedDataParallel, one process a GPU"]);
+    let one = said("#SBATCH --gres=gpu:1\npython train.py --gradient_checkpointing");
+    one.says(&[
+        "smaller micro batches",
+        "helps      offload of optimizer states",
+    ]);
+    for wrong in ["DistributedDataParallel", "gradient checkpointing"] {
+        assert!(!one.told().contains(wrong), "{wrong}: {}", one.told());
+    }
+}
+
 /// A fresh run fits, so the model is not too large.
 #[test]
 fn a_checkpoint_on_the_gpu_is_named_where_the_job_resumes() {

@@ -195,6 +195,7 @@ impl TracebackStream {
         self.leave_the_optimizer(code);
         self.remember(phase::in_frame(code, None));
         self.marks.see(code);
+        self.marks.replicas &= !replicas::has_one_gpu(code);
         self.code = code.chars().take(CODE_CHARS).collect();
         let trimmed = self.code.trim();
         let places = [&mut self.innermost, &mut self.users].into_iter().flatten();

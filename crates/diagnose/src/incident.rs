@@ -19,6 +19,13 @@ pub(super) const CODE_ASKED: &str = "(does the code keep tensors without .item()
 /// The note of a job that ended without a line in its logs.
 pub const EMPTY_LOG: &str = "the log is empty: nothing shows that it trained";
 
+/// The beginning of a remark on what may hold memory.
+const PERHAPS: &str = "perhaps: ";
+
+fn perhaps(place: &String) -> String {
+    format!("{PERHAPS}{place}")
+}
+
 /// Why an attempt ended.
 ///
 /// Field meanings are those of the labelled corpus; bytes are as printed by the first root failure,
@@ -183,8 +190,7 @@ impl Incident {
     /// Takes places of the program that hold memory. Where it is uncertain that this failure is theirs, they are remarks.
     pub fn held_by_code(&mut self, places: Vec<String>, certain: bool) {
         if !certain {
-            let perhaps = places.into_iter().map(|place| format!("perhaps: {place}"));
-            self.notes.extend(perhaps);
+            self.notes.extend(places.iter().map(perhaps));
             return;
         }
         if !places.is_empty() {
@@ -194,6 +200,21 @@ impl Incident {
                 vec!["smaller batches: the code would keep as much all the same".to_owned()];
         }
         self.own_code = places;
+    }
+
+    /// Takes places of which only a run would tell how much they hold. Where steps went well before they come before all else.
+    pub fn held_perhaps(&mut self, places: Vec<String>) {
+        let places: Vec<String> = places.iter().map(perhaps).collect();
+        match self.first_step == Some(false) && self.own_code.is_empty() {
+            true => drop(self.helps.splice(0..0, places)),
+            false => self.notes.extend(places),
+        }
+    }
+
+    /// What helps if it is only suspected of holding the memory.
+    pub fn suspected(&self) -> impl Iterator<Item = &String> {
+        let helps = self.helps.iter();
+        helps.take_while(|help| help.starts_with(PERHAPS))
     }
 
     /// A fatal incident of which only kind and class are known; the class says what ran out.

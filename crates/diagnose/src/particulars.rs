@@ -115,6 +115,7 @@ impl Incident {
         let mut held = None;
         self.advised_after(|incident| {
             incident.engine = true;
+            incident.does_not_grow();
             held = incident.co_tenant_bytes.take();
         });
         let Some(held) = held else {
@@ -139,17 +140,35 @@ impl Incident {
         let note = format!("{frame} belongs to an evaluation: no batch of training was in flight");
         self.advised_after(|incident| {
             "eval".clone_into(&mut incident.phase);
+            incident.does_not_grow();
             incident.own_loader |= own_data;
         });
         self.notes.push(note);
     }
 
-    /// A change, and what is advised after it. What a project's own signature says stays. What explains the failure in another way
-    /// leaves no suspicion.
+    /// Takes note that the job has one GPU: no process drives several.
+    pub fn has_one_gpu(&mut self) {
+        self.advised_after(|incident| incident.data_parallel = false);
+    }
+
+    /// Takes note that the job recomputes activations already: nobody has to turn that on.
+    pub fn recomputes_already(&mut self) {
+        for help in &mut self.helps {
+            if let Some(rest) = help.strip_prefix("gradient checkpointing; ") {
+                *help = rest.to_owned();
+            }
+        }
+    }
+
+    /// Takes back that memory may grow, where something else explains the failure.
+    fn does_not_grow(&mut self) {
+        self.course.take_if(|c| c.pattern == CoursePattern::Growth);
+    }
+
+    /// A change, and what is advised after it. What a project's own signature says stays.
     fn advised_after(&mut self, change: impl FnOnce(&mut Self)) {
         let before = advised(self);
         change(self);
-        self.course.take_if(|c| c.pattern == CoursePattern::Growth);
         if before == (self.helps.clone(), self.worse.clone()) {
             (self.helps, self.worse) = advised(self);
         }

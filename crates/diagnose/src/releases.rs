@@ -28,6 +28,9 @@ struct Row {
     /// and a keyword among its arguments.
     #[serde(default)]
     argument: Option<String>,
+    /// The words are those of PyTorch, of which the package only asks for a version.
+    #[serde(default)]
+    of_torch: bool,
     /// Words of a program beside which the row does not hold.
     #[serde(default)]
     unless: Option<String>,
@@ -54,6 +57,8 @@ pub struct Releases {
     pub line: usize,
     /// What it names.
     pub names: String,
+    /// It names only a message of PyTorch, of which the package asks for a version: what is installed may be another.
+    pub of_torch: bool,
 }
 
 impl Releases {
@@ -103,7 +108,11 @@ impl Releases {
             oldest: oldest.and_then(|(_, row)| row.oldest.clone()),
             newest: newest.and_then(|(_, row)| row.newest.clone()),
             line: *line,
-            names: row.name().to_owned(),
+            names: match row.of_torch {
+                true => "a message of PyTorch 2.0 or older".to_owned(),
+                false => row.name().to_owned(),
+            },
+            of_torch: row.of_torch && oldest.is_none(),
         })
     }
 
@@ -125,6 +134,7 @@ impl Releases {
             newest: Some(newest.1.clone()),
             line,
             names: day,
+            of_torch: false,
         })
     }
 }

@@ -33,6 +33,11 @@ pub(super) fn in_frame(frame: &Frame) -> bool {
     FILES.contains(&name) || FUNCTIONS.iter().any(function)
 }
 
+/// Does the source line of a frame show that the process drives one GPU alone? Then nothing is copied nor gathered.
+pub(super) fn has_one_gpu(code: &str) -> bool {
+    code.contains("return self.module(*inputs[0]")
+}
+
 /// Does an event tell of such a process?
 pub(super) fn tells(event: &LogEvent) -> bool {
     event.marks.replicas || SIGNATURES.contains(&event.signature.id.as_str())
@@ -67,6 +72,12 @@ mod tests {
         ] {
             assert!(!tells(&file(line)), "{line}");
         }
+        assert!(has_one_gpu(
+            "    return self.module(*inputs[0], **kwargs[0])"
+        ));
+        assert!(!has_one_gpu(
+            "    outputs = self.parallel_apply(replicas, inputs, kwargs)"
+        ));
         for other in ["/home/me/", "/opt/colossalai/nn/parallel/"] {
             assert!(!tells(&format!(
                 "  File \"{other}data_parallel.py\", line 3, in forward"

@@ -71,6 +71,18 @@ pub(super) fn started(
     }
 }
 
+/// The folder in which a call's own packages lie beside its program: the first of its `PYTHONPATH` that is below the one in which
+/// it runs, or else that.
+pub(super) fn own_packages(call: &Call) -> Option<String> {
+    let folder = call.folder.as_ref()?;
+    let below = |path: &String| {
+        let inside = !folder.is_empty() && path.starts_with(folder.as_str());
+        inside || !path.starts_with('/')
+    };
+    let own = python_path(call).into_iter().find(below);
+    own.or_else(|| Some(folder.clone()))
+}
+
 /// The folders of a call's `PYTHONPATH` that are plain, or below the folder in which it runs.
 fn python_path(call: &Call) -> Vec<String> {
     let Some(folder) = &call.folder else {

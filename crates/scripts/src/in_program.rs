@@ -15,6 +15,8 @@ const OPTIONS: [&str; 20] = word_list(
     "add_argument ArgumentParser HfArgumentParser TrlParser click typer fire hydra absl gin argv docopt tyro parse_args \
      parse_known_args OmegaConf simple_parsing configargparse jsonargparse LightningCLI",
 );
+/// What a program uses that reads a file of settings.
+const LOADS: [&str; 6] = word_list("yaml toml OmegaConf merge_from_file cfg_from_file load_config");
 /// Most of them that are kept.
 const MOST: usize = 32;
 
@@ -35,6 +37,9 @@ pub struct NumberInProgram {
     /// It is a device for a part of what the program holds, and names a GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_device: bool,
+    /// It is a field of settings, and the program loads a file of settings, which may give it another value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_default: bool,
     /// `batch_size = 16`.
     pub text: String,
     /// File and line.
@@ -71,7 +76,10 @@ impl InProgram {
 /// What a program with these files has in its own text.
 pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
     let mut numbers: Vec<NumberInProgram> = Vec::new();
+    let mut tokens = files.iter().flat_map(|file| &file.tokens);
+    let loads = tokens.any(|t| t.kind == TokenKind::Name && LOADS.contains(&t.text));
     for file in files {
+        let field = |from: usize| loads && file.text[..from].ends_with('.');
         let found = (0..file.tokens.len()).filter_map(|at| number(&file.tokens, at));
         for (name, (from, to)) in found {
             let text = file.text.get(from..to).unwrap_or_default();
@@ -80,6 +88,7 @@ pub(super) fn in_program(files: &[ModuleFile<'_>]) -> InProgram {
                 is_share: is_share(&name),
                 is_switch: is_switch(&name),
                 is_device: is_device(&name),
+                is_default: field(from),
                 name,
                 text: text.split_whitespace().collect::<Vec<_>>().join(" "),
                 place: format!("{}:{line}", file.path),
@@ -147,6 +156,22 @@ fn number(tokens: &[PythonToken<'_>], at: usize) -> Option<(String, (usize, usiz
 mod tests {
     use super::super::python::tokens;
     use super::*;
+
+    #[test]
+    fn a_field_of_settings_is_a_default_where_the_program_loads_a_file() {
+        let is_default = |text: &str| {
+            let file = (&"config.py".to_owned(), &text.to_owned());
+            let found = in_program(&[ModuleFile::read(file, None)]);
+            found
+                .numbers
+                .iter()
+                .map(|n| n.is_default)
+                .collect::<Vec<_>>()
+        };
+        let fields = "C.TRAIN.batch_size = 8\nbatch_size = 4\n";
+        assert_eq!(is_default(fields), [false, false]);
+        assert_eq!(is_default(&format!("import yaml\n{fields}")), [true, false]);
+    }
 
     #[test]
     fn numbers_are_found_below_the_main_guard_in_classes_and_in_calls() {

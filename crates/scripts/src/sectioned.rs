@@ -99,11 +99,18 @@ impl Call {
         let mut names = self.names.iter().flatten();
         let keys = names.find_map(|(name, _)| name.strip_prefix(PARTS)?.split_once(OF))?;
         let leaves = self.program_keys();
-        let of = |wanted: &str| leaves.iter().find(|(key, _)| key == wanted);
+        // What a word of Hydra gives is no longer a leaf.
+        let words = self.own_texts();
+        let given = |wanted: &str| words.iter().any(|word| hydra::of(word, wanted).is_some());
+        let of = |wanted: &str| {
+            let mut leaves = leaves.iter();
+            let leaf = leaves.find(|(key, _)| key == wanted).cloned();
+            leaf.or_else(|| given(wanted).then(|| (wanted.to_owned(), true)))
+        };
         let (part, whole) = (of(keys.0)?, of(keys.1)?);
         let (key, composed) = match knob.role? {
-            Role::MicroBatch => part.clone(),
-            Role::TrainBatch => whole.clone(),
+            Role::MicroBatch => part,
+            Role::TrainBatch => whole,
             _ => return None,
         };
         Some(spelling(key, composed))

@@ -7,7 +7,7 @@ use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
-use super::imports::{ModuleFile, modules, started};
+use super::imports::{ModuleFile, modules, own_packages, started};
 use super::in_program::reads_options;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
@@ -211,8 +211,7 @@ pub(super) fn look_at(
     let root = imports_from(reading, at, files, shipped);
     let program = reading.calls[at].program.as_ref();
     if let Some((path, text)) = program.and_then(|path| files.get_key_value(path)) {
-        let here = reading.calls[at].folder.clone();
-        let here = here.unwrap_or_else(|| root.clone());
+        let here = own_packages(&reading.calls[at]).unwrap_or_else(|| root.clone());
         let (own, sought) = modules((path, text), (&root, &here), files);
         let one_process = DeviceScript::is_of_one_process(text);
         let submits = submits(text);

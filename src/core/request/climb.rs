@@ -6,8 +6,8 @@ use crate::core::ladder::{
     ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend,
     ascend_unmodelled, climb, expected_after, own_engine, predict, settle, too_large_states,
 };
-use crate::core::recipe::{ClusterFacts, Layer, LayerKind, RungSpec};
-use oomctl_base::{Origin, Refusal, ValueKind};
+use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, RungSpec};
+use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
 
@@ -237,6 +237,39 @@ impl Request {
                 in_program::name(incident, &scripts.in_program);
             }
         }
+        if incident.data_parallel && self.resources(rungs).is_ok_and(|r| r.gpus == 1) {
+            incident.has_one_gpu();
+        }
+        if self.recomputes(context.preset, rungs) {
+            incident.recomputes_already();
+        }
+    }
+
+    /// Whether the job recomputes activations, by a knob or a word of its command.
+    fn recomputes(&self, preset: &Preset, rungs: &[Layer]) -> bool {
+        const WORDS: [&str; 4] = [
+            "gradient-checkpointing",
+            "activation-checkpointing",
+            "checkpoint-activations",
+            "recompute-activations",
+        ];
+        let knob = preset.with_role(Role::GradientCheckpointing).next();
+        let shape = self.shape(rungs).ok();
+        let value = knob.zip(shape.as_ref());
+        let value =
+            value.map(|(knob, shape)| shape.recipe().value(&knob.name) == &Value::Bool(true));
+        let own = self.adoption();
+        let mut words = own
+            .iter()
+            .flat_map(|own| own.calls())
+            .flat_map(|call| call.own_texts());
+        let on = |word: &str| {
+            let word = word.trim_start_matches('-').replace('_', "-");
+            WORDS
+                .iter()
+                .any(|of| word == *of || word == format!("{of}=true"))
+        };
+        value == Some(true) || words.any(|word| on(&word.to_lowercase()))
     }
 }
 

@@ -46,7 +46,14 @@ pub(super) fn name(incident: &mut Incident, program: &InProgram) {
     let numbers = numbers.iter().take(MOST).map(|n| (n, "a lower ", ""));
     let switches = switches.iter().take(MOST).map(|n| (n, "", " turned on"));
     for (number, before, behind) in numbers.chain(switches) {
-        let help = format!("{before}`{}` in {}{behind}", number.text, number.place);
+        let other = match number.is_default {
+            true => ", or in the settings file that the program loads over it",
+            false => "",
+        };
+        let help = format!(
+            "{before}`{}` in {}{behind}{other}",
+            number.text, number.place
+        );
         if !incident.helps.contains(&help) {
             incident.helps.push(help);
         }

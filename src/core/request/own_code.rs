@@ -30,11 +30,18 @@ pub(super) fn blame(incident: &mut Incident, places: &[KeptMemory], own: &Adopti
         incident.held_by_code(loaded, true);
         return;
     }
-    let grown = told(&|place| grows(incident, place));
+    let grown = told(&|place| !may_hold(place) && grows(incident, place));
     let evaluated = told(&|place| of_gpu && evaluates(incident, place));
+    let suspected = told(&|place| of_gpu && may_hold(place) && grows(incident, place));
     let certain = incident.first_step == Some(false) || !evaluated.is_empty();
     let all = grown.into_iter().chain(evaluated).collect();
     incident.held_by_code(all, certain);
+    incident.held_perhaps(suspected);
+}
+
+/// Whether how much a place holds is for what others hand it to tell.
+fn may_hold(place: &KeptMemory) -> bool {
+    matches!(place.what, Keeping::Buffer | Keeping::Outputs)
 }
 
 fn may_be_of_code(incident: &Incident) -> bool {
@@ -49,22 +56,22 @@ fn may_be_of_code(incident: &Incident) -> bool {
 
 /// Whether a place leaves something behind at each step, and there were steps.
 fn grows(incident: &Incident, place: &KeptMemory) -> bool {
-    let each = matches!(
-        place.what,
-        Keeping::Sum | Keeping::Collection | Keeping::State
-    );
+    let each = !matches!(place.what, Keeping::Evaluation | Keeping::Checkpoint);
     let phase = OF_STEPS.contains(&incident.phase.as_str());
-    each && phase && was_reached(incident, place)
+    // Losses lie on the GPU: no worker that loads data dies of them.
+    let loads = incident.class == Class::HostOom && incident.phase == "dataloader";
+    let elsewhere = loads && place.what == Keeping::Sum;
+    each && phase && !elsewhere && was_reached(incident, place)
 }
 
-/// Whether steps left something behind at a place. Where none were counted, the traceback must have come through its file.
+/// Whether steps left something behind at a place. The traceback of what runs there comes through its file, but for what others
+/// call and for an evaluation.
 fn was_reached(incident: &Incident, place: &KeptMemory) -> bool {
     let mut frames = incident.own_frames.iter();
-    let unknown = incident.own_frames.is_empty();
-    match incident.first_step {
-        Some(first) => !first,
-        None => unknown || frames.any(|frame| place.stands_in(&frame.file)),
-    }
+    let called = may_hold(place) || incident.phase == "eval" && incident.first_step.is_some();
+    let unknown = incident.own_frames.is_empty() || called;
+    let here = unknown || frames.any(|frame| place.stands_in(&frame.file));
+    here && incident.first_step != Some(true)
 }
 
 /// Whether a place computes graphs in the evaluation that ran out.

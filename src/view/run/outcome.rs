@@ -159,9 +159,7 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
         Outcome::Exhausted { .. } if history.steps().next().is_none() || is_taken_over(history) => {
             let named = |helps| {
                 let run = &history.run;
-                format!(
-                    "{helps}; `oomctl fix {run}` names the options, if the log shows the framework"
-                )
+                format!("{helps}; `oomctl fix {run}` shows the lines that tell it")
             };
             by_hand(history).map(named).or_else(larger)
         }

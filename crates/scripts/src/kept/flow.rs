@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::super::python::PythonToken;
 use super::lines::{GivenValue, behind_bracket, dotted};
 use super::program::{FunctionLines, ProgramLines, is_quiet};
-use super::words::{appended, frees, is_loss, names};
+use super::together::flowing_into;
+use super::words::{frees, is_loss};
 
 /// What tells the size of a tensor.
 const SIZES: [&str; 2] = ["size", "shape"];
@@ -15,9 +16,6 @@ const TENSORS: [&str; 3] = ["torch", "F", "nn"];
 
 /// Most names through which a value is followed.
 const DEPTH: usize = 4;
-
-/// Most rounds in which names are found that a gradient is computed of.
-const ROUNDS: usize = 6;
 
 impl FunctionLines<'_, '_, '_> {
     /// What is given to a name in this function, where graphs are kept.
@@ -99,33 +97,37 @@ impl FunctionLines<'_, '_, '_> {
         let all = || std::iter::once(&one).chain(&rest);
         let backward = self.backward.contains(name);
         let known = backward && is_loss(name);
-        // A loss that comes with others may be a number for people.
-        if !backward && is_loss(name) && all().any(|g| g.targets.len() > 1) {
-            return false;
+        // A loss that comes with others may be a number for people, unless the one with a gradient is made of it.
+        let with_others = !backward && is_loss(name) && all().any(|g| g.targets.len() > 1);
+        if with_others {
+            return all().all(|g| self.is_part_of_the_loss(g, name));
         }
         !all().any(|g| frees(g.value)) && (known || all().any(|g| self.carries(g.value, depth + 1)))
     }
 
+    /// Whether every function of the program that is called here makes what a gradient is computed of from what it returns as
+    /// `name`.
+    fn is_part_of_the_loss(&self, given: &GivenValue<'_, '_>, name: &str) -> bool {
+        let called = dotted(given.value, 0).filter(|(_, end)| {
+            let open = given.value.get(*end).is_some_and(|t| t.is("("));
+            open && behind_bracket(given.value, *end) == given.value.len()
+        });
+        let called = called.map(|(path, _)| self.last(&path).to_owned());
+        let functions = called.and_then(|called| self.program.returned.get(called.as_str()));
+        let place = |of: &dyn Fn(&String) -> bool| given.targets.iter().position(of);
+        let part = place(&|target| target == name);
+        let whole = place(&|target| self.backward.contains(target));
+        let (Some(functions), Some(part), Some(whole)) = (functions, part, whole) else {
+            return false;
+        };
+        let count = given.targets.len();
+        let mut functions = functions.iter();
+        functions.all(|f| f.count == count && f.parts.contains(&(whole, part)))
+    }
+
     /// Names that go into what a gradient is computed of.
     pub(super) fn flowing(&self) -> BTreeSet<String> {
-        let mut found = self.backward.clone();
-        for _ in 0..ROUNDS {
-            let known = found.len();
-            for at in &self.lines {
-                let line = self.text.lines[*at].tokens;
-                let given = GivenValue::read(line).map(|g| (g.targets, g.value));
-                let given = given.or_else(|| appended(line).map(|(to, what)| (vec![to], what)));
-                if let Some((targets, value)) = given
-                    && targets.iter().any(|target| found.contains(target))
-                {
-                    found.extend(names(value));
-                }
-            }
-            if found.len() == known {
-                break;
-            }
-        }
-        found
+        flowing_into(self.text, &self.lines, self.backward.clone())
     }
 }
 

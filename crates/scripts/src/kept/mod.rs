@@ -7,14 +7,16 @@ mod evaluation;
 mod flow;
 mod lines;
 mod program;
+mod stores;
 #[cfg(test)]
 mod tests;
+mod together;
 mod words;
 
 use serde::{Deserialize, Serialize};
 
 use super::adopt::Adoption;
-use super::imports::modules;
+use super::imports::{modules, own_packages};
 use super::in_program::{InProgram, in_program};
 use super::walk::folder_of_file;
 pub use evaluation::EvaluationLines;
@@ -43,6 +45,10 @@ pub enum Keeping {
     Evaluation,
     /// It loads a checkpoint onto the GPU.
     Checkpoint,
+    /// It stores what it is handed in a buffer.
+    Buffer,
+    /// It has Lightning keep what each step returns.
+    Outputs,
 }
 
 /// A place of a program that keeps memory.
@@ -84,6 +90,12 @@ impl KeptMemory {
             Keeping::Evaluation => {
                 "evaluates with graphs for gradients: put it below `with torch.no_grad():`"
             }
+            Keeping::Buffer => {
+                "stores what it is handed as it is, and a tensor holds its memory on the GPU and its graph: store `.detach().cpu()`"
+            }
+            Keeping::Outputs => {
+                "has Lightning keep on the GPU what each training_step returns, until the epoch ends: return the loss alone, or remove this method (Lightning 2.0 has none)"
+            }
             Keeping::Checkpoint => {
                 "loads the checkpoint onto the GPU, beside the model: use `map_location=\"cpu\"`, and delete it once it is loaded"
             }
@@ -113,8 +125,10 @@ impl Adoption<'_> {
             return OwnText::default();
         };
         let root = folder_of_file(program.0);
-        let here = call.and_then(|call| call.folder.as_deref());
-        let (own, _) = modules(program, (root, here.unwrap_or(root)), &files);
+        let here = call
+            .and_then(own_packages)
+            .unwrap_or_else(|| root.to_owned());
+        let (own, _) = modules(program, (root, &here), &files);
         let texts: Vec<CodeText<'_, '_>> = own
             .iter()
             .map(|file| CodeText::new(file.path, file.text, &file.tokens))

@@ -1,8 +1,10 @@
 //! What the lines of a program mean for one another: which names are models, where no graph is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{CodeText, GivenValue, behind_bracket, dotted};
+use super::stores::{handed, keeps_outputs, stores};
+use super::together::ReturnedTogether;
 use super::words::{appended, called, frees, is_loss, names};
 use super::{
     super::python::{PythonToken, TokenKind, calls, calls_backward},
@@ -30,6 +32,10 @@ pub(super) struct ProgramLines<'t> {
     pub plain: BTreeSet<&'t str>,
     /// Functions that run without gradients.
     quiet: BTreeSet<&'t str>,
+    /// What the functions of the program return together.
+    pub returned: BTreeMap<&'t str, Vec<ReturnedTogether>>,
+    /// Methods by which buffers are handed values.
+    pub handed: BTreeSet<&'t str>,
     /// A method of the program adds up what it gets as it is.
     meters: bool,
     /// It computes gradients somewhere.
@@ -51,12 +57,18 @@ impl<'t> ProgramLines<'t> {
             nets: BTreeSet::new(),
             plain: BTreeSet::new(),
             quiet: BTreeSet::new(),
+            returned: BTreeMap::new(),
+            handed: BTreeSet::new(),
             meters: false,
             trains: false,
         };
         for text in texts {
             for (at, line) in text.lines.iter().enumerate() {
                 found.models(line.tokens);
+                found.handed.extend(handed(line.tokens));
+                if let Some((name, together)) = ReturnedTogether::read(text, at) {
+                    found.returned.entry(name).or_default().push(together);
+                }
                 found.trains |= calls_backward(line.tokens);
                 found.functions(text, at);
             }
@@ -116,6 +128,12 @@ impl<'t> ProgramLines<'t> {
         }
         if loads_onto_the_gpu(line.tokens) {
             return Some(Keeping::Checkpoint);
+        }
+        if keeps_outputs(text, at) {
+            return Some(Keeping::Outputs);
+        }
+        if stores(&self.handed, text, at) {
+            return Some(Keeping::Buffer);
         }
         if self.is_without_graphs(text, at) {
             return None;

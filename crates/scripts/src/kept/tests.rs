@@ -274,3 +274,78 @@ fn what_only_picks_a_part_hands_no_graph_on() {
     };
     assert_eq!(found(&text("best.tolist()")), []);
 }
+
+#[test]
+fn a_loss_that_comes_with_the_one_of_the_gradient_is_kept_where_it_is_a_part_of_it() {
+    let text = "class Meter:\n    def update(self, vals):\n        for i, v in enumerate(vals):\n            self._sum[i] += v\ndef step(self, data):\n    \
+        total, loss_a, loss_b = self.parts(data)\n    total.backward()\n    self.meter.update([loss_a * 10, loss_b * 10])\n\
+        def parts(self, data):\n    a, b = self.net(data)\n    loss_a = criterion(a)\n    loss_b = criterion(b)\n    total = loss_a + loss_b\n    return total, loss_a, loss_b\n";
+    assert_eq!(found(text), [(Keeping::Sum, 8)], "{text}");
+    for (from, to) in [
+        (
+            "[loss_a * 10, loss_b * 10]",
+            "[loss_a.item(), loss_b.item()]",
+        ),
+        ("total = loss_a + loss_b", "total = criterion(a + b)"),
+        (
+            "return total",
+            "loss_a = loss_a.item()\n    loss_b = loss_b.item()\n    return total",
+        ),
+        (
+            "total, loss_a, loss_b = self",
+            "total, loss_a, loss_b, n = self",
+        ),
+    ] {
+        let text = text.replacen(from, to, 1);
+        assert_eq!(found(&text), [], "{text}");
+    }
+}
+
+#[test]
+fn a_buffer_that_stores_what_it_is_handed_is_found() {
+    let text = "import torch\nclass ReplayBuffer:\n    def __init__(self, size):\n        self.items: list = []\n    def push(self, *args):\n        \
+        self.items.append(None)\n        self.items[self.at] = args\n    def sample(self):\n        return torch.stack(self.items)\n\
+        def run(self, t):\n    self.replay_buffer.push(t, t['reward'])\n";
+    assert_eq!(found(text), [(Keeping::Buffer, 7)], "{text}");
+    let appended = text.replace("self.items[self.at] = args", "self.items.append(args)");
+    assert_eq!(found(&appended), [(Keeping::Buffer, 7)]);
+    for (from, to) in [
+        // It lets go, or never held tensors of the GPU.
+        ("= args", "= [a.detach() for a in args]"),
+        (".push(t, t['reward'])", ".push(t.detach(), 1)"),
+        (".push(t, t['reward'])", ".push(t.cpu(), 1)"),
+        ("torch.stack(self.items)", "torch.from_numpy(self.items)"),
+        ("import torch\n", "import numpy\n"),
+        ("self.items: list = []", "self.items = torch.zeros(size)"),
+        // Nobody hands it anything, or it is something else.
+        ("self.replay_buffer.push", "self.heap.push"),
+        ("class ReplayBuffer", "class Parser"),
+    ] {
+        let text = text.replacen(from, to, 1).replace(
+            "torch.stack",
+            match to {
+                "import numpy\n" => "numpy.stack",
+                _ => "torch.stack",
+            },
+        );
+        assert_eq!(found(&text), [], "{text}");
+    }
+}
+
+#[test]
+fn lightnings_hook_is_found_where_a_step_returns_more_than_numbers() {
+    let text = "class Model(pl.LightningModule):\n    def forward(self, x):\n        return {'loss': loss, 'preds': out}\n    def training_step(self, batch, i):\n        \
+        return self(batch)\n    def training_epoch_end(self, outputs) -> None:\n        pass\n";
+    assert_eq!(found(text), [(Keeping::Outputs, 6)], "{text}");
+    let own = text.replace("return self(batch)", "return {'loss': a, 'y': y}");
+    assert_eq!(found(&own), [(Keeping::Outputs, 6)]);
+    for (from, to) in [
+        ("return self(batch)", "return loss"),
+        ("'preds': out", "'acc': acc"),
+        ("'preds': out", "'preds': out.detach().cpu()"),
+        ("training_epoch_end", "on_train_epoch_end"),
+    ] {
+        let text = text.replacen(from, to, 1);
+        assert_eq!(found(&text), [], "{text}");
+    }
+}

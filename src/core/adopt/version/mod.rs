@@ -76,9 +76,10 @@ impl KnownVersion {
         frames: Option<(Releases, String)>,
     ) -> Self {
         let nearest = told.iter().min_by_key(|t| t.near);
-        // A traceback shows what runs, a requirement what was wished for.
+        // A traceback shows what runs, a requirement what was wished for. A message of PyTorch tells of that only.
         let refuted = |t: &&VersionStatement| {
             let shown = frames.as_ref().map(|(releases, _)| releases);
+            let shown = shown.filter(|releases| !releases.of_torch);
             t.near == Proximity::Required && shown.is_some_and(|r| !r.has(&t.number.version))
         };
         let nearest = nearest.filter(|t| !refuted(t));
@@ -228,6 +229,22 @@ mod tests {
         assert!(old.describe(&file).unwrap().ends_with("assuming 0.14.0"));
         let new = KnownVersion::of(&file, &[words("99.0.0", "a:1")], None);
         assert_eq!(new.version(&file), None);
+    }
+
+    #[test]
+    fn a_requirement_is_refuted_by_frames_and_not_by_a_message_of_pytorch() {
+        let file = preset();
+        let required = [told("0.24.0", "requirements.txt:1", Proximity::Required)];
+        let known = |line: &str| {
+            let releases = Releases::of("trl", line).map(|shown| (shown, "log".to_owned()));
+            KnownVersion::of(&file, &required, releases).version(&file)
+        };
+        assert_eq!(
+            known("9.51 GiB already allocated;").as_deref(),
+            Some("0.24.0")
+        );
+        let frame = "  File \"/e/trl/trainer/grpo_trainer.py\", line 3, in _get_per_token_logps";
+        assert_eq!(known(frame).as_deref(), Some("0.19.1"));
     }
 
     #[test]
