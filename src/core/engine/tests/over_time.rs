@@ -22,6 +22,7 @@ fn course(pattern: CoursePattern, memory: Pool) -> MemoryCourse {
             to: 300 * GIB,
         }),
         lengths: None,
+        steps_before: None,
         needed_bytes: None,
     }
 }
