@@ -23,7 +23,7 @@ pub(super) struct ModuleFile<'f> {
 }
 
 impl<'f> ModuleFile<'f> {
-    fn read((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
+    pub(super) fn read((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
         Self {
             path,
             name,
