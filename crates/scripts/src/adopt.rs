@@ -232,10 +232,10 @@ impl<'a> Adoption<'a> {
             return Some(format!("{path} may set it, but was not read"));
         }
         if let Some(code) = &call.code
-            && code.decides(knob)
+            && code.decides(&knob.spellings)
             && call.as_read(knob).spellings.is_empty()
         {
-            return code.lacks_room(knob);
+            return code.lacks_room(&knob.spellings);
         }
         let why = "the script does not set it, and the program may not know it";
         (!self.sure && !call.declares(knob)).then(|| why.to_owned())

@@ -143,7 +143,7 @@ fn by_hand_in_code(reading: &Reading, found: Option<&FoundKnob>) -> String {
 
 /// An argument more for the class that a program fills, or for the call that takes it.
 fn in_code(code: &ProgramCode, knob: &StackKnob, value: &Value) -> Option<TextEdit> {
-    let (name, room) = code.room(knob)?;
+    let (name, room) = code.room(&knob.spellings)?;
     let text = match value {
         Value::Text(_) => format!("\"{}\"", written(value, KnobForm::Code { own: true }, "")?),
         other => written(other, KnobForm::Code { own: true }, "")?,

@@ -18,7 +18,6 @@ use super::plain_loop::used_accumulations;
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::{attribute, same_flag, setting_names};
-use super::stack::StackKnob;
 use super::traced::{Traced, Why};
 use crate::Spelling;
 use oomctl_base::{Role, only, word_list};
@@ -200,14 +199,14 @@ impl ProgramCode {
     }
 
     /// Whether its code alone gives a knob, to the class that it fills or to a call.
-    pub(super) fn decides(&self, knob: &StackKnob) -> bool {
+    pub(super) fn decides(&self, spellings: &[Spelling]) -> bool {
         let is_of_call = |name: &str| self.is_only_in_call(name);
-        self.class.is_some() || argument_name(knob).is_some_and(|name| is_of_call(&name))
+        self.class.is_some() || argument_name(spellings).is_some_and(|name| is_of_call(&name))
     }
 
     /// Where a knob is added, with the name that it has there.
-    pub(super) fn room(&self, knob: &StackKnob) -> Option<(String, &ArgumentRoom)> {
-        let name = argument_name(knob)?;
+    pub(super) fn room(&self, spellings: &[Spelling]) -> Option<(String, &ArgumentRoom)> {
+        let name = argument_name(spellings)?;
         let room = match self.call_rooms.get(&name) {
             Some(room) => room.as_ref(),
             None => self.class.as_ref()?.room.as_ref(),
@@ -216,9 +215,9 @@ impl ProgramCode {
     }
 
     /// Why a knob is added nowhere.
-    pub(super) fn lacks_room(&self, knob: &StackKnob) -> Option<String> {
+    pub(super) fn lacks_room(&self, spellings: &[Spelling]) -> Option<String> {
         let why = match &self.class {
-            _ if argument_name(knob).is_some_and(|name| self.is_only_in_call(&name)) => {
+            _ if argument_name(spellings).is_some_and(|name| self.is_only_in_call(&name)) => {
                 "the program hands it to no call, or to one of several".to_owned()
             }
             class => {
@@ -226,7 +225,7 @@ impl ProgramCode {
                 format!("{path} fills {name} without it")
             }
         };
-        self.room(knob).is_none().then_some(why)
+        self.room(spellings).is_none().then_some(why)
     }
 
     /// The other ways in which words may give a declared option: its further forms, and a beginning that no other option has,
@@ -290,9 +289,9 @@ impl ProgramCode {
     }
 }
 
-/// The argument of a call that a knob is.
-fn argument_name(knob: &StackKnob) -> Option<String> {
-    let mut names = knob.spellings.iter().flat_map(setting_names);
+/// The argument of a call that a knob of these spellings is.
+fn argument_name(spellings: &[Spelling]) -> Option<String> {
+    let mut names = spellings.iter().flat_map(setting_names);
     names.find(|name| !name.contains('.'))
 }
 
