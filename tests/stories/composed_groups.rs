@@ -82,7 +82,6 @@ main()
     for line in [
         "python train.py",
         "python train.py train.micro_batch_size=8",
-        "python train.py train.batch_size=64",
     ] {
         let said = plan(program, line, "32");
         let row = said.lines().find(|l| l.contains("train.micro_batch_size"));

@@ -219,7 +219,14 @@ pub(super) fn look_at(
             reading.add_source(path, text);
         }
         let texts: Vec<&[PythonToken<'_>]> = own.iter().map(|file| &*file.tokens).collect();
-        let own_classes = classes_of(&texts, classes);
+        // A copy of the framework beside the program declares the framework's own.
+        let is_copy = |file: &&ModuleFile<'_>| {
+            let mut parts = file.path.split(['/', '.']);
+            parts.any(|part| shipped.contains(part))
+        };
+        let programs = own.iter().filter(|file| !is_copy(file));
+        let programs: Vec<&[PythonToken<'_>]> = programs.map(|file| &*file.tokens).collect();
+        let own_classes = classes_of(&programs, classes);
         let wanted = wanted.difference(&own_classes).copied().collect();
         let classes = &classes.without(&own_classes);
         let names = names_of(reading, &own, &texts, &wanted);
