@@ -92,6 +92,8 @@ main()
     let twice = program.replace("    loader", "    accum = 4\n    loader");
     for (program, batch) in [(program, "30"), (&undivided, "32"), (&twice, "32")] {
         let said = plan(program, "python train.py", batch);
-        assert!(!said.contains(" same"), "{said}");
+        let first = said.lines().find(|l| l.contains("8 -> 4"));
+        assert!(first.is_some_and(|l| l.contains("changes")), "{said}");
+        assert!(!said.contains("halves the effective batch"), "{said}");
     }
 }

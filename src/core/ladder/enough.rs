@@ -335,7 +335,15 @@ impl Ascent<'_> {
 
     /// Takes out pairs of steps of which the later one takes back what the earlier one did.
     fn drop_what_cancels_out(&self, steps: &mut Vec<Step>) {
+        // Where no later step sets what one changes, nothing takes it back, and nothing need be looked at.
+        let is_set_later = |steps: &[Step], at: usize| {
+            let mut knobs = steps[at].layer.settings.keys();
+            knobs.all(|knob| steps[at + 1..].iter().any(|s| s.layer.gives(knob)))
+        };
         let takes_back = |steps: &[Step], early: usize, late: usize| {
+            if !is_set_later(steps, early) {
+                return false;
+            }
             let mut without = steps.to_vec();
             without.remove(late);
             without.remove(early);
