@@ -97,3 +97,36 @@ main()
         assert!(!said.contains("halves the effective batch"), "{said}");
     }
 }
+
+/// A constant that divides the loss, and for which the step waits, accumulates under any name.
+#[test]
+fn a_constant_accumulates_by_its_use() {
+    let program = "\
+import torch
+import torch.nn.functional as F
+batch_size = 8
+every_iters = 4
+loader = torch.utils.data.DataLoader(data, batch_size=batch_size)
+model = torch.nn.Linear(8, 2)
+opt = torch.optim.AdamW(model.parameters())
+for i, (x, y) in enumerate(loader):
+    loss = F.cross_entropy(model(x), y)
+    (loss / every_iters).backward()
+    if (i + 1) % every_iters == 0:
+        opt.step()
+        opt.zero_grad()
+";
+    let plan = |program: &str| {
+        let said = job("python train.py", &[("train.py", program)]).run("plan --all job.sh");
+        said.ends(0).out
+    };
+    let said = plan(program);
+    let row = |knob: &str| said.lines().find(|l| l.contains(knob)).unwrap_or_default();
+    assert!(row("batch_size ").contains("8 -> 4"), "{said}");
+    assert!(row("every_iters ").contains("4 -> 8"), "{said}");
+    let shown = program.replace("(loss / every_iters).backward()", "loss.backward()");
+    assert!(
+        !plan(&shown).contains("4 -> 8"),
+        "an interval of a log is none"
+    );
+}

@@ -166,6 +166,40 @@ fn a_checkpoint_on_the_gpu_is_named_where_the_job_resumes() {
     of_program(&text, &fails).says(&["--batch-size  32 -> 16"]);
 }
 
+/// A checkpoint comes back onto the GPU that it was saved from. Of four ranks three then hold memory on the first one's GPU, and no
+/// other node changes that.
+#[test]
+fn ranks_that_load_a_checkpoint_onto_one_gpu_are_no_neighbours() {
+    let text = program("pass").replace(
+        "total = 0",
+        "model.load_state_dict(torch.load('ckpt.pt')['model'])",
+    );
+    let used = "(GPU 0; 10.76 GiB total capacity; 6.61 GiB already allocated; 118.44 MiB free; 7.10 GiB reserved in total by PyTorch)\n";
+    let oom = format!(
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB {used}"
+    );
+    let fails = format!("step 3 | loss 2.1\nTraceback (most recent call last):\n{BACKWARD}{oom}");
+    let said = |gpus: u32, text: &str| {
+        let line = format!(
+            "#SBATCH --gres=gpu:{gpus}\ntorchrun --nproc_per_node={gpus} train.py --batch-size 4 --ckpt runs/0100.pt"
+        );
+        fixed(&line, &fails, &[("train.py", text)])
+    };
+    said(4, &text).says(&[
+        "train.py:8",
+        "map_location=\"cpu\"",
+        "each rank of this job that loads the checkpoint onto GPU 0",
+        "no rung of the ladder helps",
+    ]);
+    let others = "Other processes held the memory";
+    said(1, &text).says(&[others]);
+    said(
+        4,
+        &text.replace("'ckpt.pt'", "'ckpt.pt', map_location='cpu'"),
+    )
+    .says(&[others]);
+}
+
 /// Each program has its own word for it.
 #[test]
 fn a_batch_is_found_under_the_names_that_programs_have_for_it() {

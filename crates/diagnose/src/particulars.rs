@@ -126,6 +126,17 @@ impl Incident {
         ));
     }
 
+    /// Takes back that strangers hold memory of the GPU: each rank of the job loads a checkpoint there.
+    pub fn holds_what_its_ranks_load(&mut self) {
+        let mut held = None;
+        self.advised_after(|incident| held = incident.co_tenant_bytes.take());
+        if let Some(held) = held {
+            self.notes.push(format!(
+                "other processes hold {held} of this GPU; each rank of this job that loads the checkpoint onto GPU 0 is one of them"
+            ));
+        }
+    }
+
     /// Takes note that weights, gradients and the optimizer's states alone need `least` of each GPU, which has less.
     pub fn exceeded_by_states(&mut self, least: Bytes) {
         self.advised_after(|incident| incident.states_bytes = Some(least));

@@ -187,8 +187,17 @@ impl LineProgress {
     }
 }
 
+/// Whether Slurm itself prints a line: the steps that it counts are its own (`slurmstepd: error: Detected 1 oom-kill event(s) in
+/// step 4711.batch cgroup`, `srun: Terminating job step 4711.0`).
+fn is_of_slurm(body: &str) -> bool {
+    body.starts_with("srun: ") || body.starts_with("slurmstepd")
+}
+
 /// The most trusted pattern that the line matches.
 pub(crate) fn shown(patterns: &[ProgressPattern], body: &str) -> Option<LineProgress> {
+    if is_of_slurm(body) {
+        return None;
+    }
     patterns.iter().enumerate().find_map(|(pattern, p)| {
         let progress = p.read(body)?;
         Some(LineProgress {
@@ -375,6 +384,20 @@ mod tests {
         ] {
             assert_eq!(step(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_steps_of_slurm_are_none_of_training() {
+        let pattern = ProgressPattern::new(r"\bstep[ :=]+(?P<step>\d+)").unwrap();
+        let step = |line: &str| shown(&[pattern.clone()], line).map(|s| s.progress.step);
+        for line in [
+            "slurmstepd: error: Detected 1 oom-kill event(s) in step 4711.batch cgroup.",
+            "slurmstepd-gpu07: error: Exceeded memory limit of step 4711.0",
+            "srun: Terminating job step 4711.0",
+        ] {
+            assert_eq!(step(line), None, "{line}");
+        }
+        assert_eq!(step("step 12 | 1.5 s"), Some(12));
     }
 
     #[test]

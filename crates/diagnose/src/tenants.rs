@@ -64,7 +64,6 @@ impl Ours {
 
     /// Whether a process is a rank of ours: its launcher starts them one after the other.
     fn is_rank(&self, pid: u64) -> bool {
-        const NEAR: u64 = 16;
         self.ranks.iter().any(|rank| rank.abs_diff(pid) <= NEAR)
     }
 
@@ -80,19 +79,38 @@ fn remember(pids: &mut Vec<u64>, pid: u64) {
     }
 }
 
+/// Process ids of a launcher's ranks are no farther from each other.
+const NEAR: u64 = 16;
+
+/// Whether some processes that hold as much as each other were started one after the other: a launcher starts its ranks so, and each
+/// opens GPU 0 where the program does not choose one. A neighbour's processes seldom share a GPU.
+fn are_sisters(listed: &[(u64, Bytes)]) -> bool {
+    let Some(((first, size), others)) = listed.split_first() else {
+        return false;
+    };
+    let alike = |(pid, held): &(u64, Bytes)| {
+        pid.abs_diff(*first) <= NEAR && held.0.abs_diff(size.0) <= size.0 / 50
+    };
+    !others.is_empty() && others.iter().all(alike)
+}
+
 /// Below this a process holds little more than a CUDA context (which other ranks of ours may have opened
 /// on the same GPU by mistake).
 const CONTEXT: u64 = 768 << 20;
 
 /// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
 pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
-    let (ranks, strangers): (Vec<_>, Vec<_>) = strangers(figures, ours)
-        .into_iter()
+    let listed = strangers(figures, ours);
+    let (ranks, strangers): (Vec<_>, Vec<_>) = listed
+        .iter()
+        .copied()
         .partition(|(pid, _)| ours.is_rank(*pid));
-    if !ranks.is_empty() && strangers.is_empty() {
-        let count = ranks.len() + 1;
+    let are_alike = are_sisters(&listed);
+    if are_alike || !ranks.is_empty() && strangers.is_empty() {
+        let count = listed.len() + 1;
+        let perhaps = if are_alike { "perhaps " } else { "" };
         let note = format!(
-            "{count} ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), and devices by LOCAL_RANK, not cuda:0"
+            "{perhaps}{count} ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), devices by LOCAL_RANK, not cuda:0, and torch.load(…, map_location=\"cpu\")"
         );
         return (None, Some(note));
     }
@@ -183,6 +201,33 @@ mod tests {
         let mut far = Ours::default();
         far.see(None, "Sending process 4711 closing signal SIGTERM");
         assert!(co_tenant(&figures(NEW), &far).0.is_some());
+    }
+
+    #[test]
+    fn processes_of_one_size_that_were_started_together_are_perhaps_ranks_of_the_job() {
+        let text = |second: &str, third: &str| {
+            format!(
+                "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.69 GiB of which 0.50 GiB is free. Process 4711 has 1.40 GiB memory in use. {second}{third}Including non-PyTorch memory, this process has 20.10 GiB memory in use."
+            )
+        };
+        let held =
+            |second: &str, third: &str| co_tenant(&figures(&text(second, third)), &Ours::default());
+        let sister = "Process 4713 has 1.41 GiB memory in use. ";
+        let (bytes, note) = held(sister, "Process 4714 has 1.40 GiB memory in use. ");
+        assert_eq!(bytes, None);
+        assert!(note.unwrap().starts_with("perhaps 4 ranks of this job"));
+        // One alone, one that is far away, and one that holds more may be anybody's.
+        assert!(held("", "").0.is_some());
+        assert!(
+            held("Process 90210 has 1.40 GiB memory in use. ", "")
+                .0
+                .is_some()
+        );
+        assert!(
+            held(sister, "Process 4714 has 9.00 GiB memory in use. ")
+                .0
+                .is_some()
+        );
     }
 
     #[test]

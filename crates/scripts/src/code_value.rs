@@ -121,8 +121,8 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<12>(
-            "add_argument parse_args click typer from_pretrained environ safe_load OmegaConf .load(
+        let words = word_list::<14>(
+            "add_argument .add('- .add(\"- parse_args click typer from_pretrained environ safe_load OmegaConf .load(
              .backward( .fit( _dataloader",
         );
         // A file that only loads data has no settings of the loop.

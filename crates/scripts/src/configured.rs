@@ -314,6 +314,9 @@ fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> 
     }
 }
 
+/// The name that an accumulation has which its use alone tells.
+const ACCUMULATION: &str = "gradient_accumulation_steps";
+
 /// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries.
 fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
     let mut all = constants(files);
@@ -322,6 +325,12 @@ fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
         if all.remove(&key).is_none() {
             all.insert(key, constant);
         }
+    }
+    let tokens: Vec<&[PythonToken<'_>]> = files.iter().map(|f| &*f.tokens).collect();
+    let used = used_accumulations(&tokens);
+    let used = used.iter().filter_map(|name| all.get(&name.to_lowercase()));
+    if let Some(one) = only(used).cloned() {
+        all.entry(ACCUMULATION.to_owned()).or_insert(one);
     }
     all
 }

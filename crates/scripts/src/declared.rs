@@ -92,7 +92,8 @@ pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOpt
 /// `add_argument(…)` or `@click.option(…)` whose name stands at `at`.
 fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOption<'a, 't>> {
     let click = tokens[at].is("option") && is_decorator(tokens, at);
-    if !(tokens[at].is("add_argument") || click) || !tokens.get(at + 1)?.is("(") {
+    let added = tokens[at].is("add_argument") || is_short_for_it(tokens, at);
+    if !(added || click) || !tokens.get(at + 1)?.is("(") {
         return None;
     }
     let (all, end) = closed_call(&tokens[at + 2..])?;
@@ -126,6 +127,16 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
     option.default = keyword(&all, "default");
     option.is_global = keyword(&all, "help").is_some_and(of_all_gpus);
     Some(option)
+}
+
+/// `parser.add('--batch_size', type=int)`: ConfigArgParse has this name for `add_argument`.
+fn is_short_for_it(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let [add, open, option, comma, ..] = &tokens[at..] else {
+        return false;
+    };
+    let is_option = option.kind == TokenKind::Text && option.text.starts_with('-');
+    let is_member = at > 0 && tokens[at - 1].is(".");
+    add.is("add") && is_member && open.is("(") && is_option && comma.is(",")
 }
 
 /// What a program in Python wants on its command line: the options with `required=True`, and arguments without a dash as an empty text.
@@ -312,6 +323,7 @@ mod tests {
             "length --len 512 Value",
         ];
         assert_eq!(read(argparse), expected);
+        assert_eq!(read(&argparse.replace("add_argument", "add")), expected);
         assert_eq!(read(click), expected);
         let typer = "import typer\napp = typer.Typer()\n@app.command()\n\
                      def main(data: str, batch_size: int = 8, gc: bool = False, \

@@ -48,8 +48,8 @@ pub(super) struct StartedModule {
     pub root: String,
 }
 
-/// The file of a module that a call starts, from the folder in which it runs or one of its `PYTHONPATH`; else the paths that it
-/// may have and that were not given.
+/// The file of a module that a call starts, from the folder in which it runs, one of its `PYTHONPATH`, or `src`, from which packages
+/// are installed; else the paths that it may have and that were not given.
 pub(super) fn started(
     name: &str,
     call: &Call,
@@ -61,7 +61,9 @@ pub(super) fn started(
         let forms = [format!("{path}.py"), format!("{path}/__main__.py")];
         forms.map(|form| (joined(&root, &form), root.clone()))
     };
-    let possible: Vec<_> = here.chain(python_path(call)).flat_map(below).collect();
+    let installed = here.clone().map(|folder| joined(&folder, "src"));
+    let roots = here.chain(python_path(call)).chain(installed);
+    let possible: Vec<_> = roots.flat_map(below).collect();
     match possible.iter().find(|(path, _)| files.contains_key(path)) {
         Some((path, root)) => Ok(StartedModule {
             path: path.clone(),
@@ -101,7 +103,7 @@ fn python_path(call: &Call) -> Vec<String> {
 }
 
 /// The files of a program, itself first, and the paths that would be modules of it and were not given. Its imports begin at
-/// `root`; a package that lies in the folder `here` in which it runs may be installed from there.
+/// `root`; a package that lies in the folder `here` in which it runs, or in its `src`, may be installed from there.
 pub(super) fn modules<'f>(
     program: (&'f String, &'f String),
     (root, here): (&str, &str),
@@ -110,19 +112,27 @@ pub(super) fn modules<'f>(
     let mut all = vec![ModuleFile::read(program, None)];
     let root = import_root(program.1).unwrap_or(root);
     let changed = changed_modules(program.1);
+    let src = joined(here, "src");
+    let installed: &[&str] = match here == root {
+        true => &[&src],
+        false => &[here, &src],
+    };
     let mut sought = Vec::new();
     let mut at = 0;
     while let Some(file) = all.get(at) {
         at += 1;
         let own = folder_of_file(file.path).to_owned();
         let mut named = imported(&file.tokens, (root, &own));
-        if here != root {
-            let mut installed = imported(&file.tokens, (here, &own));
-            installed.retain(|module| !named.contains(module));
-            named.extend(installed);
+        for from in installed {
+            let mut more = imported(&file.tokens, (from, &own));
+            more.retain(|module| !named.contains(module));
+            named.extend(more);
         }
         for module in named {
-            let name = [root, here].iter().find_map(|from| below(&module, from));
+            let roots = std::iter::once(&root).chain(installed);
+            // A package of `src` is none of the name `src.…`.
+            let roots = roots.filter_map(|from| below(&module, from));
+            let name = roots.min_by_key(String::len);
             let copy = changed
                 .iter()
                 .find(|(copied, _)| name.as_deref() == Some(*copied));

@@ -230,14 +230,15 @@ impl Request {
         settle(&context, incident);
         own_engine(&context, incident);
         too_large_states(&context, incident);
+        let job = self.resources(rungs).ok();
         if let (Some(scripts), Some(own)) = (&self.inputs().scripts, self.adoption()) {
             evaluated::place(incident, &scripts.evaluations);
-            own_code::blame(incident, &scripts.kept, &own);
+            own_code::blame(incident, &scripts.kept, &own, job.as_ref());
             if !scripts.recognised || scripts.in_program.no_options {
                 in_program::name(incident, &scripts.in_program);
             }
         }
-        if incident.data_parallel && self.resources(rungs).is_ok_and(|r| r.gpus == 1) {
+        if incident.data_parallel && job.is_some_and(|job| job.gpus == 1) {
             incident.has_one_gpu();
         }
         if self.recomputes(context.preset, rungs) {

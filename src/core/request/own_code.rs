@@ -1,5 +1,6 @@
 //! Which places of the user's own code can have caused a lack of memory.
 
+use crate::core::adopt::Resources;
 use oomctl_diagnose::{Class, CoursePattern, Incident};
 use oomctl_scripts::{Adoption, Keeping, KeptMemory};
 
@@ -15,18 +16,32 @@ const OF_STEPS: [&str; 7] = [
 ];
 
 /// Names those of the places of a program that can have held the memory which ran out.
-pub(super) fn blame(incident: &mut Incident, places: &[KeptMemory], own: &Adoption<'_>) {
-    if !may_be_of_code(incident) {
-        return;
-    }
+pub(super) fn blame(
+    incident: &mut Incident,
+    places: &[KeptMemory],
+    own: &Adoption<'_>,
+    job: Option<&Resources>,
+) {
     let told = |keeps: &dyn Fn(&KeptMemory) -> bool| -> Vec<String> {
         let places = places.iter().filter(|place| keeps(place));
         places.map(KeptMemory::sentence).collect()
     };
     let of_gpu = incident.class == Class::GpuOom;
     let loaded = told(&|place| of_gpu && place.what == Keeping::Checkpoint);
-    let resumes = incident.first_step != Some(false) && resumes(own);
-    if resumes && !loaded.is_empty() {
+    let resumes = !loaded.is_empty() && resumes(own);
+    // A tensor comes back onto the GPU that it was saved from: rank 0's, for every rank.
+    let of_ranks = incident.co_tenant_bytes.is_some()
+        && incident.device_index == Some(0)
+        && job.is_some_and(|job| job.gpus > job.nodes);
+    if resumes && of_ranks {
+        incident.holds_what_its_ranks_load();
+        incident.held_by_code(loaded, true);
+        return;
+    }
+    if !may_be_of_code(incident) {
+        return;
+    }
+    if resumes && incident.first_step != Some(false) {
         incident.held_by_code(loaded, true);
         return;
     }
@@ -84,16 +99,18 @@ fn evaluates(incident: &Incident, place: &KeptMemory) -> bool {
     place.what == Keeping::Evaluation && (incident.phase == "eval" || here)
 }
 
-/// Whether the command says that the program goes on from a checkpoint: `--resume ckpt.pt`, `init_from=resume`.
+/// Whether the command says that the program goes on from a checkpoint: `--resume ckpt.pt`, `init_from=resume`, `--ckpt model.pt`.
 fn resumes(own: &Adoption<'_>) -> bool {
+    const OFF: [&str; 5] = ["false", "none", "null", "no", "0"];
+    const CHECKPOINTS: [&str; 4] = [".pt", ".pth", ".ckpt", ".tar"];
     let Some(call) = own.calls().next().or(own.reading.calls.last()) else {
         return false;
     };
     let words = call.own_texts();
-    let off = ["false", "none", "null", "no", "0"];
     let mut words = words.iter().map(|word| word.to_lowercase());
     words.any(|word| {
         let value = word.rsplit('=').next().unwrap_or_default();
-        word.contains("resum") && !off.contains(&value)
+        let file = CHECKPOINTS.iter().any(|end| value.ends_with(end));
+        file || word.contains("resum") && !OFF.contains(&value)
     })
 }

@@ -6,7 +6,7 @@ use super::super::python::PythonToken;
 use super::lines::{GivenValue, behind_bracket, dotted};
 use super::program::{FunctionLines, ProgramLines, is_quiet};
 use super::together::flowing_into;
-use super::words::{frees, is_loss};
+use super::words::{frees, is_loss, names};
 
 /// What tells the size of a tensor.
 const SIZES: [&str; 2] = ["size", "shape"];
@@ -55,6 +55,12 @@ impl FunctionLines<'_, '_, '_> {
                 let of_name = path
                     .rsplit_once('.')
                     .is_some_and(|(object, _)| self.name_carries(object, depth));
+                let of_loss = self.program.computes(last) && !self.program.nets.contains(last);
+                let arguments = &value[end..behind_bracket(value, end)];
+                if of_loss && self.is_of_freed(arguments, depth) {
+                    at = behind_bracket(value, end);
+                    continue;
+                }
                 if self.program.computes(last) || of_name {
                     return true;
                 }
@@ -76,6 +82,16 @@ impl FunctionLines<'_, '_, '_> {
             }
         }
         false
+    }
+
+    /// Whether a loss is computed of a prediction that was detached, and of nothing that carries a graph.
+    fn is_of_freed(&self, arguments: &[PythonToken<'_>], depth: usize) -> bool {
+        let freed = |name: &str| {
+            let mut given = self.given(name).peekable();
+            given.peek().is_some() && given.all(|g| frees(g.value))
+        };
+        names(arguments).first().is_some_and(|name| freed(name))
+            && !self.carries(arguments, depth + 1)
     }
 
     fn last<'p>(&self, path: &'p str) -> &'p str {

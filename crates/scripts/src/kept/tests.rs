@@ -57,6 +57,18 @@ fn a_loss_of_what_was_computed_without_graphs_has_none() {
 }
 
 #[test]
+fn a_loss_of_what_was_detached_has_no_graph() {
+    let text = |value: &str| {
+        format!(
+            "import torch\nmodel.train()\ndef validate(model, loader):\n    total = 0\n    for x, y in loader:\n        \
+             logits = {value}\n        total += loss_fn(logits, y)\n    return total\n"
+        )
+    };
+    assert_eq!(found(&text("model(x).detach()")), []);
+    assert!(found(&text("model(x)")).contains(&(Keeping::Sum, 7)));
+}
+
+#[test]
 fn numbers_and_what_a_gradient_is_computed_of_are_none() {
     for (before, inside) in [
         ("total = 0", "total += loss.item()"),
