@@ -92,6 +92,9 @@ pub struct ScriptView {
     attempts: Vec<ScriptAttemptView>,
     /// Rungs of which none is taken, and why.
     not_used: Vec<Skipped>,
+    /// Rungs that were passed over for the first step that changes training, and why.
+    #[serde(skip)]
+    before_training_changes: Vec<Skipped>,
     /// What is changed first where host memory runs out instead.
     after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
@@ -168,6 +171,7 @@ impl ScriptView {
             now: plan.now.as_ref().map(MemoryForecast::of),
             attempts: attempts(plan.attempts),
             not_used: plan.not_used,
+            before_training_changes: plan.before_training_changes,
             after_host_oom: plan.after_host_oom,
             problem: plan.problem,
             unchanged,
@@ -356,7 +360,8 @@ impl ScriptView {
         let halves = steps.any(|r| {
             HALVE.contains(&r.step.rung.as_str()) && r.step.effect == Effect::ChangesTraining
         });
-        let kept = self.not_used.iter().find(|s| s.rung == HALVE_AND_KEEP)?;
+        let mut passed_over = self.before_training_changes.iter().chain(&self.not_used);
+        let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP)?;
         halves.then_some(kept.reason.as_str())
     }
 

@@ -133,8 +133,14 @@ impl MicroBatchText<'_, '_> {
         named.or_else(|| {
             let ranges = calls(tokens, |t| t.is("arange"));
             let ranges: Vec<usize> = ranges.collect();
-            let labels = ranges.iter().filter_map(|at| alias(tokens, *at));
-            let labels: Vec<&str> = labels.collect();
+            // `self.y` is another name than `y`.
+            let labels = ranges.iter().filter_map(|at| {
+                let name = alias(tokens, *at)?;
+                let line = &tokens[line_of(tokens, *at)..*at];
+                let member = line.windows(2).any(|w| w[0].is(".") && w[1].is(name));
+                Some((name, member))
+            });
+            let labels: Vec<(&str, bool)> = labels.collect();
             let is_loss = |t: &PythonToken<'_>| {
                 let name = t.text.to_lowercase().replace('_', "");
                 ["crossentropy", "criterion", "loss"]
@@ -144,12 +150,14 @@ impl MicroBatchText<'_, '_> {
             let mut losses = calls(tokens, is_loss);
             losses.find(|at| {
                 let all = arguments(&tokens[at + 2..]);
-                let label = |t: &PythonToken<'_>| {
-                    t.is("arange") || t.kind == TokenKind::Name && labels.contains(&t.text)
+                let label = |argument: &[PythonToken<'_>], at: usize| {
+                    let member = at > 0 && argument[at - 1].is(".");
+                    let t = &argument[at];
+                    let is = t.kind == TokenKind::Name && labels.contains(&(t.text, member));
+                    t.is("arange") || is
                 };
-                all.iter()
-                    .skip(1)
-                    .any(|argument| argument.iter().any(label))
+                let mut given = all.iter().skip(1);
+                given.any(|argument| (0..argument.len()).any(|at| label(argument, at)))
             })
         })
     }

@@ -21,6 +21,7 @@ mod losses;
 mod made;
 mod means;
 mod micro_batches;
+mod padded;
 mod parts;
 mod scalers;
 mod tail;
@@ -139,6 +140,7 @@ pub(super) fn doubt(
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
     let found = found.or_else(|| program.loaded().or_else(|| program.layers()));
     let found = found.or_else(|| program.collators().or_else(|| program.joins()));
+    let found = found.or_else(|| program.padded().or_else(|| program.unmasked()));
     let found = found.or_else(|| batches::doubt(&program));
     found.map(|found| placed(files, found))
 }

@@ -79,7 +79,8 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Success);
     };
     let plain = || preset.knob(&script::plain(wanted));
-    let Some(knob) = preset.knob(wanted).or_else(plain) else {
+    let called = || preset.knob(&script::knob_called(&request, wanted)?);
+    let Some(knob) = preset.knob(wanted).or_else(plain).or_else(called) else {
         return Err(script::no_knob(&request, wanted));
     };
     let mut view = view(&request, knob, &recipe)?;

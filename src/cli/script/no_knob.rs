@@ -20,6 +20,17 @@ pub fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
     }
 }
 
+/// The knob that the script has under this name: `--accum`.
+pub fn knob_called(request: &Request, wanted: &str) -> Option<String> {
+    let adoption = request.adoption()?;
+    let given = adoption.knobs().into_iter();
+    let mut named = given.filter_map(|(knob, found)| {
+        let word = adoption.word_of(knob, &found)?;
+        (plain(&word) == plain(wanted)).then(|| knob.name.clone())
+    });
+    named.next()
+}
+
 /// A name without dashes before it, with `_` for those in it.
 pub fn plain(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_")

@@ -6,7 +6,7 @@ use super::acts::Acts;
 use super::context::ClimbContext;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
-use super::incident::{self, FailureContext, RungObjection};
+use super::incident::{self, DOUBTED, FailureContext, RungObjection};
 use super::moves::TakenMoves;
 use super::{bug, older, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
@@ -15,9 +15,6 @@ use oomctl_diagnose::Incident;
 
 /// Why rungs are not taken that change training, or may.
 const FORBIDDEN: &str = ", which the policy same-math forbids";
-
-/// What the remark of a rung begins with whose effect is unknown; behind it stands why.
-pub const DOUBTED: &str = "whether training stays the same is unknown: ";
 
 /// What a note begins with about the little that changes of a training that stays the same else.
 pub const NEARLY_SAME: &str = "nearly the same: ";
@@ -108,14 +105,17 @@ fn single(step: Step, mut skipped: Vec<Skipped>) -> Decision {
 }
 
 /// A step that keeps training as it is in place of one that changes it: the first of the rungs before it of which only
-/// their use is unknown. Where what should go along with it is unknown, so is whether training stays the same.
+/// their use is unknown. Where what should go along with it is unknown, or what its mathematics depend on, so is whether training stays the
+/// same.
 fn instead_of(step: Step, open: &[(RungView<'_, '_>, String)], from: &Evaluation) -> Step {
     if step.effect != Effect::ChangesTraining {
         return step;
     }
     let mut steps = open.iter().filter_map(|(seen, doubt)| {
         let mut step = seen.climb(from).ok()?;
-        if step.effect == Effect::ChangesTraining && seen.rung.effect == Some(Effect::SameMath) {
+        let lacks_a_part = step.effect == Effect::ChangesTraining;
+        if lacks_a_part && seen.rung.effect == Some(Effect::SameMath) || doubt.starts_with(DOUBTED)
+        {
             step.effect = Effect::Unknown;
             let changes = step.changes.iter_mut();
             changes.for_each(|change| change.effect = Effect::Unknown);

@@ -7,7 +7,7 @@ use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::said::{evaluates, free_share, is_first, sampler, spare, total, warms_up_sampler};
 use super::{bug, engine_room};
-use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
+use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, Useless, expr::Scope};
 use oomctl_base::units::GIB;
 use oomctl_base::{Problem, Role, nearest, word_list};
 use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
@@ -275,6 +275,9 @@ pub(super) fn objection(
     })
 }
 
+/// What the remark of a rung begins with whose effect is unknown; behind it stands why.
+pub const DOUBTED: &str = "whether training stays the same is unknown: ";
+
 /// Why a rung is not taken.
 pub(super) enum RungObjection {
     /// It does not help, or is not to be taken.
@@ -317,9 +320,16 @@ pub(super) fn objection_anyway(
     }
     match all.as_slice() {
         [_] => None,
-        _ => Some(RungObjection::Open(format!(
-            "whether it helps depends on {name}, which is unknown"
-        ))),
+        _ => {
+            let is_one = |u: &Useless| all.iter().flatten().any(|why| *why == u.because);
+            let of_training = |u: &&Useless| u.changes_training && is_one(u);
+            Some(RungObjection::Open(
+                match rung.useless.iter().find(of_training) {
+                    Some(_) => format!("{DOUBTED}it depends on {name}, which is unknown"),
+                    None => format!("whether it helps depends on {name}, which is unknown"),
+                },
+            ))
+        }
     }
 }
 

@@ -121,6 +121,9 @@ pub struct Useless {
     pub versions: Option<VersionReq>,
     /// Why, shown to the user, with the source.
     pub because: String,
+    /// The rung would change training there, so where this is unknown, that is unknown, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_training: bool,
 }
 
 fn once() -> u32 {

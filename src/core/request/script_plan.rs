@@ -8,6 +8,7 @@ use crate::core::adopt::{PATCH, since};
 use crate::core::ladder::{Change, Decision, Skipped, Step};
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
+use oomctl_base::Effect;
 use oomctl_memory::{Estimate, GPU_MEMORY};
 use oomctl_scripts::{Patch, Submission};
 
@@ -23,6 +24,8 @@ pub struct ScriptPlan {
     pub attempts: Vec<ScriptAttempt>,
     /// Rungs of which none is taken, and why.
     pub not_used: Vec<Skipped>,
+    /// Rungs that were passed over for the first step that changes training, and why.
+    pub before_training_changes: Vec<Skipped>,
     /// What is changed first where host memory runs out instead.
     pub after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
@@ -91,7 +94,11 @@ impl Request {
                 return Ok(());
             };
             match decision.map_err(|e| e.to_string())? {
-                Decision::Climb { steps, .. } => {
+                Decision::Climb { steps, skipped, .. } => {
+                    let changes = steps.iter().any(|s| s.effect == Effect::ChangesTraining);
+                    if changes && plan.before_training_changes.is_empty() {
+                        plan.before_training_changes = skipped;
+                    }
                     taken.extend(steps.iter().map(|s: &Step| s.layer.clone()));
                     rungs = steps;
                 }

@@ -30,9 +30,11 @@ pub fn folded(text: &str, columns: usize) -> Cow<'_, str> {
     }
     let mut in_diff = false;
     let lines = text.lines().map(|line| {
-        let bare = line.trim_start();
-        in_diff =
-            bare.starts_with("--- ") || in_diff && bare.starts_with(['+', '-', '@', '\\', ' ']);
+        let plain = anstream::adapter::strip_str(line).to_string();
+        let bare = plain.trim_start();
+        // A line that a diff only shows begins with a blank.
+        let of_diff = plain.starts_with(' ') || bare.starts_with(['+', '-', '@', '\\']);
+        in_diff = bare.starts_with("--- ") || in_diff && of_diff;
         let whole = in_diff || is_command(bare) || display_width(line) <= columns;
         match hanging(line) {
             indent if !whole && indent + NARROW <= columns => fold(line, indent, columns).into(),
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn diffs_and_commands_stay_whole() {
-        let text = "--- job.sh\n+++ attempt-2/job.sh\n@@ -1 +1 @@\n-python train.py --per_device_train_batch_size 8\n\
+        let text = "--- job.sh\n+++ attempt-2/job.sh\n@@ -1,2 +1,2 @@\n module load cuda/12.4 and a lot more words\n-python train.py --per_device_train_batch_size 8\n\
                     +python train.py --per_device_train_batch_size 4\n\n  oomctl submit job.sh --set per_device_train_batch_size=4";
         assert_eq!(folded(text, 30), text);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::python::{arguments, callee, calls, line};
 use super::computed::{
-    STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all,
+    STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all, part,
     rate_of_accumulation, scales_a_rate, target_of,
 };
 use super::{
@@ -146,11 +146,12 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
             let places: Vec<usize> = places.collect();
             found = places.into_iter().find(|at| {
                 let line = line(tokens, *at);
-                let ours = is_excused(program, line);
+                let ours = is_excused(program, tokens, *at);
                 match (ours, computes(tokens, *at)) {
                     (true, _) => false,
                     (false, computed) => {
-                        let spread = line.iter().any(|t| {
+                        let part = part(tokens, *at);
+                        let spread = part.iter().any(|t| {
                             is_number_of_processes(t.text)
                                 && !program.loader_batches.contains(t.text)
                         });
@@ -160,7 +161,7 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
                             names.insert(name);
                         }
                         // The rate is scaled where its line has no accumulation, however many processes there are.
-                        computed && (!spread || scales_a_rate(line)) && !counts
+                        computed && (!spread || scales_a_rate(part)) && !counts
                     }
                 }
             });
@@ -170,10 +171,9 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         }
         let length = || {
             (0..tokens.len()).find(|at| {
-                is_length(tokens, *at) && {
-                    let line = line(tokens, *at);
-                    !is_excused(program, line) && !is_progress(tokens, *at)
-                }
+                is_length(tokens, *at)
+                    && !is_excused(program, tokens, *at)
+                    && !is_progress(tokens, *at)
             })
         };
         let found = found.or_else(|| rate_of_accumulation(program, tokens));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::accumulation::is_rate;
 use super::super::program_text::assigned;
-use super::super::python::{arguments, callee, calls, keyword, line};
+use super::super::python::{arguments, callee, calls, is_named, keyword, line};
 use super::lines::{assignment, shows};
 use super::{
     DEPTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line, word_list,
@@ -45,7 +45,7 @@ fn only_evaluates(program: &LoopProgram<'_, '_>, name: &str) -> bool {
                     .any(|p| p.starts_with("eval") || EVALUATES.contains(&p))
             };
             target_of(line) == Some(name)
-                || is_excused(program, line)
+                || is_excused(program, tokens, *at)
                 || callee == "range"
                 || evaluates()
         })
@@ -57,20 +57,24 @@ fn only_accumulates(program: &LoopProgram<'_, '_>, name: &str, depth: usize) -> 
     let Some(depth) = depth.checked_sub(1) else {
         return false;
     };
-    let lines = program.places(name).iter().map(|(file, at)| {
-        let tokens = program.files[*file];
-        line(tokens, *at)
-    });
-    let used: Vec<_> = lines.filter(|l| target_of(l) != Some(name)).collect();
-    let of_loss = |line: &[PythonToken<'_>]| line.iter().any(|t| t.text.contains("loss"));
-    let leads = |line: &[PythonToken<'_>]| {
+    let places = program.places(name).iter();
+    let places = places.map(|(file, at)| (program.files[*file], *at));
+    let used: Vec<_> = places
+        .filter(|(tokens, at)| target_of(line(tokens, *at)) != Some(name))
+        .collect();
+    let leads = |(tokens, at): &(&[PythonToken<'_>], usize)| {
+        let (line, part) = (line(tokens, *at), part(tokens, *at));
         let next = || target_of(line).is_some_and(|next| only_accumulates(program, next, depth));
-        line.iter().any(|t| program.is_accumulation(t)) || next()
+        part.iter().any(|t| program.is_accumulation(t)) || part.len() == line.len() && next()
     };
-    let harmless = |line: &&[PythonToken<'_>]| is_excused(program, line) || leads(line);
+    let harmless =
+        |place: &(&[PythonToken<'_>], usize)| is_excused(program, place.0, place.1) || leads(place);
     // A weight of the loss is none, although the loss is divided beside it.
-    let weighs = used.iter().any(|line| of_loss(line) && !shows(line));
-    !weighs && used.iter().all(harmless) && used.iter().any(|line| leads(line))
+    let weighs = used.iter().any(|(tokens, at)| {
+        let line = line(tokens, *at);
+        line.iter().any(|t| t.text.contains("loss")) && !shows(line)
+    });
+    !weighs && used.iter().all(harmless) && used.iter().any(leads)
 }
 
 /// `args.total_batch_size`, an option that stays when a micro batch becomes smaller; but not where the program computes it.
@@ -152,12 +156,47 @@ pub(super) fn rate_of_accumulation(
     })
 }
 
-/// A line that shows something, that checks something, or that has the accumulation in it.
-pub(super) fn is_excused(program: &LoopProgram<'_, '_>, line: &[PythonToken<'_>]) -> bool {
+/// Whether a place stands in a line that shows or checks something, or beside the accumulation: in one argument, where it stands in
+/// one that is named.
+pub(super) fn is_excused(
+    program: &LoopProgram<'_, '_>,
+    tokens: &[PythonToken<'_>],
+    at: usize,
+) -> bool {
     let checks = ["assert", "raise", "def", "class", "import", "from"];
-    shows(line)
+    let line = line(tokens, at);
+    let part = part(tokens, at);
+    // `logging_steps` beside it shows nothing of an argument.
+    let called = line.iter().position(PythonToken::opens).unwrap_or(0);
+    let around = if part.len() < line.len() {
+        &line[..called]
+    } else {
+        line
+    };
+    shows(around)
+        || shows(part)
         || line.first().is_some_and(|t| checks.contains(&t.text))
-        || line.iter().any(|t| program.is_accumulation(t))
+        || is_harmless(part)
+        || part.iter().any(|t| program.is_accumulation(t))
+}
+
+/// Whether an argument is a batch itself, or only says where and when something is shown or saved.
+fn is_harmless(part: &[PythonToken<'_>]) -> bool {
+    const PARTS: [&str; 5] = word_list("batch log save name dir");
+    let name = part.first().filter(|_| is_named(part));
+    name.is_some_and(|name| PARTS.iter().any(|part| name.text.contains(part)))
+}
+
+/// The named argument in which a place stands, the innermost one: `warmup_steps=1000 // a.batch_size`; else its line.
+pub(super) fn part<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
+    let opens = std::iter::successors(bracket(tokens, at), |open| bracket(tokens, *open));
+    let place = tokens[at].from;
+    let mut found = opens.filter_map(|open| {
+        let given = arguments(&tokens[open + 1..]).into_iter();
+        let mut given = given.filter(|part| is_named(part));
+        given.find(|part| part.iter().any(|t| t.from == place))
+    });
+    found.next().unwrap_or_else(|| line(tokens, at))
 }
 
 /// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.

@@ -156,7 +156,7 @@ pub(super) fn transposes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool 
 }
 
 /// Functions of which a mean over samples is no mean any more.
-const BENDS: [&str; 8] = word_list("sqrt rsqrt log log1p exp pow square norm");
+const BENDS: [&str; 11] = word_list("sqrt rsqrt log log1p exp pow square norm clamp clip clamp_");
 
 /// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `x.mean() ** 2`, `losses.max()`.
 fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
@@ -190,7 +190,15 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
         };
         method && before(2).is_some_and(|t| t.closes()) && (whole(4) || whole(5))
     };
-    object.is_some_and(of_loss) || of_module && of_mean() || behind_mean()
+    // `criterion(out, y).clamp(max=1)`
+    let behind_loss = || {
+        let open = before(2)
+            .filter(|t| method && t.is(")"))
+            .and_then(|_| bracket(tokens, at - 2));
+        let called = open.and_then(|open| open.checked_sub(1));
+        called.is_some_and(|at| of_loss(&tokens[at]))
+    };
+    object.is_some_and(of_loss) || of_module && of_mean() || behind_mean() || behind_loss()
 }
 
 /// `x.mean()`, `torch.mean(x)`: a mean over all that there is.

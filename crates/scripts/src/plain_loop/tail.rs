@@ -5,8 +5,11 @@ use super::{DoubtPlace, LoopOfBatches, LoopProgram, rest_of_line};
 
 const TAIL: &str = "with accumulation, what the rows at the end of an epoch leave of a step is dropped or goes into the next epoch";
 
+const REST: &str = "with accumulation, the last step of an epoch may have fewer micro batches, and its loss is divided as if it had all";
+
 impl LoopProgram<'_, '_> {
-    /// The condition that lets an optimizer step after so many micro batches and never at the end of the loop over a loader.
+    /// The condition that lets an optimizer step after so many micro batches, and never at the end of the loop over a loader or there
+    /// after fewer.
     pub(super) fn tail(&self) -> Option<DoubtPlace> {
         if self.uses(&["drop_last"]) {
             return None;
@@ -20,13 +23,21 @@ impl LoopOfBatches<'_, '_> {
         if self.accumulates || self.is_framework() || !self.tokens[self.begin].is("for") {
             return None;
         }
-        let waits = |at: &&usize| {
-            let line = self.line(**at);
+        let waits = |at: usize, at_end: bool| {
+            let line = self.line(at);
             let has = |text: &str| line.iter().any(|t| t.is(text));
             let accumulates = line.iter().any(|t| self.program.is_accumulation(t));
-            line[0].is("if") && has("%") && accumulates && !has("or") && !has("len")
+            let ends = has("or") || has("len");
+            line[0].is("if") && has("%") && accumulates && ends == at_end
         };
-        let at = *self.waits.iter().find(waits)?;
+        let found = |at_end: bool| {
+            let mut all = self.waits.iter().copied();
+            all.find(|at| waits(*at, at_end))
+        };
+        if let Some(at) = found(true) {
+            return Some((REST, self.file, at));
+        }
+        let at = found(false)?;
         (!self.steps_outside()).then_some((TAIL, self.file, at))
     }
 

@@ -384,10 +384,8 @@ fn what_counts_splits_or_forgets_micro_batches_is_a_doubt() {
         mixed("F.mse_loss(model(x), y, reduction='none').max()"),
         Some(MIXED)
     );
-    assert_eq!(
-        mixed("F.mse_loss(model(x).exp(), torch.log(y)).clamp(max=9)"),
-        None
-    );
+    assert_eq!(mixed("F.mse_loss(model(x).exp(), torch.log(y))"), None);
+    assert_eq!(mixed("F.mse_loss(model(x), y).clamp(max=9)"), Some(MIXED));
     let parts = "for i, (x, y) in enumerate(loader):\n  for a, b in zip(x.chunk(args.accum), y.chunk(args.accum)):\n    \
                  (F.cross_entropy(model(a), b) / args.accum).backward()\n  opt.step()\n  opt.zero_grad()\n";
     assert_eq!(why(&format!("{HEAD}{parts}")), Some(SPLIT));
@@ -643,6 +641,33 @@ fn what_a_program_does_beside_a_trainer_is_read() {
         of("t = TrainingArguments('out', max_steps=args.max_steps)\n"),
         None
     );
+}
+
+/// Each argument is judged by itself: the accumulation and the interval of a log beside it excuse nothing.
+#[test]
+fn an_argument_of_the_trainer_that_is_computed_from_the_batch_is_a_doubt() {
+    let of = |argument: &str| {
+        let text = format!(
+            "t = TrainingArguments('out', per_device_train_batch_size=a.batch_size, logging_steps=a.log_steps,\n    \
+             gradient_accumulation_steps=a.accum, {argument})\nprint(a.batch_size * 2, end='')\n"
+        );
+        beside(TRAINER_DOUBT, &text)
+    };
+    for argument in [
+        "learning_rate=a.lr * a.batch_size / 8",
+        "max_steps=len(data) // a.batch_size",
+        "warmup_steps=1000 // a.batch_size",
+    ] {
+        assert_eq!(of(argument), Some(BATCH), "{argument}");
+    }
+    for argument in [
+        "learning_rate=a.lr",
+        "per_device_eval_batch_size=a.batch_size * 2",
+        "max_steps=len(data) // (a.batch_size * a.accum)",
+        "save_steps=800 // a.batch_size",
+    ] {
+        assert_eq!(of(argument), None, "{argument}");
+    }
 }
 
 /// What a program replaces or adds beside a Trainer can make smaller micro batches train otherwise.

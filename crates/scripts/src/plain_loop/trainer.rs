@@ -28,7 +28,7 @@ impl<'t> LoopProgram<'_, 't> {
         let found = own.or_else(models).or_else(|| self.models());
         let found = found.or_else(|| self.hooks());
         found
-            .or_else(|| self.collators())
+            .or_else(|| self.collators().or_else(|| self.padded()))
             .or_else(|| batches::doubt(self))
     }
 
