@@ -321,8 +321,9 @@ pub(super) fn objection_anyway(
     match all.as_slice() {
         [_] => None,
         _ => {
-            let is_one = |u: &Useless| all.iter().flatten().any(|why| *why == u.because);
-            let of_training = |u: &&Useless| u.changes_training && is_one(u);
+            let of_training = |u: &&Useless| {
+                u.changes_training && shaper.unknown_in(recipe, &[u.when.as_str()]).is_some()
+            };
             Some(RungObjection::Open(
                 match rung.useless.iter().find(of_training) {
                     Some(_) => format!("{DOUBTED}it depends on {name}, which is unknown"),
