@@ -293,6 +293,7 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
         let replaced = || call.words.iter().any(|w| replaces(&w.text.text(), name));
         let value = named.content.slice(entry.bytes.start, entry.bytes.end);
         let state = match (value.unknown(), &entry.text) {
+            .filter(|name| call.followed(knob, name).is_none())
             (Some((span, why)), _) => KnobState::Computed(span, why),
             (None, Some(text)) => parsed(kind, text),
             (None, None) => KnobState::Text(value.text()),

@@ -56,6 +56,7 @@ mod recognise;
 mod refused_words;
 mod remembered;
 mod requested;
+mod references;
 mod resources;
 mod sbatch;
 mod sectioned;

@@ -59,6 +59,24 @@ impl ProgramCode {
 impl Call {
     /// The knob with the options by which this program takes it.
     pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
+        let read = self.as_declared(knob);
+        let followed = |s: &Spelling| {
+            let mut names = setting_names(s).into_iter();
+            names.find_map(|name| self.followed(knob, &name))
+        };
+        if !read.spellings.iter().any(|s| followed(s).is_some()) {
+            return read;
+        }
+        let mut knob = read.into_owned();
+        for spelling in &mut knob.spellings {
+            if let Some(meant) = followed(spelling) {
+                *spelling = meant;
+            }
+        }
+        Cow::Owned(knob)
+    }
+
+    fn as_declared<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
         let sectioned = self.sectioned(knob);
         let Some(code) = self.code.as_ref().filter(|_| is_of_program(knob)) else {
             return with(knob, sectioned);

@@ -147,12 +147,21 @@ impl Call {
             true => is_named(knob, &format!("{ROOT}.{key}")),
             false => is_named(knob, key) || is_whole(knob, key, &keys),
         });
-        let all = all.map(|(key, composed)| spelling(key.clone(), *composed));
-        let all: Vec<Spelling> = all.collect();
-        let (first, rest) = all.split_first()?;
-        match rest.iter().all(|key| key == first) {
+        // Keys that refer to one another are one.
+        let all = all.map(|(key, composed)| {
+            let meant = self.followed(knob, key);
+            (
+                key,
+                meant.unwrap_or_else(|| spelling(key.clone(), *composed)),
+            )
+        });
+        let all: Vec<(&String, Spelling)> = all.collect();
+        let ((_, first), rest) = all.split_first()?;
+        match rest.iter().all(|(_, meant)| meant == first) {
             true => Some(first.clone()),
-            false => only(all.into_iter().filter(|key| is_part(knob, key.name()))),
+            false => {
+                only(all.into_iter().filter(|(key, _)| is_part(knob, key))).map(|(_, meant)| meant)
+            }
         }
     }
 }
