@@ -72,3 +72,47 @@ fn a_reference_between_settings_is_followed_to_the_key_that_it_names() {
         .ends(0)
         .says(&["-steps: {part: 32}", "+steps: {part: 16}"]);
 }
+
+/// A class of another package that is named like transformers' is one where a Trainer gets it; whose loss it is nobody here knows.
+#[test]
+fn a_trainer_of_another_package_is_a_trainer_whose_loss_is_unknown() {
+    let plan = |head: &str, filled: &str, trained: &str| {
+        let program = format!(
+            "{head}\nargs = {filled}(output_dir='out', per_device_train_batch_size=64)\n{trained}.train()\n"
+        );
+        let files = [("train.py", &*program)];
+        let said = job("python train.py", &files).run("plan --all job.sh");
+        said.ends(0).out
+    };
+    let head = "from lab.train import LabTrainer, LabTrainingArguments";
+    let told = plan(
+        head,
+        "LabTrainingArguments",
+        "LabTrainer(model=m, args=args)",
+    );
+    assert!(told.contains("recognised as hf-trainer"), "{told}");
+    assert!(told.contains("64 -> 32"), "{told}");
+    assert!(
+        told.contains("unknown: this Trainer is another package's"),
+        "{told}"
+    );
+    let head = "from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments\n\
+        from sentence_transformers.losses import MultipleNegativesRankingLoss\nloss = MultipleNegativesRankingLoss(m)";
+    let name = "SentenceTransformerTrainingArguments";
+    let told = plan(
+        head,
+        name,
+        "SentenceTransformerTrainer(model=m, args=args, loss=loss)",
+    );
+    assert!(told.contains("recognised as hf-trainer"), "{told}");
+    let halved = told.lines().filter(|line| line.contains("64 -> 32"));
+    assert!(!halved.clone().any(|line| line.contains(" same")), "{told}");
+    // A loop of one's own with such a class stays one.
+    let own = "class LabTrainingArguments:\n    def __init__(self, **values):\n        self.__dict__.update(values)\nclass LabTrainer:\n    pass";
+    let told = plan(
+        own,
+        "LabTrainingArguments",
+        "LabTrainer(model=m, args=args)",
+    );
+    assert!(!told.contains("recognised as hf-trainer"), "{told}");
+}

@@ -42,6 +42,7 @@ mod misspelt;
 mod moved_program;
 mod overwritten;
 mod own_model;
+mod other_trainer;
 mod own_options;
 mod patched;
 mod placed;

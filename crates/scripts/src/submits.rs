@@ -13,7 +13,8 @@ use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
 use super::own_model::{OWN_MODEL, own_model};
-use super::plain_loop::{DOUBT, doubt, doubts_beside};
+use super::other_trainer::{OTHER_LOSS, OtherTrainer, other_trainers};
+use super::plain_loop::{DOUBT, TRAINER_DOUBT, doubt, doubts_beside};
 use super::python::{PythonToken, TokenKind, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -74,6 +75,25 @@ fn names_of(
 }
 
 /// Classes with the name of a framework's that the program declares itself, and makes of none of the framework's.
+/// Adds what the Trainers of other packages show: the framework's class, and that the loss may be another.
+fn add_trainers(
+    reading: &mut Reading,
+    own: &[ModuleFile<'_>],
+    found: &[OtherTrainer<'_>],
+    names: &mut BTreeMap<String, Span>,
+) {
+    let mut add = |name: String, (at, (start, end)): (usize, (usize, usize))| {
+        let file = reading.add_source(own[at].path, own[at].text);
+        names.entry(name).or_insert(Span { file, start, end });
+    };
+    for other in found {
+        add(other.class.to_owned(), other.arguments);
+        if let Some(place) = other.trainer {
+            add(format!("{TRAINER_DOUBT}{OTHER_LOSS}"), place);
+        }
+    }
+}
+
 fn classes_of<'t>(texts: &[&[PythonToken<'t>]], wanted: &ConfigClasses<'_>) -> BTreeSet<&'t str> {
     let lines = texts
         .iter()
@@ -229,7 +249,13 @@ pub(super) fn look_at(
         let own_classes = classes_of(&programs, classes);
         let wanted = wanted.difference(&own_classes).copied().collect();
         let classes = &classes.without(&own_classes);
-        let names = names_of(reading, &own, &texts, &wanted);
+        let mut names = names_of(reading, &own, &texts, &wanted);
+        add_trainers(
+            reading,
+            &own,
+            &other_trainers(&texts, &classes.classes, &own_classes),
+            &mut names,
+        );
         let reads = texts.iter().any(|text| reads_options(text));
         reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {
