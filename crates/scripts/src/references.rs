@@ -2,8 +2,11 @@
 //!
 //! Rule: all that sees a key changes with it, so a reference is followed only where nothing of another kind sees the key.
 
+use std::borrow::Cow;
+
 use super::hydra;
 use super::sectioned::OF_EVALUATION;
+use super::spelling::setting_names;
 use super::stack::StackKnob;
 use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
@@ -18,6 +21,25 @@ const LABELS: [&str; 16] = word_list(
 );
 
 impl Call {
+    /// The knob with the options by which this program takes it, and for a key that refers to another that one.
+    pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
+        let read = self.as_declared(knob);
+        let followed = |s: &Spelling| {
+            let mut names = setting_names(s).into_iter();
+            names.find_map(|name| self.followed(knob, &name))
+        };
+        if !read.spellings.iter().any(|s| followed(s).is_some()) {
+            return read;
+        }
+        let mut knob = read.into_owned();
+        for spelling in &mut knob.spellings {
+            if let Some(meant) = followed(spelling) {
+                *spelling = meant;
+            }
+        }
+        Cow::Owned(knob)
+    }
+
     /// The key that is to be changed in place of one whose value is a reference; None where that is not one, where a word gives
     /// the key itself, or where something else would change with what it names.
     pub(super) fn followed(&self, knob: &StackKnob, key: &str) -> Option<Spelling> {

@@ -84,7 +84,7 @@ impl Call {
         let options = words.iter().filter_map(|word| sectioned_option(word));
         let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
         let found = match &options[..] {
-            [] => self.sectioned_key(knob),
+            [] => self.keyed(knob).or_else(|| self.sectioned_key(knob)),
             [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
             _ => None,
         }?;
@@ -214,7 +214,7 @@ fn is_whole(knob: &StackKnob, key: &str, keys: &[(String, bool)]) -> bool {
 }
 
 /// Whether a name has sections, and is one of this knob.
-fn is_named(knob: &StackKnob, name: &str) -> bool {
+pub(super) fn is_named(knob: &StackKnob, name: &str) -> bool {
     if !name.contains(['.', '#', '/']) {
         return false;
     }
