@@ -11,6 +11,7 @@ mod after_log;
 mod afterwards;
 mod bad_configuration;
 mod before_training;
+mod blind_batch_24;
 mod browser;
 mod cancelling;
 mod composed_groups;

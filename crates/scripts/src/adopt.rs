@@ -277,10 +277,20 @@ impl<'a> Adoption<'a> {
 
 /// A knob, and the option by which an edit appends it, where it does.
 fn option_of(knob: &str, edit: &TextEdit, means: Means) -> Option<(String, String)> {
-    let mut words = edit.text.split([' ', '=']);
-    let option = words.find(|word| word.starts_with('-'));
-    let option = option.filter(|_| means == Means::Appended)?;
-    Some((knob.to_owned(), option.to_owned()))
+    let mut words = edit
+        .text
+        .split_whitespace()
+        .skip_while(|word| *word == "\\");
+    let first = words.next().filter(|_| means == Means::Appended)?;
+    let (second, third) = (words.next(), words.next());
+    // Of an option that takes keys the key says more.
+    let is_key = |word: &&str| word.starts_with(char::is_alphabetic) && word.contains(['.', '=']);
+    let keyed = second.filter(is_key);
+    let keyed = keyed.filter(|word| third.is_some() || word.contains('='));
+    let option = keyed.filter(|_| first.starts_with('-')).unwrap_or(first);
+    let option = option.split('=').next().unwrap_or(option);
+    let is_key = keyed.is_some() || option.starts_with('-');
+    is_key.then(|| (knob.to_owned(), option.to_owned()))
 }
 
 /// Adds the files that a call's files of settings name, and forgets what comes with the program: its values are those

@@ -4,6 +4,7 @@ use super::change::{Means, PatchError, TextEdit, WantedValue};
 use super::configured::ProgramCode;
 use super::given_keys::GivenKeys;
 use super::hydra;
+use super::keyed::option_of_keys;
 use super::knobs::{FoundKnob, KnobForm, find};
 use super::preface::{exported, is_shell};
 use super::settings::SettingsFormat;
@@ -93,7 +94,7 @@ pub(super) fn append(
     }
     let words = match words(spelling, value, new, found) {
         Ok(words) if words.is_empty() => return Ok(None),
-        Ok(words) => words,
+        Ok(words) => behind_the_option(call, spelling, words).map_err(refused)?,
         Err(why) => return Err(refused(why)),
     };
     let end = call.end.as_ref().filter(|end| is_of_one(reading, end));
@@ -162,6 +163,25 @@ fn is_of_one(reading: &Reading, end: &ArgumentsEnd) -> bool {
     })
 }
 
+/// The words without the option that takes them where that is the last one of the command already. A second one would take the
+/// place of the first.
+fn behind_the_option(
+    call: &Call,
+    spelling: &Spelling,
+    words: Vec<String>,
+) -> Result<Vec<String>, &'static str> {
+    let Some(option) = option_of_keys(spelling) else {
+        return Ok(words);
+    };
+    let own = call.own_texts();
+    let last = own.iter().rfind(|word| word.starts_with('-'));
+    match (own.iter().any(|word| word == option), last) {
+        (false, _) => Ok(words),
+        (true, Some(last)) if last == option => Ok(words[1..].to_vec()),
+        _ => Err("the option that takes it stands before others; set it there by hand"),
+    }
+}
+
 /// The words that give a value; none where nothing need be said.
 fn words(
     spelling: &Spelling,
@@ -175,6 +195,11 @@ fn words(
         Spelling::Hydra(path) => vec![format!("{path}={new}")],
         Spelling::HydraAdd(path) if found.is_none() => vec![format!("+{path}={new}")],
         Spelling::HydraAdd(path) | Spelling::HydraForce(path) => vec![format!("++{path}={new}")],
+        // A key behind the option that takes it.
+        Spelling::Flag(flag) if flag.contains(' ') => {
+            let flag = format!("{flag}{}{new}", if flag.ends_with('=') { "" } else { " " });
+            flag.split(' ').map(str::to_owned).collect()
+        }
         Spelling::Flag(flag) if flag.ends_with('=') => vec![format!("{flag}{new}")],
         Spelling::Flag(flag) => vec![flag.clone(), new],
         Spelling::Switch(flag) if *value == Value::Bool(true) => vec![flag.clone()],
@@ -296,6 +321,11 @@ fn spelling<'k>(
         found.or_else(|| all.next())
     };
     if let Some(found) = found {
+        let by_text = matches!(found.way, KnobForm::Code { .. } | KnobForm::Composed);
+        let keyed = call.keyed(knob).filter(|_| by_text);
+        if let Some(keyed) = keyed.and_then(|keyed| knob.spellings.iter().find(|s| **s == keyed)) {
+            return Some(keyed);
+        }
         return match found.way {
             KnobForm::Override { .. } => of(&pair),
             KnobForm::Composed => of(&pair).or_else(|| of(&of_yacs)),

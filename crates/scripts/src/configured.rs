@@ -11,6 +11,7 @@ use super::constants::{Constant, constants, loaded_option, settings};
 use super::declared::Takes;
 use super::dictionary::entries;
 use super::filled_class::{ArgumentRoom, FilledClass};
+use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
@@ -69,6 +70,8 @@ pub struct ProgramCode {
     pub(super) fills_from_files: bool,
     /// They replace what the words say, too.
     pub(super) files_win: bool,
+    /// What its text writes under keys that words override.
+    pub(super) keyed: KeyedSettings,
     /// Its constants, where no framework of a stack takes its options.
     pub(super) constants: BTreeMap<String, Constant>,
     /// The one option for the parts into which it cuts a batch, and the one for the whole.
@@ -137,6 +140,7 @@ impl ProgramCode {
             options,
             model: text.model(),
             lookups: lookups(files),
+            keyed: KeyedSettings::default(),
             takes_any_key: text.uses(&["LightningCLI", "jsonargparse"].into()),
             fills_from_files: load(files) && text.uses(&["set_defaults", "setattr"].into()),
             files_win: load(files) && files.iter().any(sets_all),

@@ -55,11 +55,32 @@ pub(super) fn edits(
             Some(edit) => done.push((knob.name.clone(), edit, Means::InPlace)),
             None => {
                 let added = append(reading, call, stack, (knob, value), found.as_ref())?;
-                done.extend(added.map(|(edit, means)| (knob.name.clone(), edit, means)));
+                let mut added = added.map(|(edit, means)| (knob.name.clone(), edit, means));
+                if let Some((_, edit, Means::Appended)) = &mut added {
+                    under_one_option(&done, edit);
+                }
+                done.extend(added);
             }
         }
     }
     Ok(done)
+}
+
+/// Leaves out the option before a key that is put behind another key of the same option, of which the last would count alone.
+fn under_one_option(done: &[(String, TextEdit, Means)], edit: &mut TextEdit) {
+    let option = |text: &str| {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        word.starts_with('-').then(|| word.to_owned())
+    };
+    let Some(own) = option(&edit.text).filter(|own| !own.contains('=')) else {
+        return;
+    };
+    let before = |(_, other, _): &(String, TextEdit, Means)| {
+        other.span == edit.span && option(&other.text).as_ref() == Some(&own)
+    };
+    if done.iter().any(before) {
+        edit.text = edit.text.replacen(&format!("{own} "), "", 1);
+    }
 }
 
 /// Changes a value where it stands; None where nothing there says only this value.

@@ -118,9 +118,11 @@ pub(super) fn modules<'f>(
         false => &[here, &src],
     };
     let mut sought = Vec::new();
-    let mut at = 0;
-    while let Some(file) = all.get(at) {
-        at += 1;
+    let mut open = vec![0];
+    while !open.is_empty() {
+        // Not all of many files are read: those that settings are made of come first.
+        let of_settings = open.iter().position(|at| is_among_settings(all[*at].path));
+        let file = &all[open.remove(of_settings.unwrap_or(0))];
         let own = folder_of_file(file.path).to_owned();
         let mut named = imported(&file.tokens, (root, &own));
         for from in installed {
@@ -144,6 +146,7 @@ pub(super) fn modules<'f>(
                 match files.get_key_value(&path) {
                     Some((path, _)) if all.iter().any(|known| known.path == path) => {}
                     Some(file) if all.len() < FILES => {
+                        open.push(all.len());
                         all.push(ModuleFile::read(file, name.clone()));
                     }
                     Some(_) => {}
@@ -153,6 +156,12 @@ pub(super) fn modules<'f>(
         }
     }
     (all, sought)
+}
+
+/// Whether a module is one of settings, or lies among such (`config/__init__.py`).
+fn is_among_settings(path: &str) -> bool {
+    let path = path.strip_suffix(".py").unwrap_or(path).to_lowercase();
+    path.rsplit('/').take(2).any(is_of_settings)
 }
 
 /// The paths, without their ending, that the imports of a text may mean: from the program's folder, or from that of the file.
@@ -216,6 +225,26 @@ fn dotted(tokens: &[PythonToken<'_>]) -> String {
 mod tests {
     use super::*;
     use oomctl_base::word_list;
+
+    #[test]
+    fn modules_of_settings_are_read_before_the_many_others() {
+        let many: String = (0..30).map(|n| format!("import m{n}\n")).collect();
+        let mut files: BTreeMap<String, String> = (0..30)
+            .map(|n| (format!("m{n}.py"), String::new()))
+            .collect();
+        for (path, text) in [
+            ("train.py", "import model\nfrom config import cfg\n"),
+            ("model.py", many.as_str()),
+            ("config/__init__.py", "from .defaults import _C\n"),
+            ("config/defaults.py", ""),
+        ] {
+            files.insert(path.to_owned(), text.to_owned());
+        }
+        let program = files.get_key_value("train.py").unwrap();
+        let (all, _) = modules(program, ("", ""), &files);
+        assert_eq!(all.len(), FILES);
+        assert!(all.iter().any(|file| file.path == "config/defaults.py"));
+    }
 
     #[test]
     fn modules_beside_the_program_are_read_and_the_rest_is_sought() {

@@ -4,12 +4,13 @@
 //! argparse, and with Hydra's overrides.
 
 use super::configs::replaces;
+use super::keyed::is_of_keys;
 use super::requested::step_of_its_own;
 use super::settings::SettingsFormat;
 use super::spelling::{same_flag, setting_names};
 use super::stack::{Stack, StackKnob};
 use super::traced::{Span, Traced, Why};
-use super::walk::{Arg, Call, ENVIRONMENT, Reached, Reading, ScriptSource};
+use super::walk::{Arg, Call, Reached, Reading};
 use super::{hydra, resources};
 use crate::Spelling;
 use oomctl_base::{Role, Value, ValueKind};
@@ -108,7 +109,10 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let given =
         given.or_else(|| variables.find_map(|s| in_environment(reading, call, s, knob.kind)));
     // What the code looks up in a file of settings stands there.
-    let looked_up = |s: &&Spelling| matches!(s, Spelling::Key(_));
+    let looked_up = |s: &&Spelling| match s {
+        Spelling::Flag(flag) => is_of_keys(flag),
+        other => matches!(other, Spelling::Key(_)),
+    };
     let mut keys = read.spellings.iter().filter(looked_up);
     let given = given.or_else(|| keys.find_map(|s| in_settings(call, knob, s)));
     let coded = || {
@@ -289,6 +293,7 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
     let mut found = files.filter_map(|named| {
         let (name, entry) = names
             .iter()
+            .filter(|name| call.followed(knob, name).is_none())
             .find_map(|name| Some((name, named.find(name)?)))?;
         let replaced = || call.words.iter().any(|w| replaces(&w.text.text(), name));
         let value = named.content.slice(entry.bytes.start, entry.bytes.end);
@@ -301,6 +306,10 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
             state,
             value,
             way: match named.reached {
+                // The words that override it win.
+                _ if matches!(spelling, Spelling::Flag(flag) if is_of_keys(flag)) => {
+                    KnobForm::Composed
+                }
                 Reached::Place | Reached::Composed => KnobForm::Composed,
                 Reached::Word | Reached::Key => KnobForm::Setting {
                     format: named.says.format(),
@@ -331,27 +340,9 @@ fn in_environment(
     }
     let value = match call.variables.get(name) {
         Some(value) => value.clone(),
-        None => inherited(reading, name)?,
+        None => reading.inherited(name)?,
     };
     Some(given(value, KnobForm::Variable, false, kind))
-}
-
-/// A variable that no script sets.
-fn inherited(reading: &Reading, name: &str) -> Option<Traced> {
-    let ScriptSource { text, .. } = reading.sources.get(ENVIRONMENT)?;
-    let mut start = 0;
-    for entry in text.split_inclusive('\0') {
-        let value = entry
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix('='));
-        if let Some(value) = value {
-            let value = value.trim_end_matches('\0');
-            let at = start + name.len() + 1;
-            return Some(Traced::literal(ENVIRONMENT, at, value, super::Quote::Raw));
-        }
-        start += entry.len();
-    }
-    None
 }
 
 pub(super) fn given(value: Traced, way: KnobForm, maybe: bool, kind: ValueKind) -> FoundKnob {

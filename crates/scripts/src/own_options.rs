@@ -58,7 +58,7 @@ impl ProgramCode {
 
 impl Call {
     /// The knob with the options by which this program takes it.
-    pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
+    pub(super) fn as_declared<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
         let sectioned = self.sectioned(knob);
         let Some(code) = self.code.as_ref().filter(|_| is_of_program(knob)) else {
             return with(knob, sectioned);
@@ -155,12 +155,15 @@ impl Call {
     /// The value that the program's code gives a knob.
     pub(super) fn coded(&self, knob: &StackKnob) -> Option<&CodeValue> {
         let fills = self.code.as_ref().is_some_and(|code| code.class.is_some());
-        let coded = self.code_value(knob);
-        let coded = coded.or_else(|| self.constant(knob))?;
-        let of_words = matches!(coded.option, Some(Spelling::Flag(_) | Spelling::Switch(_)));
-        let hidden = of_words && self.unknown_words().is_some();
-        let of_file = of_words && self.is_of_file(coded);
-        (!hidden && !of_file && (fills || !coded.is_unset)).then_some(coded)
+        let of_option = || {
+            let coded = self.code_value(knob);
+            let coded = coded.or_else(|| self.constant(knob))?;
+            let of_words = matches!(coded.option, Some(Spelling::Flag(_) | Spelling::Switch(_)));
+            let hidden = of_words && self.unknown_words().is_some();
+            let of_file = of_words && self.is_of_file(coded);
+            (!hidden && !of_file && (fills || !coded.is_unset)).then_some(coded)
+        };
+        of_option().or_else(|| self.keyed_value(knob))
     }
 
     /// Whether a file of settings has the option of a value, in a program that takes what it does not give from such a file.

@@ -84,7 +84,7 @@ impl Call {
         let options = words.iter().filter_map(|word| sectioned_option(word));
         let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
         let found = match &options[..] {
-            [] => self.sectioned_key(knob),
+            [] => self.keyed(knob).or_else(|| self.sectioned_key(knob)),
             [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
             _ => None,
         }?;
@@ -147,12 +147,21 @@ impl Call {
             true => is_named(knob, &format!("{ROOT}.{key}")),
             false => is_named(knob, key) || is_whole(knob, key, &keys),
         });
-        let all = all.map(|(key, composed)| spelling(key.clone(), *composed));
-        let all: Vec<Spelling> = all.collect();
-        let (first, rest) = all.split_first()?;
-        match rest.iter().all(|key| key == first) {
+        // Keys that refer to one another are one.
+        let all = all.map(|(key, composed)| {
+            let meant = self.followed(knob, key);
+            (
+                key,
+                meant.unwrap_or_else(|| spelling(key.clone(), *composed)),
+            )
+        });
+        let all: Vec<(&String, Spelling)> = all.collect();
+        let ((_, first), rest) = all.split_first()?;
+        match rest.iter().all(|(_, meant)| meant == first) {
             true => Some(first.clone()),
-            false => only(all.into_iter().filter(|key| is_part(knob, key.name()))),
+            false => {
+                only(all.into_iter().filter(|(key, _)| is_part(knob, key))).map(|(_, meant)| meant)
+            }
         }
     }
 }
@@ -205,7 +214,7 @@ fn is_whole(knob: &StackKnob, key: &str, keys: &[(String, bool)]) -> bool {
 }
 
 /// Whether a name has sections, and is one of this knob.
-fn is_named(knob: &StackKnob, name: &str) -> bool {
+pub(super) fn is_named(knob: &StackKnob, name: &str) -> bool {
     if !name.contains(['.', '#', '/']) {
         return false;
     }

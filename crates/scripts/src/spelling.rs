@@ -147,7 +147,8 @@ pub(super) fn setting_names(spelling: &Spelling) -> Vec<String> {
         | Spelling::HydraForce(key)
         | Spelling::Key(key) => vec![key.clone()],
         Spelling::Flag(flag) | Spelling::Switch(flag) => {
-            let name = flag.trim_start_matches('-').trim_end_matches('=');
+            let name = flag.rsplit(' ').next().unwrap_or(flag);
+            let name = name.trim_start_matches('-').trim_end_matches('=');
             vec![name.replace('-', "_"), name.to_owned()]
         }
         Spelling::Yaml(place) => vec![place.path.clone()],

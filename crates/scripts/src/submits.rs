@@ -9,11 +9,14 @@ use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, own_packages, started};
 use super::in_program::reads_options;
+use super::keyed::KeyedSettings;
+use super::keyed_options::keyed_settings;
 use super::listed_options::declared_by;
 use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
+use super::other_trainer::{OTHER_LOSS, OtherTrainer, other_trainers};
 use super::own_model::{OWN_MODEL, own_model};
-use super::plain_loop::{DOUBT, doubt, doubts_beside};
+use super::plain_loop::{DOUBT, TRAINER_DOUBT, doubt, doubts_beside};
 use super::python::{PythonToken, TokenKind, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -71,6 +74,33 @@ fn names_of(
         }
     }
     names
+}
+
+/// Adds the files through which a program imports its settings, so that they are stored with the run.
+fn add_packages(reading: &mut Reading, keyed: &KeyedSettings, all: &[(&str, &str)]) {
+    let packages = all.iter().filter(|(path, _)| path.ends_with("__init__.py"));
+    for (path, text) in packages.filter(|_| !keyed.values.is_empty()) {
+        reading.add_source(path, text);
+    }
+}
+
+/// Adds what the Trainers of other packages show: the framework's class, and that the loss may be another.
+fn add_trainers(
+    reading: &mut Reading,
+    own: &[ModuleFile<'_>],
+    found: &[OtherTrainer<'_>],
+    names: &mut BTreeMap<String, Span>,
+) {
+    let mut add = |name: String, (at, (start, end)): (usize, (usize, usize))| {
+        let file = reading.add_source(own[at].path, own[at].text);
+        names.entry(name).or_insert(Span { file, start, end });
+    };
+    for other in found {
+        add(other.class.to_owned(), other.arguments);
+        if let Some(place) = other.trainer {
+            add(format!("{TRAINER_DOUBT}{OTHER_LOSS}"), place);
+        }
+    }
 }
 
 /// Classes with the name of a framework's that the program declares itself, and makes of none of the framework's.
@@ -229,7 +259,13 @@ pub(super) fn look_at(
         let own_classes = classes_of(&programs, classes);
         let wanted = wanted.difference(&own_classes).copied().collect();
         let classes = &classes.without(&own_classes);
-        let names = names_of(reading, &own, &texts, &wanted);
+        let mut names = names_of(reading, &own, &texts, &wanted);
+        add_trainers(
+            reading,
+            &own,
+            &other_trainers(&texts, &classes.classes, &own_classes),
+            &mut names,
+        );
         let reads = texts.iter().any(|text| reads_options(text));
         reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {
@@ -242,6 +278,7 @@ pub(super) fn look_at(
             }
         }
         let begin = begin_of(reading, at, &own);
+        let packages: Vec<_> = own.iter().map(|file| (file.path, file.text)).collect();
         let own = own.into_iter();
         let own = own.filter(|f| f.is_of_settings() || PythonFile::matters(f.text, classes));
         let own = own.map(|file| read_of(reading, at, file, begin.as_ref()));
@@ -252,6 +289,10 @@ pub(super) fn look_at(
         }
         if let Some(class) = code.as_ref().and_then(|code| code.class.as_ref()) {
             reading.calls[at].take_unpacked(class);
+        }
+        if let Some(code) = &mut code {
+            code.keyed = keyed_settings(&own, reading, at, files);
+            add_packages(reading, &code.keyed, &packages);
         }
         reading.calls[at].code = code;
         reading.sought.extend(sought);

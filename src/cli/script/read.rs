@@ -22,6 +22,8 @@ use oomctl_scripts::{Adoption, Launchers, Stack, Submission, SubmissionContext, 
 const MAX_FILE: u64 = 1 << 20;
 /// Files of a job that are read.
 const MAX_FILES: usize = 256;
+/// Paths that are looked for in folders that are there: on a network file system each takes about a millisecond.
+const MAX_PATHS: usize = 1_024;
 
 /// What is known of programs: presets, and launchers.
 pub struct Shelves {
@@ -256,18 +258,22 @@ impl Read {
             workdir,
             logs: Vec::new(),
         };
-        let mut asked = BTreeSet::new();
+        let (mut asked, mut folders, mut paths) = (BTreeSet::new(), BTreeMap::new(), 0);
         loop {
             let reading = read.adoption(shelves).reading;
             let wanted = reading.wanted.union(&reading.sought).cloned();
             let new = wanted.filter(|p| asked.insert(p.clone()));
             let new: Vec<String> = new.collect();
-            if new.is_empty() || asked.len() > MAX_FILES {
+            if new.is_empty() || read.files.len() > MAX_FILES || paths > MAX_PATHS {
                 return read;
             }
             for path in new {
+                let file = read.workdir.join(&path);
+                let folder = file.parent().unwrap_or(&read.workdir).to_owned();
+                let is_there = *folders.entry(folder).or_insert_with_key(|f| f.is_dir());
+                paths += usize::from(is_there);
                 // What is not there or cannot be read is told among what is missing.
-                if let Some(text) = text_of(&read.workdir.join(&path)) {
+                if let Some(text) = is_there.then(|| text_of(&file)).flatten() {
                     read.files.insert(path, text);
                 }
             }

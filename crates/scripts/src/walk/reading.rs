@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::call::Call;
 use crate::containers::Container;
-use crate::traced::{Span, Traced};
+use crate::traced::{Quote, Span, Traced};
 use oomctl_base::line_and_column;
 
 /// Words that name files.
@@ -123,6 +123,24 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// A variable that no script sets, as the job inherits it.
+    pub(crate) fn inherited(&self, name: &str) -> Option<Traced> {
+        let ScriptSource { text, .. } = self.sources.get(ENVIRONMENT)?;
+        let mut start = 0;
+        for entry in text.split_inclusive('\0') {
+            let value = entry
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('='));
+            if let Some(value) = value {
+                let value = value.trim_end_matches('\0');
+                let at = start + name.len() + 1;
+                return Some(Traced::literal(ENVIRONMENT, at, value, Quote::Raw));
+            }
+            start += entry.len();
+        }
+        None
+    }
+
     /// The files as the job finds them: those that the scripts write have their new text, or none where it is not known.
     pub(crate) fn with_created<'f>(
         &self,
