@@ -73,16 +73,12 @@ pub fn run(args: &ExplainArgs) -> Result<Exit, CommandFailure> {
             History::default(),
         ),
     };
-    let (preset, recipe) = (request.preset(), request.recipe(&history.rungs())?);
+    let recipe = request.recipe(&history.rungs())?;
     let Some(wanted) = &args.knob else {
         session.show(&SettingsView::of(&recipe), SettingsView::text)?;
         return Ok(Exit::Success);
     };
-    let plain = || preset.knob(&script::plain(wanted));
-    let called = || preset.knob(&script::knob_called(&request, wanted)?);
-    let Some(knob) = preset.knob(wanted).or_else(plain).or_else(called) else {
-        return Err(script::no_knob(&request, wanted));
-    };
+    let knob = script::knob_named(&request, wanted)?;
     let mut view = view(&request, knob, &recipe)?;
     view.phantom = phantoms_that_moved(&history, &knob.name);
     session.show(&view, text)?;

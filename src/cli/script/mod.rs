@@ -23,7 +23,7 @@ pub use as_submitted::{as_submitted, something_changed};
 pub use command::{composed, taken};
 pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
-pub use no_knob::{knob_called, no_knob, plain};
+pub use no_knob::knob_named;
 pub use outputs::{foreign_outputs, outputs_of};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};

@@ -1,11 +1,33 @@
 //! A name that somebody asks about and that is no knob: perhaps an option or a key of the script's own program.
 
+use crate::core::recipe::Knob;
 use crate::core::request::Request;
 use crate::view::CommandFailure;
 use oomctl_scripts::{Adoption, Call};
 
-/// That there is no such knob, and what the script gives by that name.
-pub fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
+/// The knob of this name, or that the script calls so.
+///
+/// # Errors
+/// There is none; what the script gives by that name is said.
+pub fn knob_named<'r>(request: &'r Request, wanted: &str) -> Result<&'r Knob, CommandFailure> {
+    let preset = request.preset();
+    let called = || preset.knob(&called(request, wanted)?);
+    let knob = preset.knob(wanted).or_else(|| preset.knob(&plain(wanted)));
+    knob.or_else(called).ok_or_else(|| no_knob(request, wanted))
+}
+
+/// The knob that the script has under this name: `--accum`.
+fn called(request: &Request, wanted: &str) -> Option<String> {
+    let adoption = request.adoption()?;
+    let given = adoption.knobs().into_iter();
+    let mut named = given.filter_map(|(knob, found)| {
+        let word = adoption.word_of(knob, &found)?;
+        (plain(&word) == plain(wanted)).then(|| knob.name.clone())
+    });
+    named.next()
+}
+
+fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
     let failure = CommandFailure::from(request.preset().unknown_knob(wanted));
     let Some(adoption) = request.adoption() else {
         return failure;
@@ -20,19 +42,8 @@ pub fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
     }
 }
 
-/// The knob that the script has under this name: `--accum`.
-pub fn knob_called(request: &Request, wanted: &str) -> Option<String> {
-    let adoption = request.adoption()?;
-    let given = adoption.knobs().into_iter();
-    let mut named = given.filter_map(|(knob, found)| {
-        let word = adoption.word_of(knob, &found)?;
-        (plain(&word) == plain(wanted)).then(|| knob.name.clone())
-    });
-    named.next()
-}
-
 /// A name without dashes before it, with `_` for those in it.
-pub fn plain(name: &str) -> String {
+fn plain(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_")
 }
 
