@@ -102,7 +102,7 @@ fn is_derived(texts: &[&[PythonToken<'_>]], name: &str) -> bool {
 }
 
 /// The package from which the text imports what a token names.
-fn package<'t>(
+pub(super) fn package<'t>(
     texts: &[&[PythonToken<'t>]],
     own: &[PythonToken<'t>],
     at: usize,

@@ -643,6 +643,32 @@ fn what_a_program_does_beside_a_trainer_is_read() {
     );
 }
 
+#[test]
+fn a_model_of_an_unknown_package_in_a_trainer_is_a_doubt() {
+    let of = |import: &str, model: &str| {
+        let text =
+            format!("{import}\nnet = {model}\nT = Trainer(model=net, args=args)\nT.train()\n");
+        beside(TRAINER_DOUBT, &text)
+    };
+    let foreign = of("import some_vision as sv", "sv.Net(backbone)");
+    assert_eq!(foreign, Some(MODEL));
+    assert_eq!(of("from lab.nets import Net", "Net(8)"), Some(MODEL));
+    let load = "AutoModelForCausalLM.from_pretrained(path)";
+    assert_eq!(
+        of("from transformers import AutoModelForCausalLM", load),
+        None
+    );
+    assert_eq!(
+        of(
+            "from peft import get_peft_model",
+            "get_peft_model(base, config)"
+        ),
+        None
+    );
+    let own = "class Net(nn.Module):\n  def forward(self, x):\n    return self.layer(x)";
+    assert_eq!(of(own, "Net(8)"), None);
+}
+
 /// Each argument is judged by itself: the accumulation and the interval of a log beside it excuse nothing.
 #[test]
 fn an_argument_of_the_trainer_that_is_computed_from_the_batch_is_a_doubt() {

@@ -3,11 +3,12 @@
 //! Rule: the Trainer's loop is known, and so are those models of transformers that have no batch norm and whose loss is a mean. What
 //! the program replaces or adds is read as a loop of one's own is.
 
+use super::super::other_trainer::package;
 use super::batches::{self, OTHER};
 use super::lines::{keeps, lines_in, shows};
 use super::{
-    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, PythonToken, TokenKind, UNDIVIDED, line_of,
-    rest_of_line,
+    DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, MODEL, PythonToken, TokenKind, UNDIVIDED,
+    argument, arguments, calls, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -15,6 +16,9 @@ use oomctl_base::word_list;
 pub(super) const COMPUTE_LOSS: &str = "compute_loss";
 /// The argument by which they give it a function for that.
 const LOSS_FUNCTION: &str = "compute_loss_func";
+/// Packages whose models are read by their names, and those that hand models of transformers on.
+const KNOWN: [&str; 8] =
+    word_list("transformers torch peft trl unsloth accelerate optimum diffusers");
 /// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
 const STEPS: [&str; 4] =
     word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
@@ -24,7 +28,8 @@ impl<'t> LoopProgram<'_, 't> {
     pub(super) fn beside_a_trainer(&self) -> Option<DoubtPlace> {
         let own = self.own_losses().or_else(|| self.own_steps());
         let own = own.or_else(|| self.own_loader());
-        let models = || self.own_models().or_else(|| self.loaded());
+        let models = || self.own_models().or_else(|| self.foreign_models());
+        let models = || models().or_else(|| self.loaded());
         let found = own.or_else(models).or_else(|| self.models());
         let found = found.or_else(|| self.hooks());
         found
@@ -99,6 +104,30 @@ impl<'t> LoopProgram<'_, 't> {
         loaders
             .find(|place| !takes(place))
             .map(|(file, at)| (OTHER, file, at))
+    }
+
+    /// `Trainer(model=net)` where `net` is made by a package that is not known: it may have batch norm, or compare samples.
+    fn foreign_models(&self) -> Option<DoubtPlace> {
+        self.files.iter().enumerate().find_map(|(file, tokens)| {
+            let mut trainers = calls(tokens, |t| t.text.ends_with("Trainer"));
+            trainers.find_map(|at| {
+                let given = arguments(&tokens[at + 2..]);
+                let [model] = argument(&given, "model", 0)? else {
+                    return None;
+                };
+                let made = self.made_by(model.text).into_iter();
+                let mut made = made.filter(|(of, _, value)| {
+                    let own = value
+                        .first()
+                        .is_none_or(|t| !self.bodies(t.text).is_empty());
+                    *of == file && !own
+                });
+                made.find_map(|(of, from, _)| {
+                    let package = package(self.files, self.files[of], from)?;
+                    (!KNOWN.contains(&package)).then_some((MODEL, of, from))
+                })
+            })
+        })
     }
 
     /// A model of one's own that keeps something, or that computes its loss.
