@@ -389,7 +389,8 @@ mod tests {
     #[test]
     fn the_steps_of_slurm_are_none_of_training() {
         let pattern = ProgressPattern::new(r"\bstep[ :=]+(?P<step>\d+)").unwrap();
-        let step = |line: &str| shown(&[pattern.clone()], line).map(|s| s.progress.step);
+        let step =
+            |line: &str| shown(std::slice::from_ref(&pattern), line).map(|s| s.progress.step);
         for line in [
             "slurmstepd: error: Detected 1 oom-kill event(s) in step 4711.batch cgroup.",
             "slurmstepd-gpu07: error: Exceeded memory limit of step 4711.0",
