@@ -186,7 +186,7 @@ fn ranks_that_load_a_checkpoint_onto_one_gpu_are_no_neighbours() {
         fixed(&line, &fails, &[("train.py", text)])
     };
     said(4, &text).says(&[
-        "train.py:8",
+        "train.py:7",
         "map_location=\"cpu\"",
         "each rank of this job that loads the checkpoint onto GPU 0",
         "no rung of the ladder helps",
