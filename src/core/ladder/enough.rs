@@ -41,6 +41,26 @@ pub(super) enum RemedyMatch {
     Ample,
 }
 
+/// Whether some steps give a knob of two of them another value than they would without both, by what the steps say alone: then
+/// nothing need be looked at.
+fn is_another_value(steps: &[Step], early: usize, late: usize) -> bool {
+    let mut knobs = [early, late]
+        .into_iter()
+        .flat_map(|at| steps[at].layer.settings.keys());
+    knobs.any(|knob| {
+        let set = |step: &Step| step.layer.settings.get(knob).map(|s| s.value.clone());
+        let with = steps.iter().rev().find_map(set);
+        let others = steps.iter().enumerate().rev();
+        let mut others = others.filter(|(at, _)| *at != early && *at != late);
+        let before = || {
+            let mut changes = steps.iter().flat_map(|step| &step.changes);
+            changes.find(|c| c.knob == *knob).map(|c| c.from.clone())
+        };
+        let without = others.find_map(|(_, step)| set(step)).or_else(before);
+        without.is_some() && with != without
+    })
+}
+
 /// As many rungs as are tried where the model holds that no number is enough: one, and twice as many after each other attempt
 /// that died (exponential search).
 fn doubled(failed: &[FailedAttempt<'_>]) -> usize {
@@ -335,13 +355,8 @@ impl Ascent<'_> {
 
     /// Takes out pairs of steps of which the later one takes back what the earlier one did.
     fn drop_what_cancels_out(&self, steps: &mut Vec<Step>) {
-        // Where no later step sets what one changes, nothing takes it back, and nothing need be looked at.
-        let is_set_later = |steps: &[Step], at: usize| {
-            let mut knobs = steps[at].layer.settings.keys();
-            knobs.all(|knob| steps[at + 1..].iter().any(|s| s.layer.gives(knob)))
-        };
         let takes_back = |steps: &[Step], early: usize, late: usize| {
-            if !is_set_later(steps, early) {
+            if is_another_value(steps, early, late) {
                 return false;
             }
             let mut without = steps.to_vec();
