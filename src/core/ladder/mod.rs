@@ -57,6 +57,7 @@ mod sparing;
 mod states;
 mod successors;
 mod take;
+mod taken_back;
 #[cfg(test)]
 mod tests;
 mod tune;
