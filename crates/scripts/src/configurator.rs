@@ -5,7 +5,7 @@
 
 use super::declared::{DeclaredOption, Takes};
 use super::literal::{is_literal, product};
-use super::python::{PythonToken, TokenKind, block, rest_of_line};
+use super::python::{PythonToken, TokenKind, block, line_begins, rest_of_line};
 
 /// The variables, as options.
 pub(super) fn variables<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOption<'a, 't>> {
@@ -40,17 +40,20 @@ fn configured_at(tokens: &[PythonToken<'_>]) -> Option<usize> {
 pub(super) fn assignments<'a, 't>(
     tokens: &'a [PythonToken<'t>],
 ) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
-    (0..tokens.len()).filter_map(|at| {
-        let begins = at
-            .checked_sub(1)
-            .is_none_or(|at| tokens[at].kind == TokenKind::End);
+    at_the_margin(tokens)
+        .filter(|(_, value)| matches!(value, [one] if is_literal(one)) || product(value).is_some())
+}
+
+/// The same of any value.
+pub(super) fn at_the_margin<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
+    line_begins(tokens).filter_map(|at| {
         let [name, equals, rest @ ..] = &tokens[at..] else {
             return None;
         };
-        let value = rest_of_line(rest);
-        let is_known = matches!(value, [one] if is_literal(one)) || product(value).is_some();
-        let is_one = begins && name.kind == TokenKind::Name && equals.is("=") && is_known;
-        (is_one && block(tokens, at).is_none()).then_some((at, value))
+        let is_one = name.kind == TokenKind::Name && equals.is("=");
+        (is_one && block(tokens, at).is_none()).then_some((at, rest_of_line(rest)))
     })
 }
 

@@ -146,7 +146,7 @@ impl ProgramCode {
             files_win: load(files) && files.iter().any(sets_all),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
-                false => fixed(files),
+                false => fixed(files, &used),
             },
         }
     }
@@ -321,8 +321,9 @@ fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> 
 /// The name that an accumulation has which its use alone tells.
 const ACCUMULATION: &str = "gradient_accumulation_steps";
 
-/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries.
-fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
+/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries. Names of `used`
+/// accumulate.
+fn fixed(files: &[PythonFile<'_>], used: &BTreeSet<&str>) -> BTreeMap<String, Constant> {
     let mut all = constants(files);
     for (key, constant) in entries(files) {
         let key = key.to_lowercase();
@@ -330,8 +331,6 @@ fn fixed(files: &[PythonFile<'_>]) -> BTreeMap<String, Constant> {
             all.insert(key, constant);
         }
     }
-    let tokens: Vec<&[PythonToken<'_>]> = files.iter().map(|f| &*f.tokens).collect();
-    let used = used_accumulations(&tokens);
     let used = used.iter().filter_map(|name| all.get(&name.to_lowercase()));
     if let Some(one) = only(used).cloned() {
         all.entry(ACCUMULATION.to_owned()).or_insert(one);

@@ -24,6 +24,11 @@ const MADE: &str = "sample";
 impl Call {
     /// The one key of such settings that is a knob, as words override it.
     pub(super) fn keyed(&self, knob: &StackKnob) -> Option<Spelling> {
+        let key = self.key_of(knob)?;
+        Some(self.code.as_ref()?.keyed.spelling(&key))
+    }
+
+    fn key_of(&self, knob: &StackKnob) -> Option<String> {
         // A default of an option may win over it.
         if self.code_value(knob).is_some_and(|coded| !coded.is_unset)
             || self.unknown_words().is_some()
@@ -44,15 +49,12 @@ impl Call {
         keys.retain(|key| is_named(knob, key) && !key.split('.').any(|part| part == MADE));
         keys.sort();
         keys.dedup();
-        only(keys.into_iter()).map(|key| keyed.spelling(&key))
+        only(keys.into_iter())
     }
 
     /// The value that the program's text gives such a key.
     pub(super) fn keyed_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
-        let keyed = &self.code.as_ref()?.keyed;
-        let spelling = self.keyed(knob)?;
-        let mut values = keyed.values.iter();
-        values.find_map(|(key, value)| (keyed.spelling(key) == spelling).then_some(value))
+        self.code.as_ref()?.keyed.values.get(&self.key_of(knob)?)
     }
 }
 

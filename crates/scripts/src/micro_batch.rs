@@ -6,8 +6,8 @@ use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
 use super::plain_loop::accumulations;
 use super::python::{
-    PythonToken, TokenKind, arguments, bracket, calls, calls_backward, definition, headers,
-    is_conditional, is_loop, is_named, keyword, line, line_of, rest_of_line,
+    PythonToken, TokenKind, argument_with, arguments, brackets, calls, calls_backward, definition,
+    headers, is_conditional, is_loop, is_named, keyword, line, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -104,15 +104,10 @@ impl MicroBatchText<'_, '_> {
             open.checked_sub(1)
                 .is_some_and(|at| self.tokens[at].kind == TokenKind::Name)
         };
-        let brackets =
-            std::iter::successors(bracket(self.tokens, at), |open| bracket(self.tokens, *open));
-        let all = match brackets.into_iter().find(|open| is_call(*open)) {
-            Some(open) => arguments(&self.tokens[open + 1..]),
-            None => vec![self.line(at)],
+        let whole = match brackets(self.tokens, at).find(|open| is_call(*open)) {
+            Some(open) => argument_with(self.tokens, open, at).unwrap_or_default(),
+            None => self.line(at),
         };
-        let place = self.tokens[at].from;
-        let holds = |all: &&&[PythonToken<'_>]| all.iter().any(|t| t.from == place);
-        let whole = all.iter().find(holds).copied().unwrap_or_default();
         match whole.iter().position(|t| t.is("=")) {
             Some(sign) => (
                 sign.checked_sub(1).map(|at| whole[at].text),

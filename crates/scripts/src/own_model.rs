@@ -36,7 +36,7 @@ pub(super) fn own_model(files: &[&[PythonToken<'_>]]) -> Option<(usize, (usize, 
 }
 
 /// What the Trainers of a file get for a model.
-fn trained<'a, 't>(
+pub(super) fn trained<'a, 't>(
     tokens: &'a [PythonToken<'t>],
 ) -> impl Iterator<Item = &'a [PythonToken<'t>]> + 'a {
     let trainers = calls(tokens, |t| t.text.ends_with("Trainer"));

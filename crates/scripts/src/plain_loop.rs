@@ -41,7 +41,8 @@ use super::python::{
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
-use lines::{assignment, lines_in};
+use lines::assignment;
+pub(super) use lines::lines_in;
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::OF;

@@ -249,6 +249,30 @@ pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
     end.map_or(0, |end| end + 1)
 }
 
+/// The places of the tokens that begin lines.
+pub(super) fn line_begins(tokens: &[PythonToken<'_>]) -> impl Iterator<Item = usize> {
+    (0..tokens.len()).filter(|at| {
+        at.checked_sub(1)
+            .is_none_or(|at| tokens[at].kind == TokenKind::End)
+    })
+}
+
+/// The brackets that are open at a place, the innermost first.
+pub(super) fn brackets(tokens: &[PythonToken<'_>], at: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(bracket(tokens, at), |open| bracket(tokens, *open))
+}
+
+/// The argument of a bracket's in which a place stands.
+pub(super) fn argument_with<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    open: usize,
+    at: usize,
+) -> Option<&'a [PythonToken<'t>]> {
+    let place = tokens[at].from;
+    let mut all = arguments(&tokens[open + 1..]).into_iter();
+    all.find(|argument| argument.iter().any(|t| t.from == place))
+}
+
 /// The bracket that is open at a place.
 pub(super) fn bracket(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
     let mut depth = 0_usize;

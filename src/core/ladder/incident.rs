@@ -7,7 +7,7 @@ use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::said::{evaluates, free_share, is_first, sampler, spare, total, warms_up_sampler};
 use super::{bug, engine_room};
-use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, Useless, expr::Scope};
+use crate::core::recipe::{Knob, Preset, Recipe, RungSpec, Shaper, expr::Scope};
 use oomctl_base::units::GIB;
 use oomctl_base::{Problem, Role, nearest, word_list};
 use oomctl_diagnose::{Class, EngineCache, Incident, KnownBug};
@@ -321,15 +321,13 @@ pub(super) fn objection_anyway(
     match all.as_slice() {
         [_] => None,
         _ => {
-            let of_training = |u: &&Useless| {
+            let of_training = rung.useless.iter().any(|u| {
                 u.changes_training && shaper.unknown_in(recipe, &[u.when.as_str()]).is_some()
-            };
-            Some(RungObjection::Open(
-                match rung.useless.iter().find(of_training) {
-                    Some(_) => format!("{DOUBTED}it depends on {name}, which is unknown"),
-                    None => format!("whether it helps depends on {name}, which is unknown"),
-                },
-            ))
+            });
+            Some(RungObjection::Open(match of_training {
+                true => format!("{DOUBTED}it depends on {name}, which is unknown"),
+                false => format!("whether it helps depends on {name}, which is unknown"),
+            }))
         }
     }
 }

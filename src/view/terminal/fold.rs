@@ -36,7 +36,7 @@ pub fn folded(text: &str, columns: usize) -> Cow<'_, str> {
         let of_diff = plain.starts_with(' ') || bare.starts_with(['+', '-', '@', '\\']);
         in_diff = bare.starts_with("--- ") || in_diff && of_diff;
         let whole = in_diff || is_command(bare) || display_width(line) <= columns;
-        match hanging(line) {
+        match hanging(&plain) {
             indent if !whole && indent + NARROW <= columns => fold(line, indent, columns).into(),
             _ => Cow::Borrowed(line),
         }
@@ -59,9 +59,8 @@ pub fn fold(line: &str, indent: usize, columns: usize) -> String {
     textwrap::fill(line, options)
 }
 
-/// Where the text of a line begins: behind the last gap of two blanks or more that ends a label.
-fn hanging(line: &str) -> usize {
-    let plain = anstream::adapter::strip_str(line).to_string();
+/// Where the text of a line without colours begins: behind the last gap of two blanks or more that ends a label.
+fn hanging(plain: &str) -> usize {
     let mut begins = plain.len() - plain.trim_start().len();
     let (mut blanks, mut column) = (0, 0);
     for c in plain.chars() {

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use super::KeyedValues;
 use crate::code_value::PythonFile;
-use crate::python::{PythonToken, TokenKind, block, calls, definition, rest_of_line};
+use crate::plain_loop::lines_in;
+use crate::python::{
+    PythonToken, TokenKind, arguments, block, calls, definition, line_begins, rest_of_line,
+};
 
 /// The call that declares the flag.
 const DEFINES: &str = "DEFINE_config_file";
@@ -20,7 +23,7 @@ const MAX_CALLS: usize = 8;
 pub(in super::super) fn flag(own: &[PythonFile<'_>]) -> Option<(String, Option<String>)> {
     own.iter().find_map(|file| {
         let at = calls(&file.tokens, |t| t.is(DEFINES)).next()?;
-        let all = crate::python::arguments(&file.tokens[at + 2..]);
+        let all = arguments(&file.tokens[at + 2..]);
         let text = |value: &&[PythonToken<'_>]| match value {
             [.., one] if one.kind == TokenKind::Text => Some(one.text.to_owned()),
             _ => None,
@@ -68,11 +71,8 @@ pub(in super::super) fn config_dict<'s, 't>(
 
 fn declared(file: &PythonFile<'_>, name: &str) -> Option<usize> {
     let tokens = &file.tokens;
-    (0..tokens.len()).find(|at| {
-        let begins = at
-            .checked_sub(1)
-            .is_none_or(|at| tokens[at].kind == TokenKind::End);
-        let line = definition(&tokens[*at..]).filter(|_| begins);
+    line_begins(tokens).find(|at| {
+        let line = definition(&tokens[*at..]);
         line.is_some_and(|line| line.get(1).is_some_and(|t| t.is(name)))
     })
 }
@@ -89,9 +89,7 @@ fn fill<'s, 't>(
     let tokens = &file.tokens;
     // Names that stand for the settings or for a section of them.
     let mut sections: BTreeMap<&str, String> = BTreeMap::new();
-    let lines = (begin + 1..tokens.len()).filter(|at| tokens[at - 1].kind == TokenKind::End);
-    let is_inner = |at: &usize| tokens[*at].kind == TokenKind::End || is_within(tokens, *at, begin);
-    for at in lines.take_while(is_inner) {
+    for at in lines_in(tokens, begin) {
         let line = rest_of_line(&tokens[at..]);
         let is_always = block(tokens, at).is_some_and(|(of, word)| of == begin || word == "with");
         let parts: Vec<&[PythonToken<'t>]> = line.split(|t| t.is("=")).collect();
@@ -129,11 +127,6 @@ fn fill<'s, 't>(
             found.insert(key, value.filter(|_| is_always));
         }
     }
-}
-
-/// Whether a line stands in a function.
-fn is_within(tokens: &[PythonToken<'_>], at: usize, begin: usize) -> bool {
-    crate::python::headers(tokens, at).any(|(header, _)| header == begin)
 }
 
 /// The key of `config.a.b`, where its first name stands for settings.

@@ -4,7 +4,8 @@
 
 use super::{KeyedValues, MOST_LINES};
 use crate::code_value::PythonFile;
-use crate::python::{PythonToken, TokenKind, arguments, block, rest_of_line};
+use crate::configurator::at_the_margin;
+use crate::python::{PythonToken, TokenKind, arguments};
 
 /// The variable with the files on which one is built.
 const BASES: &str = "_base_";
@@ -19,26 +20,9 @@ pub(in super::super) fn is_of_mmlab(own: &[PythonFile<'_>]) -> bool {
     all.any(|w| w[0].is("Config") && w[1].is(".") && w[2].is("fromfile"))
 }
 
-/// `name = value` at the left margin.
-fn lines<'s, 't>(
-    tokens: &'s [PythonToken<'t>],
-) -> impl Iterator<Item = (&'s PythonToken<'t>, &'s [PythonToken<'t>])> {
-    (0..tokens.len()).filter_map(|at| {
-        let begins = at
-            .checked_sub(1)
-            .is_none_or(|at| tokens[at].kind == TokenKind::End);
-        let [name, equals, ..] = &tokens[at..] else {
-            return None;
-        };
-        let is_one = begins && name.kind == TokenKind::Name && equals.is("=");
-        let value = rest_of_line(&tokens[at + 2..]);
-        (is_one && block(tokens, at).is_none()).then_some((name, value))
-    })
-}
-
 /// The files on which a file is built, beside it. Those of an installed package are not here.
 pub(in super::super) fn bases(file: &PythonFile<'_>) -> Vec<String> {
-    let given = lines(&file.tokens).find(|(name, _)| name.is(BASES));
+    let given = at_the_margin(&file.tokens).find(|(at, _)| file.tokens[*at].is(BASES));
     let names = given.iter().flat_map(|(_, value)| value.iter());
     let names = names.filter(|t| t.kind == TokenKind::Text && !t.text.contains("::"));
     names.map(|t| t.text.to_owned()).collect()
@@ -48,8 +32,13 @@ pub(in super::super) fn bases(file: &PythonFile<'_>) -> Vec<String> {
 pub(in super::super) fn open_mmlab<'s, 't>(files: &'s [PythonFile<'t>]) -> KeyedValues<'s, 't> {
     let mut found = KeyedValues::new();
     for file in files {
-        for (name, value) in lines(&file.tokens).take(MOST_LINES) {
-            put(&mut found, file, name.text.to_owned(), (value, 0));
+        for (at, value) in at_the_margin(&file.tokens).take(MOST_LINES) {
+            put(
+                &mut found,
+                file,
+                file.tokens[at].text.to_owned(),
+                (value, 0),
+            );
         }
         // A variable of the same file stands for its value.
         let named: Vec<_> = found

@@ -4,18 +4,14 @@ use std::collections::BTreeSet;
 
 use super::{KeyedValues, MOST_LINES};
 use crate::code_value::PythonFile;
-use crate::python::{TokenKind, block, rest_of_line};
+use crate::python::{block, line_begins, rest_of_line};
 
 /// The keys of capitals that the text gives a value, once and whatever the options are.
 pub(in super::super) fn defaults<'s, 't>(own: &'s [PythonFile<'t>]) -> KeyedValues<'s, 't> {
     let (mut found, mut several) = (KeyedValues::new(), BTreeSet::new());
     for file in own {
         let tokens = &file.tokens;
-        let begins = (0..tokens.len()).filter(|at| {
-            let before = at.checked_sub(1);
-            before.is_none_or(|at| tokens[at].kind == TokenKind::End)
-        });
-        for at in begins.take(MOST_LINES) {
+        for at in line_begins(tokens).take(MOST_LINES) {
             let line = rest_of_line(&tokens[at..]);
             let Some(equals) = line.iter().position(|t| t.is("=")) else {
                 continue;

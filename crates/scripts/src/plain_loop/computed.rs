@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::super::accumulation::is_rate;
 use super::super::program_text::assigned;
-use super::super::python::{arguments, callee, calls, is_named, keyword, line};
+use super::super::python::{
+    argument_with, arguments, brackets, callee, calls, is_named, keyword, line,
+};
 use super::lines::{assignment, shows};
 use super::{
     DEPTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line, word_list,
@@ -189,14 +191,9 @@ fn is_harmless(part: &[PythonToken<'_>]) -> bool {
 
 /// The named argument in which a place stands, the innermost one: `warmup_steps=1000 // a.batch_size`; else its line.
 pub(super) fn part<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
-    let opens = std::iter::successors(bracket(tokens, at), |open| bracket(tokens, *open));
-    let place = tokens[at].from;
-    let mut found = opens.filter_map(|open| {
-        let given = arguments(&tokens[open + 1..]).into_iter();
-        let mut given = given.filter(|part| is_named(part));
-        given.find(|part| part.iter().any(|t| t.from == place))
-    });
-    found.next().unwrap_or_else(|| line(tokens, at))
+    let around = brackets(tokens, at).filter_map(|open| argument_with(tokens, open, at));
+    let mut named = around.filter(|part| is_named(part));
+    named.next().unwrap_or_else(|| line(tokens, at))
 }
 
 /// `args.batch_size`, `cfg["batch_size"]`, or a name that was given one of them.

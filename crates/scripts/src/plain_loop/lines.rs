@@ -28,7 +28,7 @@ pub(super) fn shows(line: &[PythonToken<'_>]) -> bool {
 }
 
 /// The places of the lines of a block, without the one that begins it.
-pub(super) fn lines_in(tokens: &[PythonToken<'_>], begin: usize) -> Vec<usize> {
+pub(in super::super) fn lines_in(tokens: &[PythonToken<'_>], begin: usize) -> Vec<usize> {
     let ends = (begin..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::End);
     let inside = ends.take_while(|at| !ends_block(tokens, begin, *at));
     let lines = inside.map(|at| at + 1);

@@ -1,7 +1,8 @@
 //! Whether a call makes of a micro batch something else than a mean over its samples.
 
 use super::super::python::{
-    PythonToken, TokenKind, arguments, bracket, closed_call, is_named, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, is_named, line_of,
+    rest_of_line,
 };
 use super::lines::shows;
 use oomctl_base::word_list;
@@ -58,13 +59,11 @@ pub(super) fn nests_a_mean(tokens: &[PythonToken<'_>], lines: &[usize]) -> Optio
             let name = means
                 .iter()
                 .any(|(made, name)| made < at && tokens[of].is(name));
-            let mut brackets =
-                std::iter::successors(bracket(tokens, of), |open| bracket(tokens, *open));
             let is_call = |open: usize| {
                 open.checked_sub(1)
                     .is_some_and(|at| tokens[at].kind == TokenKind::Name)
             };
-            name && brackets.any(is_call)
+            name && brackets(tokens, of).any(is_call)
         };
         let length = rest_of_line(&tokens[*at..]).len();
         !shows(&tokens[*at..at + length]) && (*at..at + length).any(used)
@@ -111,31 +110,33 @@ pub(super) fn is_over_samples(name: &str) -> bool {
     .contains(&name)
 }
 
-/// Whether a call goes along the samples of a batch: `x.mean(0)`, `x.flip(dims=[0])`.
-pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let all = arguments(&tokens[at + 2..]);
+/// What may name the axes of a call, and whether it does so by its keyword: `x.mean(0)`, `torch.flip(x, dims=[0])`.
+pub(super) fn axes<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> impl Iterator<Item = (bool, &'a [PythonToken<'t>])> {
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
     let skipped = usize::from(["torch", "F", "np"].contains(&of));
+    let all = arguments(&tokens[at + 2..]).into_iter().skip(skipped);
+    all.filter_map(|argument| match argument {
+        [key, equals, value @ ..] if equals.is("=") => {
+            let names = ["dim", "axis", "dims"].contains(&key.text);
+            names.then_some((true, value))
+        }
+        value => Some((false, value)),
+    })
+}
+
+/// Whether a call goes along the samples of a batch: `x.mean(0)`, `x.flip(dims=[0])`.
+pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let reduces = ["sum", "mean", "norm"].contains(&tokens[at].text);
-    let zero = |argument: &&[PythonToken<'_>]| {
-        let value = match argument {
-            [key, equals, value @ ..] if equals.is("=") => match key.text {
-                // `x.sum(dim=dims)` may go along any.
-                "dim" | "axis" | "dims"
-                    if reduces
-                        && matches!(value, [one] if one.kind == TokenKind::Name && !one.is("None")) =>
-                {
-                    return true;
-                }
-                "dim" | "axis" | "dims" => value,
-                _ => return false,
-            },
-            value => value,
-        };
-        matches!(value, [one] if one.is("0"))
-            || matches!(value, [open, one, close] if open.opens() && one.is("0") && close.closes())
-    };
-    all.iter().skip(skipped).any(zero)
+    axes(tokens, at).any(|(named, value)| match value {
+        [one] if one.is("0") => true,
+        // `x.sum(dim=dims)` may go along any.
+        [one] => named && reduces && one.kind == TokenKind::Name && !one.is("None"),
+        [open, one, close] => open.opens() && one.is("0") && close.closes(),
+        _ => false,
+    })
 }
 
 /// `h @ h.t()`: each sample beside each other; weights are transposed as well.

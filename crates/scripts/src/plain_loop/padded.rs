@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::{
-    PythonToken, TokenKind, arguments, bracket, line, line_of, rest_of_line,
-};
+use super::super::python::{PythonToken, TokenKind, bracket, line, line_of, rest_of_line};
 use super::lines::assignment;
+use super::means::axes;
 use super::{DoubtPlace, LoopProgram};
 use oomctl_base::word_list;
 
@@ -124,23 +123,11 @@ fn reduces(tokens: &[PythonToken<'_>], at: usize) -> bool {
     if !begins_call || !REDUCES.contains(&tokens[at].text) || line_of(tokens, at) == at {
         return false;
     }
-    let of_module = at >= 2 && ["torch", "F"].contains(&tokens[at - 2].text);
-    let given = arguments(&tokens[at + 2..]);
-    let mut given = given.iter().skip(usize::from(of_module));
-    given.any(|argument| {
-        let value = match argument {
-            [key, equals, value @ ..] if equals.is("=") => match key.is("dim") || key.is("axis") {
-                true => value,
-                false => return false,
-            },
-            value => value,
-        };
-        // The last axis, -1, is that of features.
-        match value {
-            [one] | [_, one, _] => one.is("1"),
-            [minus, axis] => minus.is("-") && axis.is("2"),
-            _ => false,
-        }
+    // The last axis, -1, is that of features.
+    axes(tokens, at).any(|(_, value)| match value {
+        [one] | [_, one, _] => one.is("1"),
+        [minus, axis] => minus.is("-") && axis.is("2"),
+        _ => false,
     })
 }
 

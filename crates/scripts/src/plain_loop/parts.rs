@@ -1,6 +1,7 @@
 //! An accumulation that a program computes of two of its settings: `accum = cfg.batch_size // cfg.micro_batch_size`.
 
 use super::super::program_text::assigned;
+use super::super::python::line_begins;
 use super::lines::assignment;
 use super::{DoubtPlace, LoopProgram, PythonToken, TokenKind, rest_of_line};
 use oomctl_base::only;
@@ -13,11 +14,7 @@ impl LoopProgram<'_, '_> {
     /// nothing else gives it one.
     pub(super) fn parts(&self) -> Option<(String, DoubtPlace)> {
         let mut lines = self.files.iter().enumerate().flat_map(|(file, tokens)| {
-            let begins = (0..tokens.len()).filter(|at| {
-                at.checked_sub(1)
-                    .is_none_or(|at| tokens[at].kind == TokenKind::End)
-            });
-            begins.map(move |at| (file, at, rest_of_line(&tokens[at..])))
+            line_begins(tokens).map(move |at| (file, at, rest_of_line(&tokens[at..])))
         });
         lines.find_map(|(file, at, line)| {
             let sign = assignment(line).filter(|sign| *sign == 1)?;

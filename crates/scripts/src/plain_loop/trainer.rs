@@ -4,11 +4,12 @@
 //! the program replaces or adds is read as a loop of one's own is.
 
 use super::super::other_trainer::package;
+use super::super::own_model::trained;
 use super::batches::{self, OTHER};
 use super::lines::{keeps, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, MODEL, PythonToken, TokenKind, UNDIVIDED,
-    argument, arguments, calls, line_of, rest_of_line,
+    line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -109,12 +110,8 @@ impl<'t> LoopProgram<'_, 't> {
     /// `Trainer(model=net)` where `net` is made by a package that is not known: it may have batch norm, or compare samples.
     fn foreign_models(&self) -> Option<DoubtPlace> {
         self.files.iter().enumerate().find_map(|(file, tokens)| {
-            let mut trainers = calls(tokens, |t| t.text.ends_with("Trainer"));
-            trainers.find_map(|at| {
-                let given = arguments(&tokens[at + 2..]);
-                let [model] = argument(&given, "model", 0)? else {
-                    return None;
-                };
+            trained(tokens).find_map(|model| {
+                let [model] = model else { return None };
                 let made = self.made_by(model.text).into_iter();
                 let mut made = made.filter(|(of, _, value)| {
                     let own = value
