@@ -78,6 +78,9 @@ pub struct UnchangedRetry {
 pub struct Computed {
     pub knob: String,
     pub why: String,
+    /// The same without its place.
+    #[serde(skip)]
+    reason: &'static str,
     /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
     pub wins: Option<String>,
     /// The program's code has it as a literal.
@@ -149,20 +152,23 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
             _ => return None,
         };
         let at = place(&adoption.reading, span);
-        let spelling = knob.spellings.first()?;
-        let sign = if spelling.name().starts_with('-') {
-            " "
-        } else {
-            "="
-        };
-        let behind = !found.launcher
-            && !matches!(found.way, KnobForm::Code { .. })
-            && !matches!(spelling, Spelling::Key(_));
+        let behind = !found.launcher && !matches!(found.way, KnobForm::Code { .. });
+        let spelling = adoption.spelling(knob).filter(|_| behind);
+        let wins = spelling.and_then(|spelling| match spelling {
+            Spelling::Flag(flag) if flag.ends_with('=') => Some(format!("{flag}VALUE")),
+            Spelling::Flag(flag) => Some(format!("{flag} VALUE")),
+            Spelling::Switch(flag) => Some(flag),
+            Spelling::Hydra(key) | Spelling::HydraAdd(key) | Spelling::HydraForce(key) => {
+                Some(format!("{key}=VALUE"))
+            }
+            Spelling::Env(_) | Spelling::Yaml(_) | Spelling::Key(_) => None,
+        });
         Some(Computed {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
+            reason: why,
             fixed: fixed && matches!(found.state, KnobState::Known(_)),
-            wins: behind.then(|| format!("{}{sign}VALUE", spelling.name())),
+            wins,
         })
     });
     computed.collect()
@@ -171,16 +177,12 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
 /// The values that no rung changes, each with its place, in a line for each reason.
 pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
     let mut out = String::new();
-    let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
-    for (fixed, why) in [
-        (false, "the script computes it"),
-        (true, "it stands in code that oomctl cannot change"),
-    ] {
-        let knobs = computed.iter().filter(|c| c.fixed == fixed);
-        let knobs: Vec<String> = knobs.map(at).collect();
-        if !knobs.is_empty() {
-            let _ = writeln!(out, "no rung changes {}: {why}", knobs.join(", "));
-        }
+    let at = |c: &&Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
+    let reasons: BTreeSet<&str> = computed.iter().map(|c| c.reason).collect();
+    for reason in reasons {
+        let knobs = computed.iter().filter(|c| c.reason == reason);
+        let knobs: Vec<String> = knobs.map(|c| at(&c)).collect();
+        let _ = writeln!(out, "no rung changes {}: it {reason}", knobs.join(", "));
     }
     out
 }

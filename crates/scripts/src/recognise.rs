@@ -29,8 +29,6 @@ pub struct Recognise {
     pub launchers: Vec<String>,
     /// Programs that drive several GPUs from one process (`nn.DataParallel`), which their Python file shows; no others.
     pub one_process: bool,
-    /// Programs that compose their configuration with Hydra (`--config-name`).
-    pub composes: bool,
     /// Names of its classes: a Python program that uses one is its program.
     pub uses: Vec<String>,
     /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.

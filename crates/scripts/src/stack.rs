@@ -162,8 +162,7 @@ impl Stack {
         // A framework's own program brings a configuration of its own, which nobody here has chosen.
         let shipped = named > 0 && (config.is_none() || chosen);
         let [spelled, composed] = [false, true].map(|c| self.spelled(call, &given, c));
-        let composes = r.composes && !call.config.is_empty() && spelled > 0;
-        let said = named + by_words + usize::from(chosen) * VALUE + usize::from(composes) * KEY;
+        let said = named + by_words + usize::from(chosen) * VALUE;
         // A launcher starts anything: without one knob of the stack nothing speaks for it.
         let launched = launched * usize::from(said + spelled > 0);
         Likeness {

@@ -17,7 +17,7 @@ const LUCKS: u32 = 64;
 /// Relative difference in tokens or shards from which on a run has other luck.
 const OTHER: f64 = 0.05;
 
-/// What luck makes of the middle, the larger the worse.
+/// What luck makes of the middle.
 static FACTORS: LazyLock<Vec<f64>> = LazyLock::new(|| (0..LUCKS).map(factor).collect());
 
 /// What may be in pieces in a phase of a job.
@@ -39,11 +39,6 @@ impl Fragmentation {
                 .rotate_left(13)
         });
         Self { bytes, draw: mixed }
-    }
-
-    /// In bytes, where the luck is worst.
-    pub fn most(&self) -> f64 {
-        self.bytes * FACTORS[LUCKS as usize - 1]
     }
 
     /// In bytes, under the particle with this number.

@@ -306,7 +306,7 @@ pub(super) fn objection_anyway(
     let told = |scope: &Scope| objection(shaper, scope, rung, failure, failure);
     let texts = rung.when.iter().chain(rung.useless.iter().map(|u| &u.when));
     let texts: Vec<&str> = texts.map(String::as_str).collect();
-    let Some(name) = shaper.unknown_in(recipe, &texts) else {
+    let Some(first) = shaper.unknown_in(recipe, &texts) else {
         return told(scope).map(RungObjection::Sure);
     };
     let scopes = shaper.scopes(recipe, scope, &texts);
@@ -324,6 +324,17 @@ pub(super) fn objection_anyway(
             let of_training = rung.useless.iter().any(|u| {
                 u.changes_training && shaper.unknown_in(recipe, &[u.when.as_str()]).is_some()
             });
+            let open = |text: &str| {
+                let scopes = shaper.scopes(recipe, scope, &[text])?;
+                let holds = |s: &Scope| shaper.expressions.holds(text, &failure.within(s));
+                let mut answers = scopes.iter().map(holds);
+                let one = answers.next()?;
+                answers
+                    .any(|other| other != one)
+                    .then(|| shaper.unknown_in(recipe, &[text]))?
+            };
+            let name = texts.iter().find_map(|text| open(text));
+            let name = name.unwrap_or(first);
             Some(RungObjection::Open(match of_training {
                 true => format!("{DOUBTED}it depends on {name}, which is unknown"),
                 false => format!("whether it helps depends on {name}, which is unknown"),

@@ -5,7 +5,7 @@
 //! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help), `own_engine` (whose memory it is), `said` (its figures), `older` (what the version lacks), `states` (what does not fit by itself) |
 //! | what does one rung give | `climb`, `take`, `moves`, `acts` (does a move free memory there), `search` (the nearest legal values), `packages` (what it needs beside the framework), `checkpoint_notes` |
 //! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
-//! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `sample`, `odds`, `model_cache`; `host`, `engine_room` |
+//! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `model_cache`; `host`, `engine_room` |
 //! | which values at all | `predict` over `successors` and `search_node`, with `bounds`, `numbers`, `optimiser`, `named`, `shortfall` |
 //! | which of several answers ends first | `soonest` |
 //! | the other direction | `tune`, `probe`, `observed` (what a measured peak says), `advise` (where no value is known) |
@@ -34,7 +34,6 @@ mod named;
 mod need;
 mod numbers;
 mod observed;
-mod odds;
 mod older;
 mod optimiser;
 mod own_engine;
@@ -48,7 +47,6 @@ mod raised_host;
 mod remedies;
 mod request;
 mod said;
-mod sample;
 mod search;
 mod search_node;
 mod shortfall;

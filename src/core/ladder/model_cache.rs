@@ -1,12 +1,11 @@
 //! What the memory model says of values under trial, asked hundreds of times for one decision.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::need::JobNeeds;
-use super::odds::{self, Odds};
-use super::sample::ParticleSet;
+use super::particle::Particle;
 use crate::core::memory::spec_from;
 use crate::core::recipe::{Formula, KnobPlaces, Preset, UnderTrial, Values};
 use oomctl_base::{Value, ValueKey, key};
@@ -31,7 +30,7 @@ pub(super) struct ModelledJob {
     /// What its phases need.
     job: JobNeeds,
     /// How surely they fit the GPU and how near they come, once it was asked for.
-    odds: Cell<Odds>,
+    fits: OnceCell<f64>,
     near: OnceCell<f64>,
     /// Memory of the host per GPU, in bytes.
     pub host_bytes: f64,
@@ -99,7 +98,7 @@ impl<'a> ModelCache<'a> {
         let phases = phases(&spec, self.profile);
         Some(ModelledJob {
             job: JobNeeds::new(&spec, &phases),
-            odds: Cell::new(Odds::unknown()),
+            fits: OnceCell::new(),
             near: OnceCell::new(),
             host_bytes: phases.first().map_or(0.0, |p| p.host_bytes),
             spec,
@@ -109,29 +108,13 @@ impl<'a> ModelCache<'a> {
 
 impl ModelledJob {
     /// Probability that its phases fit the GPU under these particles, which is asked once.
-    pub fn fits(&self, sample: &ParticleSet) -> f64 {
-        let mut odds = self.odds.get();
-        let fits = odds.value(&self.job, sample);
-        self.odds.set(odds);
-        fits
+    pub fn fits(&self, particles: &[Particle]) -> f64 {
+        *self.fits.get_or_init(|| self.job.fits(particles))
     }
 
-    /// Whether that is enough, as `Odds::reach`.
-    pub fn reaches(&self, sample: &ParticleSet, enough: impl Fn(f64) -> bool) -> bool {
-        let mut odds = self.odds.get();
-        let reached = odds.reach(&self.job, sample, enough);
-        self.odds.set(odds);
-        reached
-    }
-
-    /// How near they come to that, asked once too; the probability is known with it.
-    pub fn near(&self, sample: &ParticleSet) -> f64 {
-        let ask = || {
-            let (near, fits) = odds::near(&self.job, sample);
-            self.odds.set(Odds::known(fits));
-            near
-        };
-        *self.near.get_or_init(ask)
+    /// How near they come to that, asked once too.
+    pub fn near(&self, particles: &[Particle]) -> f64 {
+        *self.near.get_or_init(|| self.job.near(particles))
     }
 }
 

@@ -9,6 +9,9 @@ use oomctl_memory::{FRAGMENTS, KINDS, PIECES, Phase, PhaseTerms, Spec, TermKind}
 /// Sequences of a micro batch that is as full as is expected.
 const FILLED: f64 = 8.0;
 
+/// Share of a GPU that is missing where a job comes half as near as one that fits.
+const MISSING: f64 = 0.05;
+
 /// How near the sum of so many sequences comes to their mean, against that of `FILLED`. One sequence may be the longest;
 /// of many the sum comes close to the mean, as the root of their number.
 fn mixed(sequences: f64) -> f64 {
@@ -83,105 +86,51 @@ impl PhaseSums {
 
     /// Bytes under a particle.
     pub fn bytes(&self, particle: &Particle) -> f64 {
-        self.whole(particle) + self.in_pieces(particle.number)
+        self.whole(particle) + self.pieces.under(particle.number)
     }
 
     /// Bytes in pieces under a particle; `None` where there are none.
     pub fn pieces(&self, particle: &Particle) -> Option<f64> {
-        self.has_pieces().then(|| self.in_pieces(particle.number))
-    }
-
-    /// Whether anything is in pieces.
-    pub fn has_pieces(&self) -> bool {
-        self.pieces.bytes > 0.0
-    }
-
-    /// Bytes in pieces under the particle with this number.
-    pub fn in_pieces(&self, number: u32) -> f64 {
-        self.pieces.under(number)
-    }
-
-    /// Bytes in pieces where the luck is worst.
-    pub fn most_in_pieces(&self) -> f64 {
-        self.pieces.most()
+        (self.pieces.bytes > 0.0).then(|| self.pieces.under(particle.number))
     }
 
     /// Bytes under a particle without what is in pieces.
     pub fn whole(&self, particle: &Particle) -> f64 {
-        self.sum(|kind| particle.kinds[kind as usize], &self.parts(particle))
+        self.terms(particle, &particle.kinds) + particle.constant + particle.unknown
     }
 
     /// Bytes of PyTorch's tensors under a particle.
     pub fn tensors(&self, particle: &Particle) -> f64 {
-        let parts = Parts {
-            constant: 0.0,
-            unknown: 0.0,
-            ..self.parts(particle)
-        };
-        let inside = |kind: TermKind| match kind {
-            TermKind::Engine | TermKind::Outside => 0.0,
-            _ => particle.kinds[kind as usize],
-        };
-        let between = self.fragments * particle.kinds[TermKind::Activations as usize];
-        self.sum(inside, &parts) - between * parts.filled * parts.update
+        let mut kinds = particle.kinds;
+        kinds[TermKind::Engine as usize] = 0.0;
+        kinds[TermKind::Outside as usize] = 0.0;
+        let between = self.fragments * kinds[TermKind::Activations as usize];
+        self.terms(particle, &kinds) - between * self.filled(particle) * self.update(particle)
     }
 
-    fn parts(&self, particle: &Particle) -> Parts {
-        Parts {
-            path: self.path(particle.path),
-            filled: self.filled(particle),
-            temporaries: particle.temporaries,
-            constant: particle.constant,
-            unknown: particle.unknown,
-            update: if self.updates { particle.update } else { 1.0 },
-        }
-    }
-
-    /// The same from the factors of a particle on each kind of term, and what it makes of its other parts.
-    #[inline]
-    pub fn sum(&self, factor: impl Fn(TermKind) -> f64, parts: &Parts) -> f64 {
-        let part = |kind: TermKind| self.sums[kind as usize] * factor(kind);
-        let moves = part(TermKind::Activations) + part(TermKind::Logits) * parts.path;
+    /// Bytes of all terms under a particle, with these factors on the kinds.
+    fn terms(&self, particle: &Particle, kinds: &[f64; KINDS]) -> f64 {
+        let part = |kind: TermKind| self.sums[kind as usize] * kinds[kind as usize];
+        let moves = part(TermKind::Activations) + part(TermKind::Logits) * self.path(particle.path);
         let stays = part(TermKind::States) + part(TermKind::Engine) + part(TermKind::Outside);
-        let copied = self.temporaries * parts.temporaries * factor(TermKind::States);
-        (stays + copied + moves * parts.filled) * parts.update + parts.constant + parts.unknown
-    }
-
-    /// Whether there are logits.
-    pub fn has_logits(&self) -> bool {
-        self.sums[TermKind::Logits as usize] > 0.0
+        let copied = self.temporaries * particle.temporaries * kinds[TermKind::States as usize];
+        (stays + copied + moves * self.filled(particle)) * self.update(particle)
     }
 
     /// What a way from logits to a loss takes of them.
-    pub fn path(&self, number: usize) -> f64 {
+    fn path(&self, number: usize) -> f64 {
         self.paths.get(number).copied().unwrap_or(1.0)
-    }
-
-    /// What the way that takes most takes of them.
-    pub fn most_on_a_path(&self) -> f64 {
-        self.paths.iter().copied().reduce(f64::max).unwrap_or(1.0)
     }
 
     /// Share of its limit that is filled under a particle.
     pub fn filled(&self, particle: &Particle) -> f64 {
         self.mixed.map_or(1.0, |mixed| particle.filled(mixed))
     }
-}
 
-/// What a particle makes of the parts of a need, beside its factors.
-pub(super) struct Parts {
-    /// What its way to a loss takes of the logits.
-    pub path: f64,
-    /// Share of its limit that a micro batch fills.
-    pub filled: f64,
-    /// Share of the optimizer's temporaries that there are.
-    pub temporaries: f64,
-    /// Bytes on top.
-    pub constant: f64,
-    /// Bytes of something that no formula has.
-    pub unknown: f64,
-    /// Factor on the sum of the terms.
-    pub update: f64,
+    /// The factor on all terms under a particle.
+    fn update(&self, particle: &Particle) -> f64 {
+        if self.updates { particle.update } else { 1.0 }
+    }
 }
 
 /// Sequences that are packed into a micro batch of a phase; `None` where every one is full, padded or up to a budget.
@@ -203,55 +152,66 @@ fn sequences(spec: &Spec, phase: Phase) -> Option<f64> {
 pub(super) struct JobNeeds {
     /// Bytes of the GPU, where they are known.
     pub total: Option<f64>,
-    /// What phases need of which none is smaller than another in every part.
+    /// What its phases need.
     pub needs: Vec<PhaseSums>,
 }
 
 impl JobNeeds {
-    /// Of the phases those that are not smaller than another in every part.
     pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
-        let needs = phases.iter().map(|p| PhaseSums::of(spec, p)).collect();
         Self {
             total: spec.gpu_bytes,
-            needs: decisive(needs),
+            needs: phases.iter().map(|p| PhaseSums::of(spec, p)).collect(),
         }
     }
 
-    /// Bytes of the GPU; less than anything where they are not known, so that nothing fits.
-    pub fn capacity(&self) -> f64 {
-        self.total.unwrap_or(f64::NEG_INFINITY)
-    }
-}
-
-/// Whether micro batches that are so mixed are as full as others, or fuller.
-fn fuller(mixed: Option<f64>, other: Option<f64>) -> bool {
-    match (mixed, other) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(mixed), Some(other)) => mixed <= other,
-    }
-}
-
-/// Those of the phases that are not smaller than another in every part, the largest first.
-fn decisive(mut needs: Vec<PhaseSums>) -> Vec<PhaseSums> {
-    needs.sort_by(|a, b| b.sums.iter().sum::<f64>().total_cmp(&a.sums.iter().sum()));
-    let mut kept: Vec<PhaseSums> = Vec::with_capacity(needs.len());
-    for need in needs {
-        let covers = |k: &PhaseSums| {
-            let parts = k.sums.iter().zip(&need.sums).all(|(a, b)| a >= b);
-            let logits = |n: &PhaseSums, path| n.sums[TermKind::Logits as usize] * n.path(path);
-            let mut paths = 0..k.paths.len();
-            let logits = paths.all(|path| logits(k, path) >= logits(&need, path));
-            parts
-                && logits
-                && fuller(k.mixed, need.mixed)
-                && k.updates == need.updates
-                && k.temporaries >= need.temporaries
-                && k.pieces.bytes >= need.pieces.bytes
+    /// How surely it fits its GPU: the weight of the particles under which it does. 0 where the GPU is not known.
+    pub fn fits(&self, particles: &[Particle]) -> f64 {
+        let Some(total) = self.total else {
+            return 0.0;
         };
-        if !kept.iter().any(covers) {
-            kept.push(need);
-        }
+        let all = |p: &&Particle| self.needs.iter().all(|need| need.bytes(p) <= total);
+        let fits: f64 = particles.iter().filter(all).map(|p| p.weight).sum();
+        fits.min(1.0)
     }
-    kept
+
+    /// How near it comes to fitting, from 0 to 1: for each particle the less, the more its phases lack together.
+    pub fn near(&self, particles: &[Particle]) -> f64 {
+        let Some(total) = self.total else {
+            return 0.0;
+        };
+        let comes = |particle: &Particle| {
+            let lacks = |need: &PhaseSums| (need.bytes(particle) - total).max(0.0);
+            let missing: f64 = self.needs.iter().map(lacks).sum();
+            particle.weight / (1.0 + missing / (MISSING * total.max(1.0)))
+        };
+        let near: f64 = particles.iter().map(comes).sum();
+        near.min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::posterior::Posterior;
+    use super::*;
+    use oomctl_memory::{MeasurementRow, Profile, phases};
+
+    #[test]
+    fn the_larger_the_gpu_the_nearer_a_job_comes_until_it_surely_fits() {
+        let comes = |gib: f64| {
+            let row = serde_json::json!({
+                "params_b": 7.6, "layers": 28, "hidden": 3584, "heads": 28, "ffn": 18944, "vocab": 152_064,
+                "micro_batch": 2, "seq_len": 2048, "grad_checkpointing": "full", "sharding": "fsdp", "dp": 8,
+                "gpu_total_gib": gib,
+            });
+            let row: MeasurementRow = serde_json::from_value(row).unwrap();
+            let profile = Profile::default();
+            let spec = row.spec(&profile).unwrap();
+            let particles = Posterior::new(&spec, &profile).resampled().particles;
+            let job = JobNeeds::new(&spec, &phases(&spec, &profile));
+            (job.near(&particles), job.fits(&particles))
+        };
+        let all = [12.0, 20.0, 32.0, 200.0].map(comes);
+        assert!(all.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{all:?}");
+        assert!(all[0].1 < 0.01 && all[3] == (1.0, 1.0), "{all:?}");
+    }
 }

@@ -13,8 +13,8 @@ use super::engine_room::EngineRoom;
 use super::host::{HostNeed, NodeResources, in_values};
 use super::model_cache::{ModelCache, ModelledJob};
 use super::numbers::SpeedKnob;
+use super::particle::Particle;
 use super::posterior::Posterior;
-use super::sample::ParticleSet;
 use crate::core::recipe::{Checker, Values};
 use oomctl_base::Value;
 use oomctl_base::units::{Bytes, slurm_mem};
@@ -70,7 +70,7 @@ fn order(fits: f64, near: f64) -> f64 {
 
 /// Looks for values under a posterior.
 pub(super) struct Optimiser<'a> {
-    sample: ParticleSet,
+    particles: Vec<Particle>,
     view: &'a Ascent<'a>,
     model_cache: ModelCache<'a>,
     checker: Checker<'a>,
@@ -95,7 +95,7 @@ impl<'a> Optimiser<'a> {
         died: Vec<Values>,
     ) -> Self {
         Self {
-            sample: ParticleSet::new(&posterior.particles),
+            particles: posterior.particles.clone(),
             view,
             model_cache,
             checker,
@@ -129,7 +129,7 @@ impl<'a> Optimiser<'a> {
         let Some(job) = self.model_cache.job(values) else {
             return 0.0;
         };
-        job.fits(&self.sample) * self.beside(&job, values)
+        job.fits(&self.particles) * self.beside(&job, values)
     }
 
     /// Whether that is as much as `bound`.
@@ -141,13 +141,13 @@ impl<'a> Optimiser<'a> {
             return 0.0 >= bound;
         };
         let beside = self.beside(&job, values);
-        job.reaches(&self.sample, |fits| fits * beside >= bound)
+        job.fits(&self.particles) * beside >= bound
     }
 
     /// Whether it is for the GPUs alone.
     fn fits_gpu(&mut self, values: &Values, bound: f64) -> bool {
         let job = self.model_cache.job(values);
-        job.is_some_and(|job| job.reaches(&self.sample, |fits| fits >= bound))
+        job.is_some_and(|job| job.fits(&self.particles) >= bound)
     }
 
     /// Whether the model's interval, whatever attempts have told, leaves room for these values.
@@ -166,7 +166,7 @@ impl<'a> Optimiser<'a> {
         let Some(job) = self.model_cache.job(values) else {
             return 0.0;
         };
-        job.near(&self.sample) * self.beside(&job, values)
+        job.near(&self.particles) * self.beside(&job, values)
     }
 
     /// Probability that the host has room and the engine starts.
@@ -342,13 +342,11 @@ impl<'a> Optimiser<'a> {
 
     /// Values that cost this much, with how surely they fit.
     fn judged(&mut self, values: Values, loss: f64) -> Filled {
-        // The probability comes along with how near they come.
-        let near = self.near(&values);
         Filled {
             fits: self.fits(&values),
-            values,
+            near: self.near(&values),
             loss,
-            near,
+            values,
         }
     }
 }

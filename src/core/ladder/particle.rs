@@ -34,7 +34,8 @@ pub(super) struct Particle {
 impl Particle {
     /// Share of the limit that the fullest micro batch fills, `FILLED` sequences of which come this near to their mean.
     pub fn filled(&self, mixed: f64) -> f64 {
-        filled(self.longest, self.fill, mixed)
+        let share = self.longest - (self.longest - self.fill) * mixed;
+        share.max(0.5 * self.fill).min(1.0)
     }
 
     /// The same particle with a fullest micro batch that fills this share.
@@ -48,11 +49,4 @@ impl Particle {
         (fill > 0.0 && fill.is_finite() && (particle.filled(mixed) / share - 1.0).abs() < 0.02)
             .then_some(particle)
     }
-}
-
-/// Share of the limit that the fullest micro batch fills, where the longest sequence and one of `FILLED` sequences fill these.
-#[inline]
-pub(super) fn filled(longest: f64, fill: f64, mixed: f64) -> f64 {
-    let share = longest - (longest - fill) * mixed;
-    share.max(0.5 * fill).min(1.0)
 }

@@ -9,10 +9,8 @@ use super::decision::{Expectation, PhaseNeed};
 use super::engine_room::EngineRoom;
 use super::evidence::AttemptEvidence;
 use super::need::{JobNeeds, PhaseSums};
-use super::odds::Odds;
 use super::particle::Particle;
 use super::past::Peak;
-use super::sample::ParticleSet;
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::Incident;
 use oomctl_memory::logistic::{SCALE, bell};
@@ -163,8 +161,7 @@ impl Posterior {
     /// Probability that every phase of a job fits its GPU and its rollout engine starts; `None` without the GPU's capacity.
     pub fn fits(&self, spec: &Spec, profile: &Profile) -> Option<f64> {
         spec.gpu_bytes?;
-        let job = JobNeeds::new(spec, &phases(spec, profile));
-        let fits = Odds::unknown().value(&job, &ParticleSet::new(&self.particles));
+        let fits = JobNeeds::new(spec, &phases(spec, profile)).fits(&self.particles);
         Some(fits * self.engine.fits(spec))
     }
 

@@ -39,7 +39,7 @@ impl Optimiser<'_> {
         let Some(job) = self.model_cache.job(values) else {
             return 0.0;
         };
-        let near = job.near(&self.sample);
-        order(job.fits(&self.sample), near)
+        let near = job.near(&self.particles);
+        order(job.fits(&self.particles), near)
     }
 }
