@@ -109,6 +109,8 @@ pub(super) struct PythonFile<'t> {
     pub can_change: bool,
     /// It is a module of settings, as far as its name says.
     pub is_of_settings: bool,
+    /// It is the one that is started.
+    pub is_program: bool,
 }
 
 impl PythonFile<'_> {
@@ -121,8 +123,8 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<18>(
-            "add_argument .add('- .add(\"- parse_args click typer from_pretrained environ safe_load OmegaConf .load(
+        let words = word_list::<19>(
+            "hydra.main add_argument .add('- .add(\"- parse_args click typer from_pretrained environ safe_load OmegaConf .load(
              .backward( .fit( _dataloader merge_from_list merge_from_dict CfgNode DEFINE_config_file",
         );
         // A file that only loads data has no settings of the loop.

@@ -103,6 +103,12 @@ impl ProgramCode {
             })
         });
         let mut options: Vec<ProgramOption> = options.collect();
+        let of_program = text.options.first().filter(|(file, _)| file.is_program);
+        for own in of_program.iter().flat_map(|(_, options)| options) {
+            // Another file has it for a tool of its own.
+            let mut first = true;
+            options.retain(|o| o.flag != own.flag || std::mem::take(&mut first));
+        }
         if class.is_none() && !text.is_configured(wanted) {
             for read in text.read_variables() {
                 let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
@@ -365,6 +371,7 @@ mod tests {
                 tokens: tokens(text),
                 can_change: true,
                 is_of_settings: false,
+                is_program: at == 0,
             })
             .collect();
         ProgramCode::read(&files, &wanted)
@@ -534,6 +541,49 @@ mod tests {
     }
 
     #[test]
+    fn what_another_tool_calls_so_is_no_option_of_the_program() {
+        let (train, other) = (
+            "p.add_argument('--batch', default=32)\nloss.backward()\n",
+            "p.add_argument('--batch', default=1)\np.add_argument('--crop', default=4)\n",
+        );
+        let own = code(&[train, other]);
+        assert_eq!(own.declared("--batch").map(shown).unwrap(), "32 --batch");
+        assert_eq!(own.declared("--crop").map(shown).unwrap(), "4 --crop");
+        assert!(
+            code(&["import x\n", train, other])
+                .declared("--batch")
+                .is_none()
+        );
+        let hydra = "@hydra.main(config_path='conf')\ndef main(cfg): loss.backward()\n";
+        assert!(code(&[hydra, other]).declared("--batch").is_none());
+    }
+
+    #[test]
+    fn a_constant_stands_whatever_functions_call_theirs_and_files_give_with_a_star() {
+        let train = "from b import *\nBATCH = 96\nfor x in DataLoader(d, batch_size=BATCH):\n  f(x).backward()\n";
+        let read = |other: &str| code(&[train, other]).constants.contains_key("batch");
+        for other in [
+            "import os\n",
+            "def load(d, batch): return DataLoader(d, batch)\n",
+            "def size(x):\n  batch = x.size(0)\n  return batch\n",
+        ] {
+            assert!(read(other), "{other}");
+        }
+        for other in [
+            "BATCH = 4\n",
+            "from c import *\n",
+            "def f():\n  global BATCH\n  BATCH = 4\n",
+            "from .d import *\n",
+        ] {
+            assert!(!read(other), "{other}");
+        }
+        let unread = train.replace("b import", "other import");
+        assert!(!code(&[&unread]).constants.contains_key("batch"));
+        let library = train.replace("b import", "torch.nn import");
+        assert!(code(&[&library]).constants.contains_key("batch"));
+    }
+
+    #[test]
     fn a_configurator_makes_options_of_variables_which_files_override() {
         let text = "grad_accum = 5 * 8\nbatch_size = 12\nexec(open('configurator.py').read())\n";
         let mut own = code(&[text]);
@@ -546,6 +596,7 @@ mod tests {
             tokens: tokens(content),
             can_change: false,
             is_of_settings: false,
+            is_program: false,
         });
         assert_eq!(shown_as(&own, "--batch_size"), "8 --batch_size=");
         own.leave_open();

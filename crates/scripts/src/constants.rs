@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
+use super::imports::{is_file_of, starred};
 use super::literal::product;
 use super::loaded::load;
+use super::local_variables::{function_around, local_to};
 use super::python::{
     PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, rest_of_line,
     statements,
@@ -71,7 +73,9 @@ fn given_once<'t>(
             let divided =
                 |f: &PythonFile<'_>| [false, true].map(|a| is_divided(&f.tokens, name, a));
             let of_class = block(&file.tokens, at).is_some_and(|(_, word)| word == "class");
-            let lines = || files.iter().flat_map(|f| statements(&f.tokens));
+            let own = function_around(&file.tokens, at).map(|begin| (file.path, begin));
+            let seen: Vec<_> = files.iter().flat_map(|f| lines_of(f, name, own)).collect();
+            let lines = || seen.iter().copied();
             let Some(value) = CodeValue::written(file, value) else {
                 continue;
             };
@@ -98,6 +102,29 @@ fn given_once<'t>(
     found
 }
 
+/// The statements of a file in which a name stands, without those of functions that have a variable of their own with this name,
+/// but for the function `own`.
+fn lines_of<'s, 't>(
+    file: &'s PythonFile<'t>,
+    name: &str,
+    own: Option<(&str, usize)>,
+) -> impl Iterator<Item = &'s [PythonToken<'t>]> {
+    let tokens = &file.tokens;
+    let lower = name.to_lowercase();
+    let named = move |line: &&[PythonToken<'t>]| {
+        let mut long = line.iter().filter(|t| t.text.len() >= lower.len());
+        long.any(|t| t.text.to_lowercase().contains(&lower))
+    };
+    let own = own
+        .filter(|(path, _)| *path == file.path)
+        .map(|(_, begin)| begin);
+    let lower = name.to_lowercase();
+    statements(tokens).filter(named).filter(move |line| {
+        let at = tokens.partition_point(|t| t.from < line[0].from);
+        local_to(tokens, at, &lower).is_none_or(|begin| own == Some(begin))
+    })
+}
+
 /// Whether a call may give other values to an object as whose attribute a name is looked up.
 fn is_filled(files: &[PythonFile<'_>], name: &str) -> bool {
     let after = |wanted: &dyn Fn(&str) -> bool| -> Vec<&str> {
@@ -117,7 +144,7 @@ const LOADERS: [&str; 5] =
 
 /// The options for which the batches of such calls stand: of training, and of an evaluation.
 const BATCH: &str = "batch_size";
-const EVAL_BATCH: &str = "eval_batch_size";
+pub(super) const EVAL_BATCH: &str = "eval_batch_size";
 
 /// Libraries whose trainers go through the data that they are handed.
 const TRAINERS: [&str; 4] = word_list("keras tensorflow lightning pytorch_lightning");
@@ -135,11 +162,16 @@ pub(super) fn trains(tokens: &[PythonToken<'_>]) -> bool {
     tokens.iter().any(|t| t.is("backward")) || of_library() && (fits() || gives_data())
 }
 
-/// A batch where data is loaded: the option that it stands for, the file, and the value.
-type LoadedBatch<'s, 't> = (&'static str, &'s PythonFile<'t>, &'s [PythonToken<'t>]);
+/// A batch where data is loaded.
+pub(super) struct LoadedBatch<'s, 't> {
+    /// The option that it stands for.
+    pub key: &'static str,
+    pub file: &'s PythonFile<'t>,
+    pub value: &'s [PythonToken<'t>],
+}
 
 /// The batches that are handed to calls which load data (`DataLoader(data, batch_size=32)`).
-fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't>> {
+pub(super) fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't>> {
     let trains = files.iter().filter(|f| trains(&f.tokens));
     let batches = trains.flat_map(|file| {
         let tokens = &file.tokens;
@@ -151,7 +183,7 @@ fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't
                 true => EVAL_BATCH,
                 false => BATCH,
             };
-            Some((key, file, value))
+            Some(LoadedBatch { key, file, value })
         })
     });
     batches.collect()
@@ -171,8 +203,8 @@ fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
 /// The name of the option that gives training its batch where data is loaded: `args.samples` in each place.
 pub(super) fn loaded_option<'t>(files: &[PythonFile<'t>]) -> Option<&'t str> {
     let all = loaded_batches(files);
-    let training = all.iter().filter(|(key, ..)| *key == BATCH);
-    let mut names = training.map(|(.., value)| match value {
+    let training = all.iter().filter(|loaded| loaded.key == BATCH);
+    let mut names = training.map(|loaded| match loaded.value {
         [_, dot, name] if dot.is(".") => Some(name.text),
         _ => None,
     });
@@ -184,24 +216,24 @@ pub(super) fn loaded_option<'t>(files: &[PythonFile<'t>]) -> Option<&'t str> {
 fn loaded(all: &[LoadedBatch<'_, '_>]) -> Vec<(&'static str, Constant)> {
     let is_number =
         |value: &[PythonToken<'_>]| matches!(value, [one] if one.kind == TokenKind::Number);
-    let written = all.iter().filter(|(.., value)| is_number(value));
+    let written = all.iter().filter(|loaded| is_number(loaded.value));
     let single = |key: &str| {
-        let same = written.clone().filter(|(other, ..)| *other == key);
+        let same = written.clone().filter(|other| other.key == key);
         same.count() == 1
     };
-    let constants = written.clone().filter(|(key, ..)| single(key));
-    let constants = constants.map(|(key, file, value)| {
-        let value = CodeValue::literal(file, &value[0]);
+    let constants = written.clone().filter(|loaded| single(loaded.key));
+    let constants = constants.map(|loaded| {
+        let value = CodeValue::literal(loaded.file, &loaded.value[0]);
         let is_global = false;
-        (*key, Constant { value, is_global })
+        (loaded.key, Constant { value, is_global })
     });
     constants.collect()
 }
 
 /// The one name that gives training its batch where data is loaded.
 fn named_batch<'t>(all: &[LoadedBatch<'_, 't>]) -> Option<&'t str> {
-    let training = all.iter().filter(|(key, ..)| *key == BATCH);
-    let mut values = training.map(|(.., value)| *value);
+    let training = all.iter().filter(|loaded| loaded.key == BATCH);
+    let mut values = training.map(|loaded| loaded.value);
     let first = match values.next()? {
         [name] if name.kind == TokenKind::Name => name.text,
         _ => return None,
@@ -217,16 +249,8 @@ pub(super) fn may_rebind(files: &[PythonFile<'_>]) -> bool {
         let mut names = f.tokens.iter().filter(|t| t.kind == TokenKind::Name);
         names.any(|t| REBINDS.contains(&t.text))
     };
-    // All that a module of settings has is seen.
-    let is_seen = |name: &PythonToken<'_>| {
-        let file = format!("/{}.py", name.text);
-        let mut seen = files.iter().filter(|f| f.is_of_settings);
-        seen.any(|f| f.path.ends_with(&file) || *f.path == file[1..])
-    };
-    let stars = |f: &PythonFile<'_>| {
-        let mut all = f.tokens.windows(3);
-        all.any(|w| w[1].is("import") && w[2].is("*") && !is_seen(&w[0]))
-    };
+    let is_read = |module: &str| files.iter().any(|f| is_file_of(f.path, module));
+    let stars = |f: &PythonFile<'_>| starred(&f.tokens).any(|module| !is_read(module));
     files.iter().any(|f| by_name(f) || stars(f))
 }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::moved_program::{changed_modules, import_root};
-use super::python::{PythonToken, TokenKind, statements, tokens};
+use super::python::{
+    PythonToken, TokenKind, ends_block, is_main, line, line_begins, statements, tokens,
+};
 use super::recognise::is_of_settings;
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
+use oomctl_base::word_list;
 
 /// Most files of a program that are read.
 const FILES: usize = 24;
@@ -23,13 +26,37 @@ pub(super) struct ModuleFile<'f> {
 }
 
 impl<'f> ModuleFile<'f> {
-    pub(super) fn read((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
+    /// The file that is started.
+    pub(super) fn started((path, text): (&'f String, &'f String)) -> Self {
+        Self {
+            path,
+            name: None,
+            text,
+            tokens: tokens(text),
+        }
+    }
+
+    /// One that is imported: nothing below `if __name__ == "__main__":` runs.
+    fn imported((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
+        let mut tokens = tokens(text);
+        let main = line_begins(&tokens).find(|at| is_main(line(&tokens, *at)));
+        if let Some(begin) = main {
+            let ends = (begin..tokens.len())
+                .find(|at| tokens[*at].kind == TokenKind::End && ends_block(&tokens, begin, *at));
+            tokens.drain(begin..ends.unwrap_or(tokens.len()));
+        }
         Self {
             path,
             name,
             text,
-            tokens: tokens(text),
+            tokens,
         }
+    }
+
+    /// Whether another file takes all names of it: `from NAME import *`.
+    pub(super) fn is_starred(&self, by: &[Self]) -> bool {
+        let mut stars = by.iter().flat_map(|file| starred(&file.tokens));
+        stars.any(|module| is_file_of(self.path, module))
     }
 
     /// Whether it is a module of settings, as far as its name says (`config.py`, `hparams.py`).
@@ -38,6 +65,31 @@ impl<'f> ModuleFile<'f> {
         let stem = file.strip_suffix(".py").unwrap_or(file);
         stem.starts_with("const") || is_of_settings(&stem.to_lowercase())
     }
+}
+
+/// Packages whose names are none of a program's settings.
+const LIBRARIES: [&str; 13] = word_list(
+    "torch torchvision numpy math typing tensorflow keras fastai matplotlib pylab tkinter os time",
+);
+
+/// The last names of the user's own modules of which a text takes all names.
+pub(super) fn starred<'t>(tokens: &[PythonToken<'t>]) -> impl Iterator<Item = &'t str> {
+    statements(tokens).filter_map(|line| match line {
+        [from, module @ .., last, import, star]
+            if from.is("from") && import.is("import") && star.is("*") =>
+        {
+            let first = module.first().unwrap_or(last);
+            (!LIBRARIES.contains(&first.text)).then_some(last.text)
+        }
+        _ => None,
+    })
+}
+
+/// Whether a path is that of a module or a package of this name.
+pub(super) fn is_file_of(path: &str, module: &str) -> bool {
+    let path = path.strip_suffix(".py").unwrap_or(path);
+    let path = path.strip_suffix("/__init__").unwrap_or(path);
+    path.rsplit('/').next() == Some(module)
 }
 
 /// The user's own module that `python -m NAME` starts.
@@ -109,7 +161,7 @@ pub(super) fn modules<'f>(
     (root, here): (&str, &str),
     files: &'f BTreeMap<String, String>,
 ) -> (Vec<ModuleFile<'f>>, Vec<String>) {
-    let mut all = vec![ModuleFile::read(program, None)];
+    let mut all = vec![ModuleFile::started(program)];
     let root = import_root(program.1).unwrap_or(root);
     let changed = changed_modules(program.1);
     let src = joined(here, "src");
@@ -147,7 +199,7 @@ pub(super) fn modules<'f>(
                     Some((path, _)) if all.iter().any(|known| known.path == path) => {}
                     Some(file) if all.len() < FILES => {
                         open.push(all.len());
-                        all.push(ModuleFile::read(file, name.clone()));
+                        all.push(ModuleFile::imported(file, name.clone()));
                     }
                     Some(_) => {}
                     None => sought.push(path),
@@ -244,6 +296,27 @@ mod tests {
         let (all, _) = modules(program, ("", ""), &files);
         assert_eq!(all.len(), FILES);
         assert!(all.iter().any(|file| file.path == "config/defaults.py"));
+    }
+
+    #[test]
+    fn what_an_imported_file_does_when_it_is_started_is_not_read() {
+        let test = "def test(): pass\nif __name__ == '__main__':\n  p.add_argument('--batch')\n  p.parse_args()\nAFTER = 1\n";
+        let files: BTreeMap<String, String> = [("train.py", "import test\n"), ("test.py", test)]
+            .map(|(path, text)| (path.to_owned(), text.to_owned()))
+            .into();
+        let read = |program: &str| {
+            let program = files.get_key_value(program).unwrap();
+            let (all, _) = modules(program, ("", ""), &files);
+            let tokens = all.into_iter().flat_map(|file| file.tokens);
+            tokens.map(|t| t.text.to_owned()).collect::<Vec<_>>()
+        };
+        let imported = read("train.py");
+        assert!(
+            !imported.iter().any(|t| t == "add_argument"),
+            "{imported:?}"
+        );
+        assert!(imported.iter().any(|t| t == "AFTER"), "{imported:?}");
+        assert!(read("test.py").iter().any(|t| t == "add_argument"));
     }
 
     #[test]

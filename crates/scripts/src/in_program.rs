@@ -161,7 +161,7 @@ mod tests {
     fn a_field_of_settings_is_a_default_where_the_program_loads_a_file() {
         let is_default = |text: &str| {
             let file = (&"config.py".to_owned(), &text.to_owned());
-            let found = in_program(&[ModuleFile::read(file, None)]);
+            let found = in_program(&[ModuleFile::started(file)]);
             found
                 .numbers
                 .iter()

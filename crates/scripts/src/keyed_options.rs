@@ -152,6 +152,7 @@ fn with_bases<'f>(
             tokens: super::python::tokens(text),
             can_change: false,
             is_of_settings: false,
+            is_program: false,
         };
         let named = bases(&file);
         open.extend(named.iter().map(|name| joined(folder_of_file(path), name)));

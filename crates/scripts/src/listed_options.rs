@@ -13,6 +13,12 @@ type Tokens<'a, 't> = &'a [PythonToken<'t>];
 
 /// The options that each of the files of a program declares.
 pub(super) fn declared_by<'a, 't>(files: &[Tokens<'a, 't>]) -> Vec<Vec<DeclaredOption<'a, 't>>> {
+    // Hydra takes the words of its program: no parser reads them.
+    let is_hydras = |w: &[PythonToken<'_>]| w[0].is("@") && w[1].is("hydra") && w[3].is("main");
+    let program = files.first().copied().unwrap_or_default();
+    if program.windows(4).any(is_hydras) {
+        return vec![Vec::new(); files.len()];
+    }
     let by_file = files.iter().map(|tokens| {
         let mut own = declared(tokens);
         own.extend(variables(tokens));

@@ -42,7 +42,7 @@ use super::python::{
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
 use lines::assignment;
-pub(super) use lines::lines_in;
+use lines::lines_in;
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::OF;

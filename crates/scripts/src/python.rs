@@ -5,7 +5,7 @@
 mod blocks;
 
 pub(super) use blocks::{
-    block, definition, ends_block, headers, is_conditional, is_loop, line_above,
+    block, definition, ends_block, headers, is_conditional, is_loop, is_main, line_above, lines_in,
 };
 use oomctl_base::word_list;
 
@@ -233,6 +233,23 @@ pub(super) fn rest_of_line<'a, 't>(tokens: &'a [PythonToken<'t>]) -> &'a [Python
 /// The line of a token.
 pub(super) fn line<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
     rest_of_line(&tokens[line_of(tokens, at)..])
+}
+
+/// The place of the sign by which a line gives its first names a value: `a = b`, `a, b = c`, `a /= b`.
+pub(crate) fn assignment(line: &[PythonToken<'_>]) -> Option<usize> {
+    let mut depth = 0;
+    for (at, token) in line.iter().enumerate() {
+        let is = |at: Option<usize>, sign: &str| {
+            at.and_then(|at| line.get(at)).is_some_and(|t| t.is(sign))
+        };
+        let before = at.checked_sub(1);
+        let compares = is(Some(at + 1), "=") || ["=", "<", ">", "!"].iter().any(|s| is(before, s));
+        if depth == 0 && token.is("=") {
+            return (!compares).then_some(at);
+        }
+        depth = token.depth_after(depth);
+    }
+    None
 }
 
 /// The statements of a text; several may stand in a line.

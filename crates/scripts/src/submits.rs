@@ -153,6 +153,7 @@ fn read_of<'f>(
     begin: Option<&Traced>,
 ) -> PythonFile<'f> {
     let is_of_settings = file.is_of_settings();
+    let is_program = reading.calls[at].program.as_deref() == Some(file.path);
     let module = file.name.filter(|_| is_of_settings);
     let (path, tokens) = (file.path, file.tokens);
     if let Some(content) = reading.created.get(path) {
@@ -163,11 +164,12 @@ fn read_of<'f>(
             tokens,
             can_change,
             is_of_settings,
+            is_program,
         };
     }
     let number = reading.add_source(path, file.text);
     let call = &reading.calls[at];
-    let named = match call.program.as_deref() == Some(path) {
+    let named = match is_program {
         true => call.script_word().map(|word| (word, FileRole::Program)),
         false => begin.zip(module.map(FileRole::Module)),
     };
@@ -182,6 +184,7 @@ fn read_of<'f>(
         tokens,
         can_change: named.is_some(),
         is_of_settings,
+        is_program,
     }
 }
 
@@ -227,6 +230,7 @@ fn override_by_files(
             tokens: tokens(text),
             can_change: false,
             is_of_settings: false,
+            is_program: false,
         });
     }
 }
@@ -279,8 +283,11 @@ pub(super) fn look_at(
         }
         let begin = begin_of(reading, at, &own);
         let packages: Vec<_> = own.iter().map(|file| (file.path, file.text)).collect();
-        let own = own.into_iter();
-        let own = own.filter(|f| f.is_of_settings() || PythonFile::matters(f.text, classes));
+        let matters = |f: &&ModuleFile<'_>| {
+            f.is_of_settings() || PythonFile::matters(f.text, classes) || f.is_starred(&own)
+        };
+        let matters: BTreeSet<&str> = own.iter().filter(matters).map(|f| f.path).collect();
+        let own = own.into_iter().filter(|f| matters.contains(f.path));
         let own = own.map(|file| read_of(reading, at, file, begin.as_ref()));
         let own: Vec<_> = own.collect();
         let mut code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
@@ -291,6 +298,11 @@ pub(super) fn look_at(
             reading.calls[at].take_unpacked(class);
         }
         if let Some(code) = &mut code {
+            let words = reading.calls[at].taken_words();
+            code.add_evaluation(
+                &own,
+                words.get(reading.calls[at].args..).unwrap_or_default(),
+            );
             code.keyed = keyed_settings(&own, reading, at, files);
             add_packages(reading, &code.keyed, &packages);
         }

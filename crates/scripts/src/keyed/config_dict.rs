@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::KeyedValues;
 use crate::code_value::PythonFile;
-use crate::plain_loop::lines_in;
 use crate::python::{
-    PythonToken, TokenKind, arguments, block, calls, definition, line_begins, rest_of_line,
+    PythonToken, TokenKind, arguments, block, calls, definition, line_begins, lines_in,
+    rest_of_line,
 };
 
 /// The call that declares the flag.

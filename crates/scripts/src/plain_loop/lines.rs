@@ -1,6 +1,7 @@
 //! Lines of a program, and calls in them.
 
-use super::super::python::{PythonToken, TokenKind, ends_block};
+use super::super::python::{PythonToken, TokenKind};
+pub(super) use super::super::python::{assignment, lines_in};
 use oomctl_base::word_list;
 
 /// What shows and measures, which trains nothing.
@@ -25,32 +26,6 @@ pub(super) fn shows(line: &[PythonToken<'_>]) -> bool {
         let is = parts.any(|part| SHOWS.contains(&part)) || ends && !name.contains("parameter");
         t.kind == TokenKind::Name && is
     })
-}
-
-/// The places of the lines of a block, without the one that begins it.
-pub(in super::super) fn lines_in(tokens: &[PythonToken<'_>], begin: usize) -> Vec<usize> {
-    let ends = (begin..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::End);
-    let inside = ends.take_while(|at| !ends_block(tokens, begin, *at));
-    let lines = inside.map(|at| at + 1);
-    let lines = lines.filter(|at| tokens.get(*at).is_some_and(|t| t.kind != TokenKind::End));
-    lines.collect()
-}
-
-/// The place of the sign by which a line gives its first names a value: `a = b`, `a, b = c`, `a /= b`.
-pub(super) fn assignment(line: &[PythonToken<'_>]) -> Option<usize> {
-    let mut depth = 0;
-    for (at, token) in line.iter().enumerate() {
-        let is = |at: Option<usize>, sign: &str| {
-            at.and_then(|at| line.get(at)).is_some_and(|t| t.is(sign))
-        };
-        let before = at.checked_sub(1);
-        let compares = is(Some(at + 1), "=") || ["=", "<", ">", "!"].iter().any(|s| is(before, s));
-        if depth == 0 && token.is("=") {
-            return (!compares).then_some(at);
-        }
-        depth = token.depth_after(depth);
-    }
-    None
 }
 
 /// `self.calls += 1`, `out, self.h = rnn(x, self.h)`: whether a line makes a value of what the micro batch before left in it.

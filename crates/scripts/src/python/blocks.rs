@@ -58,14 +58,24 @@ pub(crate) fn line_above(tokens: &[PythonToken<'_>], at: usize) -> Option<usize>
 }
 
 /// `if __name__ == "__main__"`.
-fn is_main(header: &[PythonToken<'_>]) -> bool {
-    header.iter().any(|t| t.is("__name__"))
+pub(crate) fn is_main(header: &[PythonToken<'_>]) -> bool {
+    let begins = header.first().is_some_and(|t| t.is("if"));
+    begins && header.iter().any(|t| t.is("__name__"))
 }
 
 /// Whether the line behind the end `at` of another is no longer in the block that begins at `begin`.
 pub(crate) fn ends_block(tokens: &[PythonToken<'_>], begin: usize, at: usize) -> bool {
     let next = tokens.get(at + 1).filter(|t| t.kind != TokenKind::End);
     next.is_some() && indentation(tokens, at + 1) <= indentation(tokens, begin)
+}
+
+/// The places of the lines of a block, without the one that begins it.
+pub(crate) fn lines_in(tokens: &[PythonToken<'_>], begin: usize) -> Vec<usize> {
+    let ends = (begin..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::End);
+    let inside = ends.take_while(|at| !ends_block(tokens, begin, *at));
+    let lines = inside.map(|at| at + 1);
+    let lines = lines.filter(|at| tokens.get(*at).is_some_and(|t| t.kind != TokenKind::End));
+    lines.collect()
 }
 
 /// The part of a line that declares a function: from `def` on.
