@@ -63,6 +63,8 @@ pub struct CodeValue {
     pub is_off: bool,
     /// Its option takes a truth value as Python writes it.
     pub is_truth: bool,
+    /// It is computed of another value that the program is given, and follows it.
+    pub follows: bool,
     /// Its bytes are a literal that says nothing else, in a text that can be changed.
     pub is_own: bool,
 }
@@ -95,6 +97,7 @@ impl CodeValue {
             is_unset: false,
             is_off: false,
             is_truth: false,
+            follows: false,
             is_own: false,
         }
     }

@@ -10,8 +10,8 @@ use super::literal::product;
 use super::loaded::load;
 use super::local_variables::{function_around, local_to};
 use super::python::{
-    PythonToken, TokenKind, arguments, block, calls, ends_block, is_named, keyword, rest_of_line,
-    statements,
+    PythonToken, TokenKind, argument, arguments, block, calls, ends_block, is_named, keyword,
+    rest_of_line, statements,
 };
 use oomctl_base::word_list;
 
@@ -189,15 +189,18 @@ pub(super) fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedB
     batches.collect()
 }
 
-/// Whether the words of its statement or the name of its function say that a call runs beside training.
+/// Whether a call loads data for something beside training, as far as the name of its function, what its statement says before it,
+/// and the name of its data tell.
 fn is_beside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End || t.is(";");
     let before = tokens[..at].iter().rposition(ends);
     let begin = before.map_or(0, |end| end + 1);
-    let mut lines = statements(&tokens[begin..]);
     let function = block(tokens, at).filter(|(_, word)| *word == "def");
     let function = function.and_then(|(begin, _)| tokens.get(begin + 1));
-    function.is_some_and(|name| is_aside(name.text)) || lines.next().is_some_and(runs_aside)
+    let all = arguments(&tokens[at + 2..]);
+    let data = argument(&all, "dataset", 0).unwrap_or_default();
+    let mut names = function.into_iter().chain(&tokens[begin..at]).chain(data);
+    names.any(|t| t.kind == TokenKind::Name && is_aside(t.text))
 }
 
 /// The name of the option that gives training its batch where data is loaded: `args.samples` in each place.

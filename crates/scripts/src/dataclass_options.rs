@@ -1,6 +1,7 @@
-//! Options that a program declares as the fields of its own dataclass: `HfArgumentParser(ScriptArguments)`.
+//! Options that a program declares as the fields of its own dataclass: `HfArgumentParser(ScriptArguments)`, `tyro.cli(Arguments)`.
 //!
-//! Source: transformers 4.57 hf_argparser.py: a field `name: int = field(default=8)` is the option `--name`.
+//! Sources: transformers 4.57 hf_argparser.py: a field `name: int = field(default=8)` is the option `--name`; tyro 0.9 "Basics": the
+//! same, also with dashes, and `--no-name` turns a truth value off.
 
 use super::declared::{DeclaredOption, Takes, is_divided};
 use super::python::{PythonToken, TokenKind, arguments, block, calls, keyword, rest_of_line};
@@ -17,8 +18,24 @@ pub(super) fn fields<'a, 't>(
         parsers.flat_map(|at| arguments(&tokens[at + 2..]).concat())
     });
     let parsed: Vec<&str> = handed.map(|t| t.text).collect();
+    let by_tyro = files.iter().flat_map(|tokens| {
+        let parsers = calls(tokens, |t| t.is("cli"));
+        let parsers = parsers.filter(|at| *at > 1 && tokens[at - 2].is("tyro"));
+        parsers.filter_map(|at| Some(arguments(&tokens[at + 2..]).first()?[0].text))
+    });
+    let by_tyro: Vec<&str> = by_tyro.collect();
     let all = files.iter().enumerate().flat_map(|(number, tokens)| {
         let fields = (0..tokens.len()).filter_map(|at| field(tokens, at, &parsed));
+        let of_tyro = (0..tokens.len()).filter_map(|at| field(tokens, at, &by_tyro));
+        let of_tyro = of_tyro.map(|option| DeclaredOption {
+            forms: vec![option.flag.clone(), option.flag.replace('_', "-")],
+            takes: match option.takes {
+                Takes::Truth => Takes::TurnsOnOrOff,
+                other => other,
+            },
+            ..option
+        });
+        let fields = fields.chain(of_tyro);
         fields.map(move |option| (number, option))
     });
     all.collect()
@@ -82,6 +99,15 @@ mod tests {
             "--bf16 True Truth",
             "--name - Value",
         ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        let tyro = tokens(
+            "@dataclass\nclass Args:\n  batch_size: int = 8\n  gc: bool = False\nargs = tyro.cli(Args)\n",
+        );
+        let found = fields(&[&tyro]);
+        let shown = found
+            .iter()
+            .map(|(_, o)| format!("{} {:?}", o.forms.join(" "), o.takes));
+        let expected = ["--batch_size --batch-size Value", "--gc --gc TurnsOnOrOff"];
         assert_eq!(shown.collect::<Vec<_>>(), expected);
         for text in [
             "class A:\n a: int = field(\nHfArgumentParser(A)",

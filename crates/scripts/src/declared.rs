@@ -1,7 +1,9 @@
-//! The options that a Python program declares: `add_argument` of argparse, `option` of click, `Option` and parameters of typer.
+//! The options that a Python program declares: `add_argument` of argparse, `option` of click, `Option` and parameters of typer,
+//! parameters of what fire calls.
 //!
 //! Sources: Python 3.13 argparse; click 8.1 "Options" (the name is the one without dashes, else the first long one); typer 0.12
-//! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it).
+//! "CLI Options" (a parameter with a default is an option, a bool has `--no-` beside it); fire 0.7 "Using a CLI" (the same, with
+//! underscores or dashes, and a truth value as Python writes it).
 
 use super::python::{PythonToken, TokenKind, arguments, closed_call, keyword, tokens};
 use oomctl_base::word_list;
@@ -85,6 +87,17 @@ pub(super) fn declared<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Vec<DeclaredOpt
     }
     let commands = (0..tokens.len()).filter(|at| is_typer_command(tokens, *at));
     found.extend(commands.flat_map(|at| parameters(tokens, at + 3)));
+    let of_fire = (0..tokens.len()).filter(|at| is_called_by_fire(tokens, *at));
+    let of_fire = of_fire.flat_map(|at| parameters(tokens, at + 3));
+    found.extend(of_fire.map(|option| {
+        let flag = format!("--{}", option.name);
+        DeclaredOption {
+            forms: vec![flag.clone(), option.flag],
+            flag,
+            takes: option.default.map_or(Takes::Value, Takes::like),
+            ..option
+        }
+    }));
     found.sort_by_key(|option| option.range);
     found
 }
@@ -177,8 +190,14 @@ pub(super) fn is_divided(tokens: &[PythonToken<'_>], name: &str, attribute: bool
         let before = at.checked_sub(1).map(|at| &tokens[at]);
         tokens[*at].is(name) && before.is_some_and(|t| t.is(".")) == attribute
     };
+    // `loss.sum() / args.batch_size / args.accum` divides something else by both.
+    let divides = |at: &usize| {
+        let path = tokens[..*at].iter().rev();
+        let mut before = path.skip_while(|t| t.kind == TokenKind::Name || t.is("."));
+        before.next().is_some_and(|t| t.is("/"))
+    };
     (0..tokens.len())
-        .filter(divided)
+        .filter(|at| divided(at) && !divides(at))
         .any(|at| is_by_parts(&tokens[at + 1..]))
 }
 
@@ -238,7 +257,16 @@ fn is_typer_command(tokens: &[PythonToken<'_>], at: usize) -> bool {
     line.any(|t| t.is("command")) || tokens.windows(5).any(runs)
 }
 
-/// The parameters behind the bracket of a command of typer; one without a default is an argument, and no option.
+/// Whether `def NAME(` at `at` is what `fire.Fire(NAME)` calls.
+fn is_called_by_fire(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let [def, name, open] = tokens.get(at..at + 3).unwrap_or_default() else {
+        return false;
+    };
+    let calls = |w: &[PythonToken<'_>]| w[0].is("Fire") && w[1].is("(") && w[2].text == name.text;
+    def.is("def") && open.is("(") && tokens.windows(3).any(calls)
+}
+
+/// The parameters behind the bracket of a command of typer or fire; one without a default is an argument, and no option.
 fn parameters<'a, 't>(tokens: &'a [PythonToken<'t>], from: usize) -> Vec<DeclaredOption<'a, 't>> {
     let list = tokens.get(from..).unwrap_or_default();
     let all = arguments(list).into_iter();
@@ -336,6 +364,9 @@ mod tests {
             "length --len 512 Value",
         ];
         assert_eq!(read(typer), expected);
+        let fire = "import fire\ndef other(x=1): pass\ndef main(data, batch_size: int = 8, gc=False): pass\nfire.Fire(main)\n";
+        let expected = ["batch_size --batch_size 8 Value", "gc --gc False Truth"];
+        assert_eq!(read(fire), expected);
         let run = "import typer\ndef helper(z: int = 1): pass\ndef main(steps: int = 5): pass\ntyper.run(main)\n";
         assert_eq!(read(run), ["steps --steps 5 Value"]);
     }

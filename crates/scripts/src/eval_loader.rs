@@ -34,6 +34,7 @@ impl ProgramCode {
         let text = batch.to_string();
         Some(Constant {
             value: CodeValue {
+                follows: true,
                 is_own: file.can_change && via.is_empty(),
                 ..CodeValue::plain(Traced::escape(span, &text, quote))
             },

@@ -23,7 +23,9 @@ mod means;
 mod micro_batches;
 mod padded;
 mod parts;
+mod picked;
 mod scalers;
+mod statistics;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -73,6 +75,9 @@ const SPLIT: &str = "this splits a batch of the loader by the accumulation";
 const KEPT: &str = "this is kept from one micro batch to the next";
 const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
+const WEIGHED: &str = "this is a mean over what counts in a micro batch, and micro batches with less of it weigh as much";
+const SUMMED: &str =
+    "this adds a micro batch up, and no count of its samples was seen to divide the sum";
 const TOKENS: &str =
     "this is a mean over the tokens of a micro batch that count, and padding differs";
 const MODEL: &str = "what this model or loss is made of was not read";
@@ -142,7 +147,9 @@ pub(super) fn doubt(
     let found = found.or_else(|| program.loaded().or_else(|| program.layers()));
     let found = found.or_else(|| program.collators().or_else(|| program.joins()));
     let found = found.or_else(|| program.padded().or_else(|| program.unmasked()));
-    let found = found.or_else(|| batches::doubt(&program));
+    let loaders = loops.iter().flat_map(LoopOfBatches::goes_through);
+    let loaders: BTreeSet<&str> = loaders.collect();
+    let found = found.or_else(|| batches::doubt(&program, &loaders));
     found.map(|found| placed(files, found))
 }
 
@@ -329,7 +336,7 @@ impl<'a, 't> LoopProgram<'a, 't> {
         });
         let made: Vec<_> = made.collect();
         match made.is_empty() {
-            true => self.handed_to(name).into_iter().collect(),
+            true => self.handed_to(name),
             false => made,
         }
     }

@@ -306,6 +306,7 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
         },
         is_off: option.default.is_none_or(is_off),
         is_truth: option.takes == Takes::Truth,
+        follows: false,
         is_own: false,
     }
 }

@@ -128,7 +128,7 @@ impl Stack {
             _ if is_called(&r.modules, call) || is_called(&r.programs, call) => NAME,
             CallTarget::Program(path) | CallTarget::Script(path) => {
                 let by_name = any(&r.scripts, &file(path)) && !self.is_missing_in(call);
-                usize::from(by_name) * 500
+                usize::from(by_name && self.is_spoken_to(call)) * 500
             }
             CallTarget::Module(_) | CallTarget::Code => 0,
         };
@@ -233,10 +233,23 @@ impl Stack {
         Some(all)
     }
 
-    /// Whether the program declares an option of this name itself, and its text shows nothing of the stack.
+    /// Whether the program declares an option of this name itself, or makes its steps itself, and its text shows nothing of the
+    /// stack.
     fn is_own_option(&self, call: &Call, flag: &str) -> bool {
         let declared = |code: &ProgramCode| code.declared(flag).is_some();
-        self.is_missing_in(call) && call.code.as_ref().is_some_and(declared)
+        let declared = || call.code.as_ref().is_some_and(declared);
+        self.is_missing_in(call) && (call.trains || declared())
+    }
+
+    /// Whether the text of the program was read, or its words and files give a knob or a model as programs of the stack take them: a
+    /// file that is not there may be anybody's, whatever its name is.
+    fn is_spoken_to(&self, call: &Call) -> bool {
+        let given = GivenKeys::of_call(call);
+        let model = || self.recognise.model.iter().any(|key| given.has(key));
+        let nothing = call.taken_words().len() <= call.args && call.settings.is_empty();
+        let unread = || !call.unread.is_empty() || !call.config.is_empty();
+        let spelled = || self.spelled(call, &given, false) > 0;
+        call.names.is_some() || nothing || unread() || model() || spelled()
     }
 
     /// Whether the text of the program was read and shows nothing of the stack, whose texts would.

@@ -17,7 +17,7 @@ use super::moved_program::{begin, can_move};
 use super::other_trainer::{OTHER_LOSS, OtherTrainer, other_trainers};
 use super::own_model::{OWN_MODEL, own_model};
 use super::plain_loop::{DOUBT, TRAINER_DOUBT, doubt, doubts_beside};
-use super::python::{PythonToken, TokenKind, tokens};
+use super::python::{PythonToken, TokenKind, calls_backward, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
 use super::walk::{CallTarget, FileRole, Reading, folder_of_file, joined};
@@ -270,6 +270,7 @@ pub(super) fn look_at(
             &other_trainers(&texts, &classes.classes, &own_classes),
             &mut names,
         );
+        reading.calls[at].trains = texts.iter().any(|text| calls_backward(text));
         let reads = texts.iter().any(|text| reads_options(text));
         reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {

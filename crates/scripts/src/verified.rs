@@ -46,9 +46,12 @@ impl Adoption<'_> {
             for knob in &stack.knobs {
                 let wish = wishes.iter().find(|(name, _)| *name == knob.name);
                 let was = find(&self.reading, old, knob);
-                // Another name for the same bytes, or for what the job asks for.
+                // Another name for the same bytes or for what the job asks for, or what the program computes of another value.
+                let computed = old.constant(knob).is_some_and(|value| value.follows);
                 let same = |found: &FoundKnob| {
-                    found.way == KnobForm::Asked || wished.iter().any(|w| w.value == found.value)
+                    computed
+                        || found.way == KnobForm::Asked
+                        || wished.iter().any(|w| w.value == found.value)
                 };
                 if wish.is_none() && was.as_ref().is_some_and(same) {
                     continue;

@@ -20,7 +20,7 @@ const COUNTED: [&str; 2] = ["islice", "take"];
 /// Calls that cut a batch.
 const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
 
-impl LoopOfBatches<'_, '_> {
+impl<'t> LoopOfBatches<'_, 't> {
     /// What its header goes over: parts of a batch, or so many micro batches.
     pub(super) fn over(&self) -> Option<(&'static str, usize)> {
         let header = self.line(self.begin);
@@ -51,6 +51,29 @@ impl LoopOfBatches<'_, '_> {
         };
         let mut all = self.lines.iter().chain(&self.waits);
         header.iter().any(|t| t.is("range")) && !all.any(|at| self.line(*at).iter().any(takes))
+    }
+
+    /// What it takes its micro batches of: `for i, (x, y) in enumerate(tqdm(self.data)):`
+    pub(super) fn goes_through(&self) -> Option<&'t str> {
+        const HANDS_ON: [&str; 4] = word_list("enumerate tqdm iter track");
+        let header = self.line(self.begin);
+        let within = header.iter().position(|t| t.is("in"))?;
+        let mut over = &header[within + 1..];
+        while let [name, open, rest @ ..] = over {
+            if !open.is("(") || !HANDS_ON.contains(&name.text) {
+                break;
+            }
+            over = rest;
+        }
+        let path = over
+            .iter()
+            .take_while(|t| t.kind == TokenKind::Name || t.is("."));
+        let length = path.count();
+        let is_call = over.get(length).is_some_and(|t| t.is("("));
+        let name = over[..length]
+            .last()
+            .filter(|_| header[0].is("for") && !is_call)?;
+        Some(name.text)
     }
 
     /// Whether what it goes over was made as so many micro batches: `batches = list(islice(loader, 8))`.
@@ -105,6 +128,16 @@ impl LoopOfBatches<'_, '_> {
 }
 
 impl LoopProgram<'_, '_> {
+    /// Whether a name is given what loads data in batches: `dl = DataLoader(…)`.
+    fn loads(&self, name: &str) -> bool {
+        let made = self.made_by(name);
+        let mut values = made.iter().map(|(.., value)| value);
+        values.any(|value| {
+            let mut calls = value.windows(2).filter(|w| w[1].is("("));
+            calls.any(|w| w[0].text.to_lowercase().contains("loader"))
+        })
+    }
+
     /// `parts = images.chunk(args.accum)`
     fn cuts_by_accumulation(&self) -> bool {
         self.files.iter().any(|tokens| {
@@ -119,8 +152,8 @@ impl LoopProgram<'_, '_> {
 }
 
 /// The first place where something else than data is computed from the batch or from the loader's length. With the accumulation
-/// beside it, the product stays.
-pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+/// beside it, the product stays. `loaders` are what loops go through.
+pub(super) fn doubt(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<DoubtPlace> {
     let stops = program.uses(&STOPS);
     let validates = program
         .places("val_check_interval")
@@ -128,11 +161,11 @@ pub(super) fn doubt(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         .filter(|_| stops);
     let validates = validates.map(|(file, at)| (COUNT, *file, *at));
     let found = sampler(program).or_else(|| own_batches(program));
-    let found = found.or_else(|| computed(program));
+    let found = found.or_else(|| computed(program, loaders));
     found.or(validates)
 }
 
-fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
+fn computed(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<DoubtPlace> {
     program.files.iter().enumerate().find_map(|(file, tokens)| {
         let mut names = BTreeSet::new();
         let mut found = None;
@@ -171,7 +204,7 @@ fn computed(program: &LoopProgram<'_, '_>) -> Option<DoubtPlace> {
         }
         let length = || {
             (0..tokens.len()).find(|at| {
-                is_length(tokens, *at)
+                is_length(program, tokens, *at, loaders)
                     && !is_excused(program, tokens, *at)
                     && !is_progress(tokens, *at)
             })
@@ -234,20 +267,25 @@ fn is_number_of_processes(name: &str) -> bool {
     !name.contains("batch") && PARTS.iter().any(|part| name.contains(part))
 }
 
-/// `len(train_loader)`
-fn is_length(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// `len(train_loader)`, whatever the name of what loads the data is.
+fn is_length(
+    program: &LoopProgram<'_, '_>,
+    tokens: &[PythonToken<'_>],
+    at: usize,
+    loaders: &BTreeSet<&str>,
+) -> bool {
     let Some(rest) = tokens.get(at + 1..).filter(|_| tokens[at].is("len")) else {
         return false;
     };
-    let inner = rest
-        .iter()
-        .skip(1)
-        .take_while(|t| t.kind == TokenKind::Name || t.is("."));
-    let names: Vec<String> = inner.map(|t| t.text.to_lowercase()).collect();
-    let is = |part: &str| names.iter().any(|name| name.contains(part));
+    let inner = rest.iter().skip(1);
+    let inner = inner.take_while(|t| t.kind == TokenKind::Name || t.is("."));
+    let names: Vec<&str> = inner.filter(|t| !t.is(".")).map(|t| t.text).collect();
+    let has = |part: &str| names.iter().any(|name| name.to_lowercase().contains(part));
+    let of_training = !["eval", "val", "test"].iter().any(|part| has(part));
+    let is_loader = |name: &&&str| loaders.contains(**name) || program.loads(name);
     rest.first().is_some_and(|t| t.is("("))
-        && is("loader")
-        && !["eval", "val", "test"].iter().any(|part| is(part))
+        && of_training
+        && (has("loader") || names.last().as_ref().is_some_and(is_loader))
 }
 
 /// Whether a length only says how far an epoch is: `i / len(loader)`, `i == len(loader) - 1`, `range(len(loader))`.

@@ -55,9 +55,12 @@ impl<'a, 't> CalledFunction<'a, 't> {
     }
 }
 
+/// Most calls whose arguments are followed.
+const CALLS: usize = 8;
+
 impl<'a, 't> LoopProgram<'a, 't> {
-    /// What the one call of a function hands it under a name.
-    pub(super) fn handed_to(&self, name: &str) -> Option<(usize, usize, &'a [PythonToken<'t>])> {
+    /// What the calls of functions hand them under a name; nothing where a call hands over something else, or there are many.
+    pub(super) fn handed_to(&self, name: &str) -> Vec<(usize, usize, &'a [PythonToken<'t>])> {
         let functions = self.places(name).iter().filter_map(|(file, at)| {
             let tokens = self.files[*file];
             let open = bracket(tokens, *at)?;
@@ -76,18 +79,38 @@ impl<'a, 't> LoopProgram<'a, 't> {
             };
             declares.then_some((called, place))
         });
-        let (function, place) = only(functions)?;
-        let called = self.places(function).iter().filter(|(file, at)| {
-            let tokens = self.files[*file];
-            let before = at.checked_sub(1).map(|at| &tokens[at]);
-            let declared = before.is_some_and(|t| t.is("def") || t.is("class"));
-            !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
-        });
-        let (file, at) = only(called)?;
-        let tokens = self.files[*file];
+        let mut found = Vec::new();
+        for (function, place) in functions {
+            let called = self.places(function).iter().filter(|(file, at)| {
+                let tokens = self.files[*file];
+                let before = at.checked_sub(1).map(|at| &tokens[at]);
+                let declared = before.is_some_and(|t| t.is("def") || t.is("class"));
+                !declared && tokens.get(at + 1).is_some_and(|t| t.is("("))
+            });
+            for (file, at) in called {
+                match self.given(*file, *at, name, place) {
+                    // A function hands its own parameter on.
+                    Some((_, _, [one])) if one.is(name) => {}
+                    Some(given) if found.len() < CALLS => found.push(given),
+                    _ => return Vec::new(),
+                }
+            }
+        }
+        found
+    }
+
+    /// What a call hands a function under a name.
+    fn given(
+        &self,
+        file: usize,
+        at: usize,
+        name: &str,
+        place: usize,
+    ) -> Option<(usize, usize, &'a [PythonToken<'t>])> {
+        let tokens = self.files[file];
         let given = argument(&arguments(&tokens[at + 2..]), name, place)?;
         let from = tokens.iter().position(|t| t.from == given[0].from)?;
-        Some((*file, from, &tokens[from..from + given.len()]))
+        Some((file, from, &tokens[from..from + given.len()]))
     }
 }
 

@@ -8,7 +8,7 @@ use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
 use super::{
     CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LOADS, LoopOfBatches, LoopProgram, MIXED,
-    PLAIN, PythonToken, TOKENS, TokenKind, headers, line_of, rest_of_line,
+    PLAIN, PythonToken, TOKENS, TokenKind, WEIGHED, headers, line_of, rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
@@ -151,6 +151,9 @@ impl<'t> LoopProgram<'_, 't> {
         if let Some(at) = transposed {
             return Some((MIXED, file, at));
         }
+        if let Some(at) = self.picks_rows(file, begin) {
+            return Some((WEIGHED, file, at));
+        }
         let mut all = calls_in(tokens, begin, line.len());
         all.find_map(|at| self.call(file, at, depth))
     }
@@ -189,8 +192,8 @@ impl<'t> LoopProgram<'_, 't> {
         if self.is_scaler(file, at) {
             return None;
         }
-        if is_no_mean(tokens, at) {
-            return Some((MIXED, file, at));
+        if let Some(why) = is_no_mean(tokens, at) {
+            return Some((why, file, at));
         }
         if draws_once(tokens, at) {
             return Some((DRAWN, file, at));

@@ -3,6 +3,7 @@
 use super::super::python::{definition, line};
 use super::lines::shows;
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
+use super::statistics::takes_a_statistic;
 use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
@@ -55,7 +56,8 @@ impl<'t> LoopProgram<'_, 't> {
                     };
                     let in_a_module = TOGETHER.contains(&name)
                         || is_over_samples(name) && mixes_samples(tokens, at)
-                        || transposes_samples(tokens, at);
+                        || transposes_samples(tokens, at)
+                        || takes_a_statistic(tokens, at);
                     let mixed = MIXES.contains(&name) || in_a_module && module();
                     let drawn = || draws_once(tokens, at) && module();
                     match mixed {
@@ -102,8 +104,8 @@ impl<'t> LoopProgram<'_, 't> {
         }
         heads.into_iter().find_map(|at| {
             let name = tokens[at].text;
-            if weighs(tokens, at) {
-                return Some((MIXED, file, at));
+            if let Some(why) = weighs(tokens, at) {
+                return Some((why, file, at));
             }
             if name == "partial" {
                 let given = arguments(&tokens[at + 2..]);
@@ -168,14 +170,15 @@ impl<'t> LoopProgram<'_, 't> {
         let mut functions = value.iter().filter(|t| is_name(t));
         let found =
             functions.find_map(|t| self.enter(t.text, &self.bodies(t.text), (depth, as_loss)));
-        // `self.loss = loss`, which the one call of the class hands it.
+        // `self.loss = loss`, which the calls of the class hand it.
         let handed = || match value {
             [one] if depth < DEPTH => self.handed_to(one.text),
-            _ => None,
+            _ => Vec::new(),
         };
         let found = found.or_else(|| {
-            let (file, from, value) = handed()?;
-            self.maker(file, from, value, (depth + 1, as_loss))
+            let mut handed = handed().into_iter();
+            handed
+                .find_map(|(file, from, value)| self.maker(file, from, value, (depth + 1, as_loss)))
         });
         found.or((!plain && !by_itself).then_some((MODEL, file, from)))
     }

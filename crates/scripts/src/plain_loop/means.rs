@@ -1,21 +1,21 @@
 //! Whether a call makes of a micro batch something else than a mean over its samples.
 
 use super::super::python::{
-    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, is_named, line_of,
-    rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, line_of, rest_of_line,
 };
 use super::lines::shows;
+use super::{MIXED, MODEL, SUMMED, WEIGHED};
 use oomctl_base::word_list;
 
-/// Whether the call at `at` looks at several samples, or is no mean over them.
-pub(super) fn is_no_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// Why the call at `at` is no mean over the samples of a micro batch, each by itself.
+pub(super) fn is_no_mean(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
     let mixed = is_over_samples(tokens[at].text) && mixes_samples(tokens, at);
-    mixed
-        || pairs(tokens, at)
-        || balances(tokens, at)
-        || bends_a_mean(tokens, at)
-        || adds_up(tokens, at)
-        || weighs(tokens, at)
+    match () {
+        () if mixed || pairs(tokens, at) || balances(tokens, at) || bends_a_mean(tokens, at) => {
+            Some(MIXED)
+        }
+        () => weighs(tokens, at).or_else(|| adds_up(tokens, at)),
+    }
 }
 
 /// `main.detach() / aux.detach()`: a factor by what a micro batch came to.
@@ -91,22 +91,10 @@ fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 pub(super) fn is_over_samples(name: &str) -> bool {
-    [
-        "mean",
-        "sum",
-        "max",
-        "min",
-        "softmax",
-        "flip",
-        "roll",
-        "sort",
-        "norm",
-        "normalize",
-        "std",
-        "var",
-        "std_mean",
-        "var_mean",
-    ]
+    word_list::<29>(
+        "mean sum max min softmax log_softmax softmin gumbel_softmax logsumexp flip roll sort argsort topk norm normalize std var \
+         std_mean var_mean amax amin median quantile prod cumsum cumprod logcumsumexp unique",
+    )
     .contains(&name)
 }
 
@@ -134,7 +122,14 @@ pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
         [one] if one.is("0") => true,
         // `x.sum(dim=dims)` may go along any.
         [one] => named && reduces && one.kind == TokenKind::Name && !one.is("None"),
-        [open, one, close] => open.opens() && one.is("0") && close.closes(),
+        // `x.mean((0, 2))`
+        [open, axes @ .., close] => {
+            open.opens()
+                && close.closes()
+                && axes
+                    .split(|t| t.is(","))
+                    .any(|axis| matches!(axis, [one] if one.is("0")))
+        }
         _ => false,
     })
 }
@@ -215,15 +210,16 @@ const COUNTS: [&str; 4] = word_list("numel shape size len");
 /// Most tokens behind a sum that can divide it by a count.
 const DIVISOR: usize = 8;
 
-/// Whether a call adds up a micro batch (or takes the norm of all of it), and no count of its samples divides the sum: `(each * mask).sum()`.
-fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// Why a call that adds up a micro batch, or takes the norm of all of it, is no mean: no count of its samples divides the sum:
+/// `(each * mask).sum()`.
+fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
     let before = |n: usize, text: &str| at.checked_sub(n).is_some_and(|at| tokens[at].is(text));
     if !(tokens[at].is("sum") || tokens[at].is("norm")) || !before(1, ".") {
-        return false;
+        return None;
     }
     let of_module = before(2, "torch") || before(2, "np");
     if arguments(&tokens[at + 2..]).len() != usize::from(of_module) {
-        return false;
+        return None;
     }
     let behind = behind_call(tokens, at).iter();
     let mut behind = behind.skip_while(|t| t.closes()).take(DIVISOR);
@@ -233,11 +229,16 @@ fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let is_loss = line.first().is_some_and(|t| t.text.ends_with("loss"));
     let whole = next.is_none_or(|t| t.kind == TokenKind::End);
     if is_loss && whole && tokens[at].is("sum") {
-        return false;
+        return None;
     }
     let divided = next.is_some_and(|t| t.is("/"));
     let mut divisor = behind.take_while(|t| t.kind != TokenKind::End);
-    !(divided && divisor.any(|t| COUNTS.contains(&t.text)))
+    match divided {
+        true if divisor.any(|t| COUNTS.contains(&t.text)) => None,
+        true => Some(WEIGHED),
+        false if tokens[at].is("norm") => Some(MIXED),
+        false => Some(SUMMED),
+    }
 }
 
 /// Losses whose mean a weight of classes makes one over weights.
@@ -245,20 +246,33 @@ const CLASSES: [&str; 4] = ["CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll
 /// Reductions that are no sum.
 const REDUCTIONS: [&str; 3] = ["mean", "none", "batchmean"];
 
-/// Whether the call of a loss at `at` is no mean over its samples: `weight=classes`, `ignore_index=0`, `reduction=args.reduction`, `losses[mask].mean()`.
-pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// Why the call of a loss at `at` is no mean over its samples: `weight=classes`, `ignore_index=0`, `reduction=args.reduction`,
+/// `losses[mask].mean()`.
+pub(super) fn weighs(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
     let all = arguments(&tokens[at + 2..]);
-    let weighted = |argument: &&[PythonToken<'_>]| match argument {
-        [key, equals, value @ ..] if equals.is("=") && is_named(argument) => {
-            let none = matches!(value, [one] if one.is("None"));
-            let known = matches!(value, [one] if one.kind == TokenKind::Text && (REDUCTIONS.contains(&one.text) || one.text == "sum" && is_counted(tokens, at)));
-            key.is("weight") && !none && CLASSES.contains(&tokens[at].text)
-                || key.is("reduction") && !known
-                || key.is("ignore_index") && !none
+    let weighted = |argument: &&[PythonToken<'_>]| {
+        let [key, equals, value @ ..] = argument else {
+            return None;
+        };
+        let none = matches!(value, [one] if one.is("None"));
+        match key.text {
+            _ if !equals.is("=") => None,
+            "reduction" => match value {
+                [one] if one.kind == TokenKind::Text && one.text == "sum" => {
+                    (!is_counted(tokens, at)).then_some(SUMMED)
+                }
+                [one] if one.kind == TokenKind::Text && REDUCTIONS.contains(&one.text) => None,
+                _ => Some(MODEL),
+            },
+            "weight" if CLASSES.contains(&tokens[at].text) => (!none).then_some(WEIGHED),
+            "ignore_index" => (!none).then_some(WEIGHED),
+            _ => None,
         }
-        _ => false,
     };
-    all.iter().any(weighted) || tokens[at].is("mean") && is_of_a_mask(tokens, at)
+    let of_a_mask = tokens[at].is("mean") && is_of_a_mask(tokens, at);
+    all.iter()
+        .find_map(weighted)
+        .or(of_a_mask.then_some(WEIGHED))
 }
 
 /// `F.kl_div(a, b, reduction="sum") * t ** 2 / a.shape[0]`: a sum that its line divides by the count of its samples.

@@ -3,6 +3,8 @@
 //! Rule: the Trainer's loop is known, and so are those models of transformers that have no batch norm and whose loss is a mean. What
 //! the program replaces or adds is read as a loop of one's own is.
 
+use std::collections::BTreeSet;
+
 use super::super::other_trainer::package;
 use super::super::own_model::trained;
 use super::batches::{self, OTHER};
@@ -35,7 +37,7 @@ impl<'t> LoopProgram<'_, 't> {
         let found = found.or_else(|| self.hooks());
         found
             .or_else(|| self.collators().or_else(|| self.padded()))
-            .or_else(|| batches::doubt(self))
+            .or_else(|| batches::doubt(self, &BTreeSet::new()))
     }
 
     /// The lines on which functions of this name are declared.

@@ -40,6 +40,8 @@ pub struct Call {
     pub one_process: bool,
     /// The names in its Python text and that of its own modules that a stack asks for; absent where the text was not read.
     pub names: Option<BTreeMap<String, Span>>,
+    /// Its Python text makes the steps of training itself.
+    pub trains: bool,
     /// What its Python text says of its options; absent where it says nothing.
     pub code: Option<ProgramCode>,
     /// Its words that it refuses, where its text shows all options that it takes.

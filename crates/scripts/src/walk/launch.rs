@@ -290,6 +290,7 @@ impl Walker<'_> {
             program,
             takes_no_words: false,
             one_process: false,
+            trains: false,
             names: None,
             code: None,
             refused: Vec::new(),
