@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
-use super::constants::{Constant, constants, loaded_option, settings};
+use super::constants::{BATCH, Constant, constants, loaded_option, settings};
 use super::declared::Takes;
 use super::dictionary::entries;
 use super::filled_class::{ArgumentRoom, FilledClass};
@@ -15,7 +15,7 @@ use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::used_accumulations;
+use super::plain_loop::{part_of, used_accumulations};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::{attribute, same_flag, setting_names};
@@ -80,6 +80,8 @@ pub struct ProgramCode {
     global_batch: Option<String>,
     /// The one option that accumulates by its use, whatever its name is.
     accumulation: Option<String>,
+    /// Names of its values that accumulate by their use.
+    accumulations: BTreeSet<String>,
     /// The one option that gives the loader of training its batch, whatever its name is.
     loaded_batch: Option<String>,
 }
@@ -134,6 +136,7 @@ impl ProgramCode {
         let loaded = loaded_option(files);
         Self {
             accumulation: by_use(&|name| used.contains(name)),
+            accumulations: used.iter().map(|name| (*name).to_owned()).collect(),
             loaded_batch: by_use(&|name| loaded == Some(name)),
             global_batch: global_batch(&options, parts.as_ref()),
             parts,
@@ -275,6 +278,11 @@ impl ProgramCode {
         }
     }
 
+    /// Whether a value of this name accumulates by its use.
+    pub(super) fn accumulates_by(&self, name: &str) -> bool {
+        self.accumulations.contains(name)
+    }
+
     /// The one option for the parts into which the program cuts a batch, and the one for the whole.
     pub(super) fn parts(&self) -> Option<(&str, &str)> {
         let (part, whole) = self.parts.as_ref()?;
@@ -336,6 +344,11 @@ fn fixed(files: &[PythonFile<'_>], used: &BTreeSet<&str>) -> BTreeMap<String, Co
         if all.remove(&key).is_none() {
             all.insert(key, constant);
         }
+    }
+    let part = only(files.iter().filter_map(|file| part_of(&file.tokens, used)));
+    let part = part.and_then(|name| all.get(&name.to_lowercase()));
+    if let Some(part) = part.filter(|part| !part.is_global).cloned() {
+        all.entry(BATCH.to_owned()).or_insert(part);
     }
     let used = used.iter().filter_map(|name| all.get(&name.to_lowercase()));
     if let Some(one) = only(used).cloned() {

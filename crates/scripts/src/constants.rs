@@ -143,7 +143,7 @@ const LOADERS: [&str; 5] =
     word_list("DataLoader fit flow flow_from_directory image_dataset_from_directory");
 
 /// The options for which the batches of such calls stand: of training, and of an evaluation.
-const BATCH: &str = "batch_size";
+pub(super) const BATCH: &str = "batch_size";
 pub(super) const EVAL_BATCH: &str = "eval_batch_size";
 
 /// Libraries whose trainers go through the data that they are handed.

@@ -1,16 +1,15 @@
 //! A changed copy of a Python program: it imports and finds its files as the original does.
 
 use super::python::{PythonToken, TokenKind, statements};
+use oomctl_base::word_list;
 
 /// By these names a program finds files beside the file of its code, or starts that file again in further processes.
-const BOUND: [&str; 6] = [
-    "hydra",
-    "inspect",
-    "co_filename",
-    "spawn",
-    "forkserver",
-    "start_processes",
-];
+const BOUND: [&str; 5] = word_list("hydra co_filename spawn forkserver start_processes");
+
+/// What of `inspect` looks at no file.
+const LOOKS: [&str; 9] = word_list(
+    "signature Parameter isclass isfunction ismethod isgenerator iscoroutinefunction getfullargspec getmembers",
+);
 
 /// What stands before and behind the path of the original, in the line by which a copy is taken for it.
 const ROOT: [&str; 2] = [
@@ -29,6 +28,14 @@ const FINDS: [&str; 3] = [
 pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
     let uses = |name: &str| tokens.iter().any(|t| t.is(name));
     let bound = tokens.iter().any(|t| BOUND.contains(&t.text));
+    let inspects = tokens.split(|t| t.kind == TokenKind::End).any(|line| {
+        let from =
+            line.first().is_some_and(|t| t.is("from")) && line.iter().any(|t| t.is("inspect"));
+        let mut used = line
+            .windows(3)
+            .filter(|w| w[0].is("inspect") && w[1].is("."));
+        from || used.any(|w| !LOOKS.contains(&w[2].text))
+    });
     // `open(sys.argv[0])` reads the text of the copy, which is what runs.
     let reads = |at: usize| {
         let before = at.checked_sub(4).map_or(&[][..], |from| &tokens[from..at]);
@@ -42,7 +49,7 @@ pub(super) fn can_move(tokens: &[PythonToken<'_>]) -> bool {
         .iter()
         .any(|t| t.is("executable") || t.text.starts_with("exec"));
     let restarts = execs && uses("__file__");
-    !(bound || own_name || restarts)
+    !(bound || inspects || own_name || restarts)
 }
 
 /// The line by which a copy is taken for its original, and the byte at which it stands. Python imports first from the folder of
@@ -161,6 +168,7 @@ mod tests {
             "@hydra.main(config_path='conf')\n",
             "mp.set_start_method('spawn')\n",
             "inspect.getfile(f)\n",
+            "from inspect import getsource\n",
             "here = Path(sys.argv[0]).parent\n",
             "f = open(sys.argv[0], 'w')\n",
             "subprocess.run([sys.executable, __file__])\n",

@@ -143,7 +143,16 @@ impl Call {
         };
         let mut keys = self.program_keys();
         keys.retain(|(key, composed)| *composed || self.config.is_empty() && is_looked_up(key));
+        let used = |key: &str| {
+            let last = key.rsplit('.').next().unwrap_or(key);
+            let accumulates = self
+                .code
+                .as_ref()
+                .is_some_and(|code| code.accumulates_by(last));
+            knob.role == Some(Role::GradAccumulation) && accumulates
+        };
         let all = keys.iter().filter(|(key, composed)| match composed {
+            _ if used(key) => true,
             true => is_named(knob, &format!("{ROOT}.{key}")),
             false => is_named(knob, key) || is_whole(knob, key, &keys),
         });

@@ -1,5 +1,7 @@
 //! An accumulation that a program computes of two of its settings: `accum = cfg.batch_size // cfg.micro_batch_size`.
 
+use std::collections::BTreeSet;
+
 use super::super::program_text::assigned;
 use super::super::python::line_begins;
 use super::lines::assignment;
@@ -31,6 +33,34 @@ impl LoopProgram<'_, '_> {
             ours.then(|| (format!("{part}{OF}{whole}"), ("", file, at)))
         })
     }
+}
+
+/// The constant that one forward takes, where an accumulation is computed of it: `accum = total // (B * T * world)`. `B` is the batch
+/// beside `T`, the length of a sequence.
+pub(in super::super) fn part_of<'t>(
+    tokens: &[PythonToken<'t>],
+    accumulations: &BTreeSet<&str>,
+) -> Option<&'t str> {
+    let names_batch = |t: &&PythonToken<'_>| {
+        let name = t.text.to_lowercase();
+        ["b", "bs", "bsz"].contains(&name.as_str()) || name.contains("batch")
+    };
+    let lines = line_begins(tokens).map(|at| rest_of_line(&tokens[at..]));
+    let computed = lines.filter_map(|line| match line {
+        [name, equals, value @ ..] if equals.is("=") && accumulations.contains(name.text) => {
+            let slash = value
+                .windows(2)
+                .position(|w| w[0].is("/") && w[1].is("/"))?;
+            only(
+                value[slash + 2..]
+                    .iter()
+                    .filter(|t| t.kind == TokenKind::Name)
+                    .filter(names_batch),
+            )
+        }
+        _ => None,
+    });
+    only(computed).map(|t| t.text)
 }
 
 /// `cfg.train.batch_size` and `cfg["train"]["batch_size"]` are `train.batch_size`.
