@@ -62,6 +62,9 @@ pub struct LogAdvice {
     /// The program makes its steps of training itself.
     #[serde(skip)]
     makes_steps: bool,
+    /// It is of an engine inside another program, whose command the script does not start.
+    #[serde(skip)]
+    inside: bool,
 }
 
 /// Of what the log is.
@@ -87,8 +90,10 @@ impl LogAdvice {
         mut advice: Option<Advices>,
         program: Option<&InProgram>,
     ) -> Self {
+        let is_engine = likely.is_some_and(|l| l.presets.iter().all(|p| p.is_engine()));
+        let inside = is_engine && program.is_some();
         if let (Some(advice), Some(program)) = (&mut advice, program) {
-            keep_possible(advice, program);
+            keep_possible(advice, program, inside);
         }
         let framework = likely.and_then(|likely| {
             let first = likely.presets.first()?;
@@ -105,6 +110,7 @@ impl LogAdvice {
             log,
             framework,
             advice,
+            inside,
             makes_steps: program.is_some_and(|program| program.trains),
         }
     }
@@ -168,6 +174,9 @@ impl LogAdvice {
             out.push_str("\nWorse:\n");
         }
         worse.iter().for_each(|a| one(&mut out, a, false));
+        if self.inside {
+            return out;
+        }
         let command = match (script, &presets[..]) {
             (Some(script), [preset, ..]) => format!("--preset {preset} {log} {script}"),
             _ => format!("{log} SCRIPT"),
@@ -193,8 +202,9 @@ impl LogAdvice {
     }
 }
 
-/// Names knobs as the text of a program gives them, and leaves out the options of one that reads none.
-fn keep_possible(advices: &mut Advices, program: &InProgram) {
+/// Names knobs as the text of a program gives them, and leaves out the options of one that reads none: those of an
+/// engine are of its own command, which the script does not start.
+fn keep_possible(advices: &mut Advices, program: &InProgram, of_engine: bool) {
     let plain = |spelled: &String| spelled.trim_matches(['-', '=']).replace('-', "_");
     let possible = |turn: &mut KnobMove| {
         let mut numbers = program.numbers.iter();
@@ -203,7 +213,7 @@ fn keep_possible(advices: &mut Advices, program: &InProgram) {
             turn.spellings = vec![format!("`{}` in {}", own.text, own.place)];
         }
         let is_option = turn.spellings.iter().any(|s| s.starts_with('-'));
-        !program.no_options || !is_option
+        !(program.no_options || of_engine) || !is_option
     };
     for all in [&mut advices.helps, &mut advices.worse] {
         all.iter_mut().for_each(|a| a.turns.retain_mut(possible));

@@ -205,3 +205,102 @@ fn a_resumed_run_that_cannot_load_its_states_needs_another_version() {
     let script = "python run_clm.py --model_name_or_path own/model --do_train --per_device_train_batch_size 4 --resume_from_checkpoint out/checkpoint-9";
     fixed(script, log, &[]).says(&["use transformers 4.28.0 or later"]);
 }
+
+/// What ultralytics 8 (`data/base.py`) and YOLOv5 5.0 to 7.0 (`utils/datasets.py`) print while they fill their cache, and Slurm behind it.
+const CACHING: &str = "train: Caching images (38.2GB RAM):  47%|████▋     | 56000/118287 [02:24<02:40, 388.00it/s]\n\
+    slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n";
+
+/// A loop of one's own whose parser has this option.
+fn trains(option: &str) -> String {
+    format!(
+        "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=16)\n\
+         p.add_argument('--workers', type=int, default=8)\n{option}\nargs = p.parse_args()\n\
+         loader = torch.utils.data.DataLoader(data(args), batch_size=args.batch_size, num_workers=args.workers)\n\
+         for x, y in loader:\n  loss = F.cross_entropy(net(x), y)\n  loss.backward()\n  opt.step()\n"
+    )
+}
+
+/// The cache is what fills the host, and no worker loads anything yet.
+#[test]
+fn a_cache_of_the_data_in_host_memory_is_turned_off() {
+    const NODE: &str = "#SBATCH --mem=0\n#SBATCH --gres=gpu:1";
+    let yolo =
+        format!("{NODE}\nyolo detect train data=coco.yaml model=yolo11n.pt batch=16 cache=ram");
+    fixed(&yolo, CACHING, &[])
+        .says(&["cache  ram -> disk", "host memory ran out in preprocessing"]);
+    for (option, words, change, left) in [
+        (
+            "p.add_argument('--cache', action='store_true')",
+            "--cache",
+            "--cache ",
+            "+python train.py\n",
+        ),
+        (
+            "p.add_argument('--cache-images', action='store_true')",
+            "--cache-images",
+            "--cache-images ",
+            "+python train.py\n",
+        ),
+    ] {
+        let script = format!("{NODE}\npython train.py {words}");
+        let said = fixed(&script, CACHING, &[("train.py", &trains(option))]);
+        said.says(&[change, "true -> false", "data-not-in-memory", left]);
+        assert!(!said.out.contains("--workers"), "{}", said.told());
+    }
+}
+
+/// No batch was loaded yet: nothing that is about batches helps.
+#[test]
+fn nothing_about_batches_helps_while_the_data_is_prepared() {
+    let log = "Map (num_proc=4):  61%|██████    | 6100/10000 [12:02<07:40,  8.47 examples/s]\n\
+        slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n";
+    let swift = |words: &str| {
+        let script = format!(
+            "#SBATCH --mem=0\nswift sft --model m --train_type lora --dataset d.json --dataloader_num_workers 4 {words}"
+        );
+        fixed(&script, log, &[]).out
+    };
+    let said = swift("--dataset_num_proc 4");
+    assert!(said.contains("--dataset_num_proc  4 -> 2"), "{said}");
+    let said = swift("--preprocess_num_proc 4");
+    assert!(said.contains("--preprocess_num_proc  4 -> 2"), "{said}");
+    let said = swift("--dataset_num_proc 1");
+    assert!(said.contains("lazy-tokens"), "{said}");
+    for lazy in ["--lazy_tokenize true", "--streaming true", "--packing true"] {
+        let said = swift(lazy);
+        for batches in [
+            "lazy_tokenize ",
+            "dataloader_pin_memory ",
+            "dataloader_num_workers ",
+        ] {
+            assert!(
+                !said.contains(&format!("2      --{batches}")),
+                "{lazy}: {said}"
+            );
+        }
+    }
+}
+
+/// A bug that takes finished steps, or the other engine of vLLM, is not named where the log refutes it.
+#[test]
+fn a_bug_that_the_log_refutes_is_not_named() {
+    let said = |engine: &str, line: &str| {
+        let log = format!(
+            "openrlhf==0.8.5\nINFO 05-14 06:03:31 [core.py:61] Initializing a {engine} LLM engine (v0.8.3) with config: model='m'\n{line}\n\
+             slurmstepd: error: Detected 1 oom_kill event in StepId=4.batch. Some of the step tasks have been OOM Killed.\n"
+        );
+        let script = "#SBATCH --mem=64G\npython -m openrlhf.cli.train_ppo_ray --pretrain m";
+        fixed(script, &log, &[]).told()
+    };
+    let (saved, old) = ("openrlhf-saved-weights-stay", "vllm-n-above-1-v0");
+    let loads = said(
+        "V0",
+        "Loading checkpoint shards:  50%|█████     | 2/4 [00:21<00:21, 10.31s/it]",
+    );
+    assert!(!loads.contains(saved) && !loads.contains(old), "{loads}");
+    let bar = "Train epoch [1/1]:  21%|██        | 210/1000 [10:00<37:37,  2.86s/it]";
+    let trains = said("V1", bar);
+    assert!(trains.contains(saved) && !trains.contains(old), "{trains}");
+    let trains = said("V0", bar);
+    assert!(trains.contains(old), "{trains}");
+}

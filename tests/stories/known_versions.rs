@@ -16,7 +16,8 @@ fn older(frames: &[&str], requested: &str) -> String {
 }
 
 const LAYER: &str = "transformers/models/llama/modeling_llama.py\", line 232, in forward\n    down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))";
-const LOSS: &str = "torch/nn/functional.py\", line 3029, in cross_entropy\n    return torch._C._nn.cross_entropy_loss(input, target, weight)";
+const LOSS: &str = "transformers/loss/loss_utils.py\", line 26, in fixed_cross_entropy\n    loss = nn.functional.cross_entropy(source, target)\n  \
+    File \"/env/lib/python3.10/site-packages/torch/nn/functional.py\", line 3029, in cross_entropy\n    return torch._C._nn.cross_entropy_loss(input, target, weight)";
 const STEP: &str = "torch/optim/adamw.py\", line 152, in _init_group\n    state[\"exp_avg_sq\"] = torch.zeros_like(";
 const PROGRAM: &str = "from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments\n(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n\
     model = AutoModelForCausalLM.from_pretrained(\"Qwen/Qwen2.5-0.5B\")\nTrainer(model=model, args=args).train()\n";

@@ -57,7 +57,7 @@ fn a_killed_worker_died_in_the_dataloader_wherever_the_program_stood() {
     let told = fixed("#SBATCH --mem=32G\npython train.py", log, &[]);
     told.says(&[
         "host memory ran out in dataloader",
-        "484 steps went well before",
+        "483 steps went well before",
         "do the workers copy what they read",
     ]);
 }

@@ -23,7 +23,7 @@ fn another_process_beside_an_actor_of_ray_may_be_the_jobs_own() {
         "(MegatronPolicyWorker[rank=8] pid=70433, ip=10.0.0.4) ",
     ] {
         let said = diagnosed(&format!("{printer}{BESIDE}"));
-        said.says(&["perhaps this job's own inference engine"]);
+        said.says(&["perhaps of this job too, its inference engine or its trainer"]);
         assert!(
             !said.told().contains("use another GPU or node"),
             "{}",

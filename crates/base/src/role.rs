@@ -95,6 +95,8 @@ pub enum Role {
     NumWorkers,
     /// Processes that prepare the data before the first step, such as tokenize it.
     PreprocessingWorkers,
+    /// Whether the samples are kept in host memory.
+    DataInMemory,
     /// Which model, or which size of it.
     ModelVariant,
     /// Rank of a low-rank adapter.

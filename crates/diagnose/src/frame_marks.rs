@@ -12,7 +12,11 @@ pub(crate) struct FrameMarks {
     /// One process drives several GPUs ([`super::replicas`]).
     pub replicas: bool,
     /// It holds the logits of the vocabulary ([`phase::holds_logits`]).
-    pub logits: bool,
+    logits: bool,
+    /// It holds one number for each class ([`phase::holds_class_scores`]).
+    class_scores: bool,
+    /// Its classes are words of a vocabulary ([`phase::speaks_of_words`]).
+    words: bool,
     /// It holds the attention scores of all pairs of positions ([`phase::holds_attention_scores`]).
     pub attention_scores: bool,
     /// It calls attention that may hold them ([`phase::calls_attention`]).
@@ -35,6 +39,8 @@ impl FrameMarks {
     /// Takes a canonical frame or a line of source.
     pub(crate) fn see(&mut self, line: &str) {
         self.logits |= phase::holds_logits(line);
+        self.class_scores |= phase::holds_class_scores(line);
+        self.words |= phase::speaks_of_words(line);
         self.attention_scores |= phase::holds_attention_scores(line);
         self.attention_call |= phase::calls_attention(line);
         self.layer |= phase::computes_layer(line);
@@ -42,8 +48,13 @@ impl FrameMarks {
         self.sequences |= SEQUENCES.iter().any(|package| line.contains(package));
     }
 
+    /// It holds the logits of the vocabulary.
+    pub(crate) fn holds_logits(self) -> bool {
+        self.logits || self.class_scores && (self.words || self.sequences)
+    }
+
     /// A layer of the model is computed where no logits lie.
     pub(crate) fn in_layer(self) -> bool {
-        (self.layer || self.attention_scores) && !self.logits
+        (self.layer || self.attention_scores) && !self.logits && !self.class_scores
     }
 }

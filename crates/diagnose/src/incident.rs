@@ -49,7 +49,7 @@ pub struct Incident {
     pub retryable_unchanged: Option<bool>,
     /// `init`, `load`, `preparation`, `rollout`, `kv_cache`, `cuda_graph`, `wake_up`, `old_logprob`, `ref_logprob`,
     /// `critic`, `actor_update`, `optimizer_step`, `forward`, `backward`, `checkpoint`,
-    /// `dataloader`, `eval`, `nccl`, `unknown`. An RL phase wins over forward or backward in it.
+    /// `preprocessing`, `dataloader`, `eval`, `nccl`, `unknown`. An RL phase wins over forward or backward in it.
     pub phase: String,
     /// GPU index as printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

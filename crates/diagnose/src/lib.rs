@@ -48,6 +48,7 @@ mod scheduler;
 mod serial;
 mod signatures;
 mod snapshot;
+mod steps_before;
 mod tables;
 mod tail;
 mod tenants;

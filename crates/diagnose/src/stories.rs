@@ -224,6 +224,68 @@ fn frames_that_a_narrow_box_breaks_are_joined() {
     );
 }
 
+/// What Slurm says of a job whose host memory ran out.
+const OF_HOST: &str = "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.batch. Some of the step tasks have been OOM Killed.\n";
+
+#[test]
+fn host_memory_that_runs_out_before_the_first_step_ran_out_while_data_were_prepared() {
+    let phase = |log: &str| verdict(&format!("{log}\n{OF_HOST}")).phase;
+    let caching =
+        "train: Caching images (31.0GB RAM):  52%|█████▏    | 5200/10000 [00:40<00:36, 130.00it/s]";
+    let mapping = "Map (num_proc=8):  12%|█▏        | 1200/10000 [00:10<01:10, 125.00 examples/s]";
+    assert_eq!(phase(caching), "preprocessing");
+    assert_eq!(phase(mapping), "preprocessing");
+    let trains = format!("{mapping}\n  1%|          | 9/900 [00:09<14:51,  1.00s/it]");
+    assert_eq!(phase(&trains), "dataloader");
+}
+
+#[test]
+fn the_loss_of_classes_is_no_loss_of_words() {
+    let of = |frames: &str| {
+        let died = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free.";
+        let log = format!("Traceback (most recent call last):\n{frames}\n{died}\n");
+        verdict(&log).logits
+    };
+    let functional = "  File \"/env/lib/python3.11/site-packages/torch/nn/functional.py\", line 3104, in cross_entropy\n    return torch._C._nn.cross_entropy_loss(";
+    let pixels =
+        "  File \"/job/train.py\", line 9, in step\n    loss = F.cross_entropy(net(images), masks)";
+    assert!(!of(&format!("{pixels}\n{functional}")));
+    let words = "  File \"/job/train.py\", line 9, in step\n    loss = F.cross_entropy(net(tokens), targets)";
+    assert!(of(&format!("{words}\n{functional}")));
+}
+
+#[test]
+fn an_engine_that_takes_its_cache_back_wakes_up() {
+    let log = "\
+ray.exceptions.RayTaskError(OutOfMemoryError): ray::EngineActor.backload_to_gpu() (pid=77, ip=10.0.0.7)
+  File \"/job/engine.py\", line 42, in backload_to_gpu
+    self.cache = [block.cuda() for block in self.kept]
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free. Process 77 has 40.00 GiB memory in use. Process 78 has 38.00 GiB memory in use. Of the allocated memory 39.00 GiB is allocated by PyTorch, and 0.10 GiB is reserved by PyTorch but unallocated.
+";
+    let incident = verdict(log);
+    assert_eq!(incident.phase, "wake_up");
+    let notes = incident.notes.join("\n");
+    assert!(
+        notes.contains("its inference engine or its trainer"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn the_step_in_which_it_died_did_not_go_well() {
+    let log = |bar: &str| {
+        format!(
+            "{bar}\nTraceback (most recent call last):\n  File \"/job/t.py\", line 9, in <module>\n    y = model(x)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.00 GiB is free.\n"
+        )
+    };
+    let notes = |bar: &str| verdict(&log(bar)).notes.join("\n");
+    let bar = " 12%|█▏        | 120/1000 [02:00<14:40,  1.00s/it]";
+    let said = notes(bar);
+    assert!(said.starts_with("120 steps went well before"), "{said}");
+    let said = notes(&format!("epoch: 9/20, loss: 0.4\n{bar}"));
+    assert!(said.starts_with("whole epochs went well before"), "{said}");
+}
+
 #[test]
 fn a_worker_of_datasets_that_is_gone_was_mostly_killed_for_host_memory() {
     let log = "\
@@ -235,7 +297,7 @@ RuntimeError: One of the subprocesses has abruptly died during map operation.To 
     let incident = verdict(log);
     assert_eq!(incident.kind, "host_oom");
     assert_eq!(incident.is_host_oom, Tri::Ambiguous);
-    assert_eq!(incident.phase, "dataloader");
+    assert_eq!(incident.phase, "preprocessing");
     assert!(incident.says_what_helps());
     assert!(!verdict("train.sh: line 3: 77 Killed  python3 t.py\n").says_what_helps());
 }

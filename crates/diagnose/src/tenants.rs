@@ -125,7 +125,7 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
             .map(|(pid, held)| format!("{pid} ({held})"))
             .collect();
         let note = format!(
-            "other processes hold memory on the GPU: {}; perhaps this job's own inference engine",
+            "other processes hold memory on the GPU: {}; perhaps of this job too, its inference engine or its trainer",
             list.join(", ")
         );
         return (None, Some(note));

@@ -7,13 +7,14 @@ use super::course::{self, Records};
 use super::event::LogEvent;
 use super::evidence::{Evidence, EvidenceRole};
 use super::findings::{CONSEQUENCES, Findings, blank, is_memory, steps};
-use super::incident::{CODE_ASKED, Incident};
+use super::incident::Incident;
 use super::particulars::{
     advise, as_the_project_says, figures, program, retains, survived_figures,
 };
 use super::phase::{self, LOOP};
 use super::prefix::body_of;
 use super::signatures::{LineRole, weight};
+use super::steps_before::{TRAINING, epochs, late, prepared};
 use super::{exceptions, kind, replicas, scheduler};
 
 /// The note on a traceback behind which steps start over.
@@ -94,18 +95,6 @@ impl Findings<'_> {
     }
 }
 
-/// Phases in which a step was under way.
-const TRAINING: [&str; 5] = [
-    "unknown",
-    "forward",
-    "backward",
-    "optimizer_step",
-    "actor_update",
-];
-
-/// Host memory that ran out while data were loaded.
-const LOADING: (Class, &str) = (Class::HostOom, "dataloader");
-
 /// What the log says beside a lack of memory.
 fn hinted(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
     let hints = &findings.ours.hints;
@@ -114,43 +103,6 @@ fn hinted(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
         Class::HostOom => hints.of_host(),
         _ => None,
     }
-}
-
-/// What the end of host memory after whole epochs says: each reads the same data as the first, and no more is needed
-/// unless something is kept.
-fn epochs(incident: &Incident, findings: &Findings<'_>) -> Option<String> {
-    const WHOLE: u64 = 3;
-    let of_host = incident.class == Class::HostOom && incident.fatal && incident.course.is_none();
-    let during = ["dataloader", "eval"].iter().chain(&TRAINING);
-    let during = during.into_iter().any(|phase| *phase == incident.phase);
-    if !of_host || !during {
-        return None;
-    }
-    let epochs = findings.epochs()?.saturating_sub(1);
-    (epochs >= WHOLE).then(|| {
-        format!(
-            "{epochs} epochs over the same data went well before, so host memory grows: does the program keep tensors, predictions or figures, or do its workers copy what they read? More memory only delays the end"
-        )
-    })
-}
-
-/// What a death after many steps says, where no figures of the steps before are there to say more.
-fn late(incident: &Incident) -> Option<String> {
-    const MANY: u64 = 50;
-    let step = incident.step.filter(|step| *step >= MANY)?;
-    let of_memory = matches!(incident.class, Class::GpuOom | Class::HostOom) && incident.fatal;
-    let unclear = incident.course.is_none() && incident.co_tenant_bytes.is_none();
-    if of_memory && unclear && (incident.class, incident.phase.as_str()) == LOADING {
-        return Some(format!(
-            "{step} steps went well before: this batch was larger, or host memory grows from step to step (do the workers copy what they read, does the program keep tensors or predictions?)"
-        ));
-    }
-    let training = TRAINING.contains(&incident.phase.as_str());
-    (of_memory && unclear && training).then(|| {
-        format!(
-            "{step} steps went well before: this one had a larger batch or longer sequences, or memory grows from step to step {CODE_ASKED}"
-        )
-    })
 }
 
 /// Joins text and scheduler.
@@ -195,7 +147,7 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     if of_constant_size && let Some(grown) = course::growth(records, &incident) {
         incident.course = Some(grown);
     }
-    let late = epochs.or_else(|| late(&incident));
+    let late = epochs.or_else(|| late(&incident, findings));
     let (retains, hinted) = (retains(&incident), hinted(&incident, findings));
     let notes = late.into_iter().chain(retains).chain(hinted);
     incident.notes.extend(notes);
@@ -286,13 +238,14 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
         incident.device_index = root.figures().device;
     }
     steps(&mut incident, findings);
+    prepared(&mut incident);
     program(&mut incident, root);
     incident.data_parallel = findings.events().any(replicas::tells);
     incident.engine = findings.ours.engine;
     // What asked for less than 3 % of the GPU does not fill it.
     let figures = incident.requested_bytes.zip(incident.total_bytes);
     let fills = figures.is_none() || incident.asks_for(1, 32);
-    incident.logits = root.marks.logits && fills;
+    incident.logits = root.marks.holds_logits() && fills;
     incident.attention_scores = root.marks.attention_scores && fills
         || root.marks.attention_call && incident.asks_for(1, 4);
     incident.in_layer = root.marks.in_layer();

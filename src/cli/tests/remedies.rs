@@ -28,6 +28,7 @@ fn levers(preset: &Preset) -> Layer {
             (Some(Role::RolloutMemoryFraction), _) => Value::Float(0.6),
             (Some(Role::RolloutSequences), ValueKind::Int) => Value::Int(256),
             (Some(Role::NumWorkers | Role::PreprocessingWorkers), ValueKind::Int) => Value::Int(8),
+            (Some(Role::DataInMemory), ValueKind::Bool) => Value::Bool(true),
             (Some(Role::HostMemory), _) => Value::Text("64G".to_owned()),
             (
                 Some(

@@ -194,6 +194,7 @@ fn decides(preset: &Preset, knob: &Knob, read: &BTreeSet<String>) -> bool {
             | Role::Cpus
             | Role::ExcludedNodes
             | Role::NumWorkers
+            | Role::DataInMemory
             | Role::Resume
             | Role::FrameworkVersion,
         ) => false,

@@ -76,6 +76,12 @@ fn patterns(figures: &[FigureSpec]) -> (Vec<FigurePattern>, Vec<String>) {
 pub(super) const AMBIENT: [&str; 4] = ["version", "cluster", "incident", "attempt"];
 
 impl PresetFile {
+    /// Whether it is an inference engine with a command of its own: trainers start it inside themselves, too.
+    pub fn is_engine(&self) -> bool {
+        let is_library = self.framework.as_ref().is_some_and(|f| f.library);
+        is_library && !self.recognise.programs.is_empty()
+    }
+
     /// The preset for scripts and commands that nobody renders: what they leave out, the framework decides.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ use crate::incident::Incident;
 /// Bugs that are named for one incident at most.
 const MOST: usize = 3;
 
+/// Phases before the first step.
+const EARLY: [&str; 4] = ["init", "load", "preparation", "preprocessing"];
+
 /// The bugs of one package: a file of `presets/bugs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,6 +100,9 @@ pub struct BugConditions {
     pub fragmentation: bool,
     /// Steps that were finished at least.
     pub after_steps: Option<u64>,
+    /// Lines of the log that refute it, as the engine that is not the one with the bug: names that [`Versions`] tells.
+    #[serde(default)]
+    pub unless: Vec<String>,
 }
 
 impl Bugs {
@@ -141,6 +147,8 @@ impl Bugs {
                 shipped && rows.any(|row| row.id == bug.id)
             };
             let bugs = package.bugs.iter().filter(|bug| !replaced(bug));
+            let refuted = |name: &String| versions.of(name) != Telling::Nothing;
+            let bugs = bugs.filter(|bug| !bug.seen.unless.iter().any(refuted));
             known.extend(
                 bugs.filter_map(|bug| bug.named(&package.package, &telling, incident, trace)),
             );
@@ -230,6 +238,8 @@ impl BugConditions {
         // `step` is the one that was begun.
         match (self.after_steps, incident.step) {
             (None, _) => Some(true),
+            // Nothing trains yet.
+            (Some(_), None) if EARLY.contains(&incident.phase.as_str()) => None,
             (Some(_), None) => Some(false),
             (Some(asked), Some(step)) => (step > asked).then_some(true),
         }

@@ -11,6 +11,10 @@ use super::number::WrittenVersion;
 use crate::ascii::ascii;
 use oomctl_base::has_word;
 
+/// The engines of vLLM, by what a log says when one of them starts.
+const V0: &str = "vllm-engine-v0";
+const V1: &str = "vllm-engine-v1";
+
 /// Bytes at the beginning of a log in which versions are looked for.
 const HEAD: u64 = 256 << 10;
 /// Versions of one package that are kept: two that differ are none that is known.
@@ -178,7 +182,7 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
     });
     static ENGINE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?P<name>LLM) engine \((?P<number>v\d[^)\s]*)\)|(?P<name2>vLLM) API server version (?P<number2>\d\S*)",
+            r"(?P<which>V[01] )?(?P<name>LLM) engine \((?P<number>v\d[^)\s]*)\)|(?P<name2>vLLM) API server version (?P<number2>\d\S*)",
         )
     });
     for captures in NAMED.captures_iter(lines) {
@@ -194,6 +198,11 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
     for captures in ENGINE.captures_iter(lines) {
         let number = [part(&captures, "number"), part(&captures, "number2")].concat();
         found("vllm", &number);
+        match part(&captures, "which") {
+            "V0 " => found(V0, ""),
+            "V1 " => found(V1, ""),
+            _ => {}
+        }
     }
 }
 

@@ -50,6 +50,10 @@ pub(crate) struct Markers {
     messages: Vec<Marker>,
     /// Functions and source text that hold one number for each word of the vocabulary.
     logits: Vec<String>,
+    /// Needles of frames and source lines that hold one number for each class, or word of a vocabulary.
+    class_scores: Vec<String>,
+    /// Needles of frames and source lines of a program whose classes are words of a vocabulary.
+    vocabulary: Vec<String>,
     /// Needles of frames and source lines of attention that holds a score for each pair of positions.
     attention_scores: Vec<String>,
     /// Needles of frames and source lines of attention that may hold them.
@@ -83,6 +87,18 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
 /// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
 pub(crate) fn holds_logits(line: &str) -> bool {
     MARKERS.logits.iter().any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, hold one number for each class, whatever the classes are?
+pub(crate) fn holds_class_scores(line: &str) -> bool {
+    let mut needles = MARKERS.class_scores.iter();
+    needles.any(|needle| fits(needle, line))
+}
+
+/// Does a canonical frame, or the source line below one, show that the program tells words of a vocabulary apart?
+pub(crate) fn speaks_of_words(line: &str) -> bool {
+    let mut needles = MARKERS.vocabulary.iter();
+    needles.any(|needle| fits(needle, line))
 }
 
 /// Does a canonical frame, or the source line below one, hold a score for each pair of positions?
@@ -265,7 +281,7 @@ mod tests {
     #[test]
     fn every_phase_of_the_contract_has_a_marker() {
         for phase in "init load rollout kv_cache cuda_graph wake_up old_logprob ref_logprob critic
-             actor_update optimizer_step forward backward checkpoint dataloader eval nccl"
+             actor_update optimizer_step forward backward checkpoint dataloader preprocessing eval nccl"
             .split_whitespace()
         {
             assert!(MARKERS.frames.iter().any(|m| m.phase == phase), "{phase}");
