@@ -12,6 +12,7 @@ mod afterwards;
 mod bad_configuration;
 mod before_training;
 mod blind_batch_24;
+mod blind_batch_25;
 mod browser;
 mod cancelling;
 mod composed_groups;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
-use super::imports::{is_file_of, starred};
 use super::literal::product;
 use super::loaded::load;
-use super::local_variables::{function_around, local_to};
+use super::local_variables::{function_around, lines_of};
 use super::python::{
     PythonToken, TokenKind, argument, arguments, block, calls, ends_block, is_named, keyword,
-    rest_of_line, statements,
+    rest_of_line,
 };
+use super::stars::{is_file_of, starred};
 use oomctl_base::word_list;
 
 /// By these names a program may give a variable any value.
@@ -100,29 +100,6 @@ fn given_once<'t>(
     }
     found.retain(|key, _| !several.contains(key));
     found
-}
-
-/// The statements of a file in which a name stands, without those of functions that have a variable of their own with this name,
-/// but for the function `own`.
-fn lines_of<'s, 't>(
-    file: &'s PythonFile<'t>,
-    name: &str,
-    own: Option<(&str, usize)>,
-) -> impl Iterator<Item = &'s [PythonToken<'t>]> {
-    let tokens = &file.tokens;
-    let lower = name.to_lowercase();
-    let named = move |line: &&[PythonToken<'t>]| {
-        let mut long = line.iter().filter(|t| t.text.len() >= lower.len());
-        long.any(|t| t.text.to_lowercase().contains(&lower))
-    };
-    let own = own
-        .filter(|(path, _)| *path == file.path)
-        .map(|(_, begin)| begin);
-    let lower = name.to_lowercase();
-    statements(tokens).filter(named).filter(move |line| {
-        let at = tokens.partition_point(|t| t.from < line[0].from);
-        local_to(tokens, at, &lower).is_none_or(|begin| own == Some(begin))
-    })
 }
 
 /// Whether a call may give other values to an object as whose attribute a name is looked up.

@@ -7,9 +7,9 @@ use super::python::{
     PythonToken, TokenKind, ends_block, is_main, line, line_begins, statements, tokens,
 };
 use super::recognise::is_of_settings;
+use super::stars::{is_file_of, starred};
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
-use oomctl_base::word_list;
 
 /// Most files of a program that are read.
 const FILES: usize = 24;
@@ -65,31 +65,6 @@ impl<'f> ModuleFile<'f> {
         let stem = file.strip_suffix(".py").unwrap_or(file);
         stem.starts_with("const") || is_of_settings(&stem.to_lowercase())
     }
-}
-
-/// Packages whose names are none of a program's settings.
-const LIBRARIES: [&str; 13] = word_list(
-    "torch torchvision numpy math typing tensorflow keras fastai matplotlib pylab tkinter os time",
-);
-
-/// The last names of the user's own modules of which a text takes all names.
-pub(super) fn starred<'t>(tokens: &[PythonToken<'t>]) -> impl Iterator<Item = &'t str> {
-    statements(tokens).filter_map(|line| match line {
-        [from, module @ .., last, import, star]
-            if from.is("from") && import.is("import") && star.is("*") =>
-        {
-            let first = module.first().unwrap_or(last);
-            (!LIBRARIES.contains(&first.text)).then_some(last.text)
-        }
-        _ => None,
-    })
-}
-
-/// Whether a path is that of a module or a package of this name.
-pub(super) fn is_file_of(path: &str, module: &str) -> bool {
-    let path = path.strip_suffix(".py").unwrap_or(path);
-    let path = path.strip_suffix("/__init__").unwrap_or(path);
-    path.rsplit('/').next() == Some(module)
 }
 
 /// The user's own module that `python -m NAME` starts.

@@ -70,6 +70,7 @@ pub mod settings;
 pub mod shell;
 mod spelling;
 mod stack;
+mod stars;
 mod submits;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,9 @@
 //! Variables that a function has for itself: its parameters, and names to which it gives a value without `global`.
 
-use super::python::{PythonToken, TokenKind, assignment, definition, headers, line, lines_in};
+use super::code_value::PythonFile;
+use super::python::{
+    PythonToken, TokenKind, assignment, definition, headers, line, lines_in, statements,
+};
 
 /// Where the function around a place begins, the innermost one.
 pub(super) fn function_around(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
@@ -8,9 +11,32 @@ pub(super) fn function_around(tokens: &[PythonToken<'_>], at: usize) -> Option<u
     around.find_map(|(begin, header)| definition(header).map(|_| begin))
 }
 
+/// The statements of a file in which a name stands, without those of functions that have a variable of their own with this name,
+/// but for the function `own`.
+pub(super) fn lines_of<'s, 't>(
+    file: &'s PythonFile<'t>,
+    name: &str,
+    own: Option<(&str, usize)>,
+) -> impl Iterator<Item = &'s [PythonToken<'t>]> {
+    let tokens = &file.tokens;
+    let lower = name.to_lowercase();
+    let named = move |line: &&[PythonToken<'t>]| {
+        let mut long = line.iter().filter(|t| t.text.len() >= lower.len());
+        long.any(|t| t.text.to_lowercase().contains(&lower))
+    };
+    let own = own
+        .filter(|(path, _)| *path == file.path)
+        .map(|(_, begin)| begin);
+    let lower = name.to_lowercase();
+    statements(tokens).filter(named).filter(move |line| {
+        let at = tokens.partition_point(|t| t.from < line[0].from);
+        local_to(tokens, at, &lower).is_none_or(|begin| own == Some(begin))
+    })
+}
+
 /// Where the function begins to which a name at a place is local, whatever its case; `name` is in small letters. The line that
 /// declares a function belongs to it.
-pub(super) fn local_to(tokens: &[PythonToken<'_>], at: usize, name: &str) -> Option<usize> {
+fn local_to(tokens: &[PythonToken<'_>], at: usize, name: &str) -> Option<usize> {
     let own = definition(line(tokens, at)).map(|_| at);
     let around = headers(tokens, at).filter(|(_, header)| definition(header).is_some());
     let mut functions = own.into_iter().chain(around.map(|(begin, _)| begin));

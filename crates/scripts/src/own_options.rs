@@ -320,12 +320,6 @@ impl Adoption<'_> {
         })
     }
 
-    /// How the program spells a knob, first of all.
-    pub fn spelling(&self, knob: &StackKnob) -> Option<Spelling> {
-        let knob = self.calls().next().map(|call| call.as_read(knob))?;
-        knob.spellings.first().cloned()
-    }
-
     /// The model of a call: an option of the program, one that the preset lists, or what the code loads.
     pub fn model(&self, call: &Call) -> Option<FoundKnob> {
         const MODEL: &str = "model";

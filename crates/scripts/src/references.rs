@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::adopt::Adoption;
 use super::hydra;
 use super::sectioned::OF_EVALUATION;
 use super::spelling::setting_names;
@@ -19,6 +20,14 @@ const MAX_REFERENCES: usize = 8;
 const LABELS: [&str; 16] = word_list(
     "name dir path tag tags group file id title note notes description comment project prefix suffix",
 );
+
+impl Adoption<'_> {
+    /// How the program spells a knob, first of all.
+    pub fn spelling(&self, knob: &StackKnob) -> Option<Spelling> {
+        let knob = self.calls().next().map(|call| call.as_read(knob))?;
+        knob.spellings.first().cloned()
+    }
+}
 
 impl Call {
     /// The knob with the options by which this program takes it, and for a key that refers to another that one.

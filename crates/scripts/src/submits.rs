@@ -188,6 +188,23 @@ fn read_of<'f>(
     }
 }
 
+/// The files of a program that say something of its options and settings.
+fn files_of<'f>(
+    reading: &mut Reading,
+    at: usize,
+    own: Vec<ModuleFile<'f>>,
+    classes: &ConfigClasses<'_>,
+) -> Vec<PythonFile<'f>> {
+    let begin = begin_of(reading, at, &own);
+    let matters = |f: &&ModuleFile<'_>| {
+        f.is_of_settings() || PythonFile::matters(f.text, classes) || f.is_starred(&own)
+    };
+    let matters: BTreeSet<&str> = own.iter().filter(matters).map(|f| f.path).collect();
+    let own = own.into_iter().filter(|f| matters.contains(f.path));
+    own.map(|file| read_of(reading, at, file, begin.as_ref()))
+        .collect()
+}
+
 /// Where a program begins that can be copied, if one of its own files is a module of settings.
 fn begin_of(reading: &mut Reading, at: usize, own: &[ModuleFile<'_>]) -> Option<Traced> {
     let (program, others) = own.split_first()?;
@@ -282,15 +299,8 @@ pub(super) fn look_at(
                 reading.add_source(file.path, file.text);
             }
         }
-        let begin = begin_of(reading, at, &own);
         let packages: Vec<_> = own.iter().map(|file| (file.path, file.text)).collect();
-        let matters = |f: &&ModuleFile<'_>| {
-            f.is_of_settings() || PythonFile::matters(f.text, classes) || f.is_starred(&own)
-        };
-        let matters: BTreeSet<&str> = own.iter().filter(matters).map(|f| f.path).collect();
-        let own = own.into_iter().filter(|f| matters.contains(f.path));
-        let own = own.map(|file| read_of(reading, at, file, begin.as_ref()));
-        let own: Vec<_> = own.collect();
+        let own = files_of(reading, at, own, classes);
         let mut code = (!own.is_empty()).then(|| ProgramCode::read(&own, classes));
         if let Some(code) = code.as_mut().filter(|code| code.is_configured_by_files()) {
             override_by_files(reading, at, files, code);

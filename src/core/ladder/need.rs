@@ -157,6 +157,7 @@ pub(super) struct JobNeeds {
 }
 
 impl JobNeeds {
+    /// Of a job with these phases.
     pub fn new(spec: &Spec, phases: &[PhaseTerms]) -> Self {
         Self {
             total: spec.gpu_bytes,

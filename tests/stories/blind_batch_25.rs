@@ -1,0 +1,107 @@
+//! Programs that a blind test and a stranger showed: options of other tools, an evaluation that takes a multiple of the batch, a batch
+//! called `B`, parsers of dataclasses and functions.
+
+use super::fixing;
+use super::own_programs::{fixed, job};
+
+const PARSER: &str = "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=32)\n\
+    p.add_argument('--accum', type=int, default=2)\nargs = p.parse_args()\n";
+
+const LOOP: &str = "model = torch.nn.Linear(8, 2)\nopt = torch.optim.AdamW(model.parameters())\n\
+    dl = torch.utils.data.DataLoader(data, batch_size=args.batch_size, shuffle=True)\n\
+    for i, (x, y) in enumerate(dl):\n    loss = torch.nn.functional.cross_entropy(model(x), y) / args.accum\n    loss.backward()\n    \
+    if (i + 1) % args.accum == 0:\n        opt.step()\n        opt.zero_grad()\n";
+
+/// What `test.py` does when it is started, and what another tool's parser takes, is not what `train.py` does.
+#[test]
+fn options_of_other_tools_are_none_of_the_program() {
+    let tool = "import argparse\ndef test(model): pass\n";
+    let parser =
+        "p = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=1)\n";
+    let started = format!(
+        "{tool}if __name__ == '__main__':\n    p = argparse.ArgumentParser()\n    p.add_argument('--batch-size', default=1)\n"
+    );
+    let program = format!("{PARSER}import test\n{LOOP}");
+    for test in [&started, &format!("{tool}{parser}")] {
+        let done = fixed(
+            "python train.py",
+            &[("train.py", &program), ("test.py", test)],
+        );
+        done.says(&["--batch-size  32 -> 16", "--accum       2 -> 4", "same"]);
+    }
+    let hydra = format!(
+        "import hydra, torch\nimport test\n@hydra.main(config_path='conf', config_name='config')\ndef main(args):\n    {}\nmain()\n",
+        LOOP.trim_end().replace('\n', "\n    ")
+    );
+    let done = fixed(
+        "python train.py batch_size=128 accum=2",
+        &[
+            ("train.py", &hydra),
+            ("test.py", &format!("{tool}{parser}")),
+        ],
+    );
+    done.says(&["batch_size  128 -> 64"]);
+    assert!(!done.out.contains("--batch"), "{}", done.told());
+}
+
+/// Training stays as it is where the evaluation loads four times its batch.
+#[test]
+fn an_evaluation_that_takes_a_multiple_of_the_batch_gets_a_smaller_one() {
+    let program = format!(
+        "{PARSER}val_dl = torch.utils.data.DataLoader(val_set, batch_size=4 * args.batch_size)\n{LOOP}"
+    );
+    let files = [("train.py", &*program)];
+    let log = "Traceback (most recent call last):\n  File \"/home/ada/train.py\", line 40, in validate\n    out = model(x)\n\
+        torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.\n";
+    let evaluated = fixing::fixed("python train.py --batch-size 64", log, &files);
+    evaluated.says(&[
+        "eval_batch_size  256 -> 128",
+        "same",
+        "+val_dl = torch.utils.data.DataLoader(val_set, batch_size=128)",
+    ]);
+    let trained = fixed("python train.py --batch-size 64", &files);
+    trained.says(&["--batch-size  64 -> 32", "--accum       2 -> 4", "same"]);
+}
+
+/// `accum = total // (B * T)`: the program itself makes up for a smaller `B`. It looks at signatures, and can be copied.
+#[test]
+fn the_batch_of_which_an_accumulation_is_computed_becomes_smaller() {
+    let program = "import inspect\nimport torch\nfused = 'fused' in inspect.signature(torch.optim.AdamW).parameters\n\
+        total = 524288\nB = 16\nT = 1024\nsteps = total // (B * T)\nloader = Loader(B, T)\nmodel = torch.nn.Linear(8, 2)\n\
+        opt = torch.optim.AdamW(model.parameters())\nfor step in range(100):\n    for micro in range(steps):\n        x, y = loader.next_batch()\n        \
+        loss = torch.nn.functional.cross_entropy(model(x), y) / steps\n        loss.backward()\n    opt.step()\n    opt.zero_grad()\n";
+    fixed("python train.py", &[("train.py", program)]).says(&["batch_size  16 -> 8", "+B = 8"]);
+}
+
+/// A program with its own loop is no Trainer's, whatever it calls its options, and a file that is not there is nobody's.
+#[test]
+fn parsers_of_functions_and_dataclasses_are_the_programs_own() {
+    let body = LOOP.replace("args.batch_size", "args.per_device_train_batch_size");
+    let fields = "per_device_train_batch_size: int = 8\n    accum: int = 2\n";
+    let tyro = format!(
+        "import torch, tyro\nfrom dataclasses import dataclass\n@dataclass\nclass Args:\n    {fields}args = tyro.cli(Args)\n{body}"
+    );
+    let fire = format!(
+        "import fire, torch\ndef main(per_device_train_batch_size: int = 8, accum: int = 2):\n    {}\nfire.Fire(main)\n",
+        body.replace("args.", "").trim_end().replace('\n', "\n    ")
+    );
+    for program in [tyro, fire] {
+        let place = job(
+            "python train.py --per_device_train_batch_size 8 --accum 2",
+            &[("train.py", &program)],
+        );
+        let plan = place.run("plan --all job.sh").ends(0).out;
+        assert!(plan.contains("your own program"), "{plan}");
+        assert!(
+            plan.contains("--per_device_train_batch_size  8 -> 4"),
+            "{plan}"
+        );
+        assert!(!plan.contains("gradient_checkpointing  false"), "{plan}");
+    }
+    let missing = job("python grpo.py --micro-bs 8", &[]);
+    let plan = missing.run("plan job.sh").ends(0).out;
+    assert!(
+        plan.contains("framework not recognised") && !plan.contains("->"),
+        "{plan}"
+    );
+}
