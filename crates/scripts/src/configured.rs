@@ -15,7 +15,7 @@ use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::{part_of, used_accumulations};
+use super::plain_loop::{part_and_whole, used_accumulations};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::{attribute, same_flag, setting_names};
@@ -332,6 +332,9 @@ fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> 
     }
 }
 
+/// The name that a batch of all GPUs has of which an accumulation is computed.
+const GLOBAL_BATCH: &str = "global_batch_size";
+
 /// The name that an accumulation has which its use alone tells.
 const ACCUMULATION: &str = "gradient_accumulation_steps";
 
@@ -345,10 +348,19 @@ fn fixed(files: &[PythonFile<'_>], used: &BTreeSet<&str>) -> BTreeMap<String, Co
             all.insert(key, constant);
         }
     }
-    let part = only(files.iter().filter_map(|file| part_of(&file.tokens, used)));
-    let part = part.and_then(|name| all.get(&name.to_lowercase()));
-    if let Some(part) = part.filter(|part| !part.is_global).cloned() {
-        all.entry(BATCH.to_owned()).or_insert(part);
+    let computed = only(
+        files
+            .iter()
+            .filter_map(|file| part_and_whole(&file.tokens, used)),
+    );
+    if let Some((part, whole)) = computed {
+        let named = |name: &str| all.get(&name.to_lowercase()).cloned();
+        if let (Some(part), Some(whole)) = (named(part), named(whole)) {
+            let is_global = true;
+            all.entry(BATCH.to_owned()).or_insert(part);
+            all.entry(GLOBAL_BATCH.to_owned())
+                .or_insert(Constant { is_global, ..whole });
+        }
     }
     let used = used.iter().filter_map(|name| all.get(&name.to_lowercase()));
     if let Some(one) = only(used).cloned() {

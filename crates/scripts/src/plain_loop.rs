@@ -47,7 +47,7 @@ use lines::assignment;
 use lines::lines_in;
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
-pub(super) use parts::{OF, part_of};
+pub(super) use parts::{OF, part_and_whole};
 use scalers::Scalers;
 use trainer::COMPUTE_LOSS;
 

@@ -35,32 +35,30 @@ impl LoopProgram<'_, '_> {
     }
 }
 
-/// The constant that one forward takes, where an accumulation is computed of it: `accum = total // (B * T * world)`. `B` is the batch
-/// beside `T`, the length of a sequence.
-pub(in super::super) fn part_of<'t>(
+/// The names of what one forward takes and of the batch of a step, where an accumulation is computed of them: `accum = total // (B *
+/// T * world)`. `B` is the batch beside `T`, the length of a sequence.
+pub(in super::super) fn part_and_whole<'t>(
     tokens: &[PythonToken<'t>],
     accumulations: &BTreeSet<&str>,
-) -> Option<&'t str> {
+) -> Option<(&'t str, &'t str)> {
     let names_batch = |t: &&PythonToken<'_>| {
         let name = t.text.to_lowercase();
         ["b", "bs", "bsz"].contains(&name.as_str()) || name.contains("batch")
     };
     let lines = line_begins(tokens).map(|at| rest_of_line(&tokens[at..]));
     let computed = lines.filter_map(|line| match line {
-        [name, equals, value @ ..] if equals.is("=") && accumulations.contains(name.text) => {
-            let slash = value
-                .windows(2)
-                .position(|w| w[0].is("/") && w[1].is("/"))?;
-            only(
-                value[slash + 2..]
-                    .iter()
-                    .filter(|t| t.kind == TokenKind::Name)
-                    .filter(names_batch),
-            )
+        [name, equals, whole, slash, second, parts @ ..]
+            if equals.is("=") && slash.is("/") && second.is("/") =>
+        {
+            let names = parts.iter().filter(|t| t.kind == TokenKind::Name);
+            let part = only(names.filter(names_batch))?;
+            accumulations
+                .contains(name.text)
+                .then_some((part.text, whole.text))
         }
         _ => None,
     });
-    only(computed).map(|t| t.text)
+    only(computed)
 }
 
 /// `cfg.train.batch_size` and `cfg["train"]["batch_size"]` are `train.batch_size`.
