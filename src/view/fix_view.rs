@@ -44,7 +44,10 @@ impl FixDecision {
     pub fn text(&self, columns: usize) -> String {
         let mut out = self.decision.text(columns);
         if let Some(diff) = &self.diff {
-            let _ = write!(out, "\nNot applied:\n\n{diff}");
+            let _ = write!(
+                out,
+                "\noomctl changed nothing. To make the change yourself:\n\n{diff}"
+            );
         }
         out
     }

@@ -128,6 +128,9 @@ pub struct ScriptView {
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
+    /// A program makes its steps of training itself.
+    #[serde(skip)]
+    trains: bool,
     /// Where no batch is known: options that have one in their names.
     #[serde(skip)]
     batch_words: Option<Vec<String>>,
@@ -192,6 +195,7 @@ impl ScriptView {
             by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
             submits: !recognised && adoption.is_some_and(|a| !a.reading.submits.is_empty()),
             batch_words: adoption.map_or(Some(Vec::new()), batch_words),
+            trains: adoption.is_some_and(|a| a.reading.calls.iter().any(|call| call.trains)),
             is_any: adoption
                 .and_then(|a| a.stack)
                 .is_some_and(|stack| stack.recognise.is_any()),
@@ -316,8 +320,13 @@ impl ScriptView {
                 let by: String = by.collect();
                 format!("recognised as {}{by}{version}\n", Paint(NAME, preset))
             }
-            None => "framework not recognised. oomctl can follow the job and say why it failed\n"
-                .to_owned(),
+            None => {
+                let what = match self.trains {
+                    true => "your own program: oomctl knows none of its options and settings",
+                    false => "framework not recognised",
+                };
+                format!("{what}. oomctl can follow the job and say why it failed\n")
+            }
         };
         if let Some(memory) = self.gpu_memory.as_ref().filter(|_| all) {
             let _ = writeln!(out, "memory of a GPU: {memory}");

@@ -227,7 +227,10 @@ pub fn batch_words(adoption: &Adoption<'_>) -> Option<Vec<String>> {
     let of_batch = |name: &str| {
         let name = name.to_lowercase();
         let aside = ["eval", "val", "test", "infer"];
-        name.starts_with("--") && name.contains("batch") && !aside.iter().any(|a| name.contains(a))
+        let mut parts = name.split(['-', '_']);
+        let short = parts.any(|part| ["bs", "bsz", "mbs", "micro"].contains(&part));
+        let is_batch = name.contains("batch") || short;
+        name.starts_with("--") && is_batch && !aside.iter().any(|a| name.contains(a))
     };
     let calls = adoption.reading.calls.iter();
     let own = calls.flat_map(|call| call.words.get(call.args..).unwrap_or_default());

@@ -265,7 +265,14 @@ fn with_its_script_the_decision_is_the_one_that_a_watch_takes() {
     let diff = view["diff"].as_str().unwrap();
     assert!(diff.contains("-BS=32\n+BS=16\n"), "{diff}");
     assert!(!diff.contains("oomctl"), "{diff}");
-    place.says(&["fix", log, "job.slurm"], 0, &["Not applied:", "+BS=16"]);
+    place.says(
+        &["fix", log, "job.slurm"],
+        0,
+        &[
+            "oomctl changed nothing. To make the change yourself:",
+            "+BS=16",
+        ],
+    );
     // A run is answered by all that it has tried.
     let of_run = place.json("fix --json r");
     assert_eq!(of_run["attempt"], "r, attempt 2 (job 2)");

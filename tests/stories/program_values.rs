@@ -146,7 +146,6 @@ loss(cfg.batch_size, cfg.gradient_accumulation_steps).backward()
         "(batch_size := f())",
         "for batch_size in (16, 32): f()",
         "cfg = Settings(batch_size=64)",
-        "def f(batch_size=16): pass",
         "per = cfg.batch_size // world_size",
         "cfg = Settings(64)",
         "class Eval: batch_size: int = 4",
@@ -155,6 +154,9 @@ loss(cfg.batch_size, cfg.gradient_accumulation_steps).backward()
         let said = fixed("python train.py", &[("train.py", &program)]);
         assert!(!said.out.contains("32 -> 16"), "{more}: {}", said.out);
     }
+    // The variable of another function is another one.
+    let other = format!("{settings}def f(batch_size=16): pass\n");
+    fixed("python train.py", &[("train.py", &other)]).says(&["32 -> 16"]);
 }
 
 /// A dictionary of settings is read where it is written out and looked up, and nothing else fills it.

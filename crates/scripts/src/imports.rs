@@ -67,6 +67,35 @@ impl<'f> ModuleFile<'f> {
     }
 }
 
+/// Takes a line away, with the block that it begins.
+fn cut_block(tokens: &mut Vec<PythonToken<'_>>, begin: usize) {
+    let ends = |at: &usize| tokens[*at].kind == TokenKind::End && ends_block(tokens, begin, *at);
+    let end = (begin..tokens.len()).find(ends);
+    tokens.drain(begin..end.unwrap_or(tokens.len()));
+}
+
+/// Takes the `main` of imported files away that nothing calls.
+fn cut_unused_mains(all: &mut [ModuleFile<'_>]) {
+    let is_main = |t: &PythonToken<'_>| t.is("main");
+    let imports = |line: &[PythonToken<'_>]| {
+        let by_name = line.iter().any(|t| t.is("import")) && line.iter().any(is_main);
+        by_name || line.windows(2).any(|w| w[0].is(".") && is_main(&w[1]))
+    };
+    let imported = |file: &ModuleFile<'_>| statements(&file.tokens).any(imports);
+    if all.iter().any(imported) {
+        return;
+    }
+    for file in all.iter_mut().skip(1) {
+        let mut places = (0..file.tokens.len()).filter(|at| is_main(&file.tokens[*at]));
+        if let (Some(at), None) = (places.next(), places.next())
+            && at > 0
+            && file.tokens[at - 1].is("def")
+        {
+            cut_block(&mut file.tokens, at - 1);
+        }
+    }
+}
+
 /// The user's own module that `python -m NAME` starts.
 pub(super) struct StartedModule {
     /// Its file.
@@ -182,6 +211,7 @@ pub(super) fn modules<'f>(
             }
         }
     }
+    cut_unused_mains(&mut all);
     (all, sought)
 }
 
@@ -275,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_an_imported_file_does_when_it_is_started_is_not_read() {
-        let test = "def test(): pass\nif __name__ == '__main__':\n  p.add_argument('--batch')\n  p.parse_args()\nAFTER = 1\n";
+        let test = "def test(): pass\ndef main():\n  other.add_argument('--crop')\nif __name__ == '__main__':\n  p.add_argument('--batch')\n  p.parse_args()\nAFTER = 1\n";
         let files: BTreeMap<String, String> = [("train.py", "import test\n"), ("test.py", test)]
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
             .into();

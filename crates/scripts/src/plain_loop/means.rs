@@ -90,12 +90,14 @@ fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
     }
 }
 
+/// Calls that go along an axis.
+const ALONG: [&str; 25] = word_list(
+    "mean sum max min softmax log_softmax softmin gumbel_softmax logsumexp flip roll sort argsort topk norm normalize std var \
+     std_mean var_mean amax amin median quantile prod",
+);
+
 pub(super) fn is_over_samples(name: &str) -> bool {
-    word_list::<29>(
-        "mean sum max min softmax log_softmax softmin gumbel_softmax logsumexp flip roll sort argsort topk norm normalize std var \
-         std_mean var_mean amax amin median quantile prod cumsum cumprod logcumsumexp unique",
-    )
-    .contains(&name)
+    ALONG.contains(&name)
 }
 
 /// What may name the axes of a call, and whether it does so by its keyword: `x.mean(0)`, `torch.flip(x, dims=[0])`.

@@ -1,5 +1,6 @@
 //! Rows of a micro batch that a condition picks: a mean over them weighs each row by how many others its micro batch picked.
 
+use super::super::python::is_keyword;
 use super::lines::assignment;
 use super::{LoopProgram, PythonToken, TokenKind, bracket, rest_of_line};
 
@@ -27,7 +28,7 @@ impl LoopProgram<'_, '_> {
         }
         (begin + 1..begin + line.len()).find(|at| {
             let of = &tokens[at - 1];
-            let is_part = of.kind == TokenKind::Name || of.closes();
+            let is_part = of.kind == TokenKind::Name && !is_keyword(of.text) || of.closes();
             is_part && tokens[*at].is("[") && self.is_mask(first_index(tokens, *at), 0)
         })
     }
