@@ -128,7 +128,7 @@ impl Stack {
             _ if is_called(&r.modules, call) || is_called(&r.programs, call) => NAME,
             CallTarget::Program(path) | CallTarget::Script(path) => {
                 let by_name = any(&r.scripts, &file(path)) && !self.is_missing_in(call);
-                usize::from(by_name && self.is_spoken_to(call)) * 500
+                usize::from(by_name && self.has_more_than_a_name(call)) * 500
             }
             CallTarget::Module(_) | CallTarget::Code => 0,
         };
@@ -243,7 +243,7 @@ impl Stack {
 
     /// Whether the text of the program was read, or its words and files give a knob or a model as programs of the stack take them: a
     /// file that is not there may be anybody's, whatever its name is.
-    fn is_spoken_to(&self, call: &Call) -> bool {
+    fn has_more_than_a_name(&self, call: &Call) -> bool {
         let given = GivenKeys::of_call(call);
         let model = || self.recognise.model.iter().any(|key| given.has(key));
         let nothing = call.taken_words().len() <= call.args && call.settings.is_empty();
