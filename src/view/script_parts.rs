@@ -177,11 +177,11 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
 /// The values that no rung changes, each with its place, in a line for each reason.
 pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
     let mut out = String::new();
-    let at = |c: &&Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
+    let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
     let reasons: BTreeSet<&str> = computed.iter().map(|c| c.reason).collect();
     for reason in reasons {
         let knobs = computed.iter().filter(|c| c.reason == reason);
-        let knobs: Vec<String> = knobs.map(|c| at(&c)).collect();
+        let knobs: Vec<String> = knobs.map(at).collect();
         let _ = writeln!(out, "no rung changes {}: it {reason}", knobs.join(", "));
     }
     out

@@ -96,8 +96,14 @@ impl ProgramCode {
             settings: settings(files),
         };
         let class = text.configured(wanted);
+        let of_program = text.options.iter().filter(|(file, _)| file.is_program);
+        let own = of_program.flat_map(|(_, options)| options.iter().map(|o| &*o.flag));
+        let own: BTreeSet<&str> = own.collect();
         let options = text.options.iter().flat_map(|(file, options)| {
-            options.iter().map(|option| ProgramOption {
+            // Another file has it for a tool of its own.
+            let options = options.iter();
+            let options = options.filter(|o| file.is_program || !own.contains(&*o.flag));
+            options.map(|option| ProgramOption {
                 flag: option.flag.clone(),
                 forms: option.forms.clone(),
                 value: overwritten(files, option).unwrap_or_else(|| of_option(file, option)),
@@ -105,12 +111,6 @@ impl ProgramCode {
             })
         });
         let mut options: Vec<ProgramOption> = options.collect();
-        let of_program = text.options.first().filter(|(file, _)| file.is_program);
-        for own in of_program.iter().flat_map(|(_, options)| options) {
-            // Another file has it for a tool of its own.
-            let mut first = true;
-            options.retain(|o| o.flag != own.flag || std::mem::take(&mut first));
-        }
         if class.is_none() && !text.is_configured(wanted) {
             for read in text.read_variables() {
                 let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
@@ -579,6 +579,9 @@ mod tests {
                 .declared("--batch")
                 .is_none()
         );
+        // Two commands of one program may have it, each with a default of its own.
+        let commands = format!("{train}q.add_argument('--batch', default=1)\n");
+        assert!(code(&[&commands]).declared("--batch").is_none());
         let hydra = "@hydra.main(config_path='conf')\ndef main(cfg): loss.backward()\n";
         assert!(code(&[hydra, other]).declared("--batch").is_none());
     }

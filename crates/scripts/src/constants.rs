@@ -7,12 +7,12 @@ use super::code_value::{CodeValue, PythonFile};
 use super::declared::is_divided;
 use super::literal::product;
 use super::loaded::load;
-use super::local_variables::{function_around, lines_of};
+use super::local_variables::lines_of;
 use super::python::{
-    PythonToken, TokenKind, argument, arguments, block, calls, ends_block, is_named, keyword,
-    rest_of_line,
+    PythonToken, TokenKind, argument, arguments, block, calls, ends_block, functions_around,
+    is_named, keyword, rest_of_line,
 };
-use super::stars::{is_file_of, starred};
+use super::stars::{is_module_file, starred};
 use oomctl_base::word_list;
 
 /// By these names a program may give a variable any value.
@@ -73,7 +73,8 @@ fn given_once<'t>(
             let divided =
                 |f: &PythonFile<'_>| [false, true].map(|a| is_divided(&f.tokens, name, a));
             let of_class = block(&file.tokens, at).is_some_and(|(_, word)| word == "class");
-            let own = function_around(&file.tokens, at).map(|begin| (file.path, begin));
+            let own = functions_around(&file.tokens, at).next();
+            let own = own.map(|(begin, _)| (file.path, begin));
             let seen: Vec<_> = files.iter().flat_map(|f| lines_of(f, name, own)).collect();
             let lines = || seen.iter().copied();
             let Some(value) = CodeValue::written(file, value) else {
@@ -229,7 +230,7 @@ pub(super) fn may_rebind(files: &[PythonFile<'_>]) -> bool {
         let mut names = f.tokens.iter().filter(|t| t.kind == TokenKind::Name);
         names.any(|t| REBINDS.contains(&t.text))
     };
-    let is_read = |module: &str| files.iter().any(|f| is_file_of(f.path, module));
+    let is_read = |module: &str| files.iter().any(|f| is_module_file(f.path, module));
     let stars = |f: &PythonFile<'_>| starred(&f.tokens).any(|module| !is_read(module));
     files.iter().any(|f| by_name(f) || stars(f))
 }

@@ -7,7 +7,6 @@ use super::constants::{Constant, EVAL_BATCH, LoadedBatch, loaded_batches};
 use super::knobs::{KnobState, in_words};
 use super::literal::product;
 use super::python::{PythonToken, TokenKind};
-use super::traced::Traced;
 use super::walk::Arg;
 use crate::Spelling;
 use oomctl_base::{Value, ValueKind, only};
@@ -29,14 +28,10 @@ impl ProgramCode {
         let LoadedBatch { file, value, .. } = only(beside)?;
         let (name, factor) = multiple(value)?;
         let batch = self.number(name, words)?.checked_mul(factor)?;
-        let place = file.content.slice(value.first()?.from, value.last()?.to);
-        let (span, quote, via) = place.stretch()?;
-        let text = batch.to_string();
         Some(Constant {
             value: CodeValue {
                 follows: true,
-                is_own: file.can_change && via.is_empty(),
-                ..CodeValue::plain(Traced::escape(span, &text, quote))
+                ..CodeValue::number(file, value, batch)?
             },
             is_global: false,
         })
@@ -69,10 +64,9 @@ impl ProgramCode {
 fn multiple<'t>(value: &[PythonToken<'t>]) -> Option<(&'t str, i64)> {
     let is_number = |t: &PythonToken<'_>| t.kind == TokenKind::Number;
     let (named, factor) = match value {
-        [factor, times, rest @ ..] if is_number(factor) && times.is("*") => {
-            (rest, product(std::slice::from_ref(factor))?)
-        }
-        [rest @ .., times, factor] if is_number(factor) && times.is("*") => {
+        [factor, times, rest @ ..] | [rest @ .., times, factor]
+            if is_number(factor) && times.is("*") =>
+        {
             (rest, product(std::slice::from_ref(factor))?)
         }
         _ => (value, 1),

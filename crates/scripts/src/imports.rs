@@ -7,7 +7,7 @@ use super::python::{
     PythonToken, TokenKind, ends_block, is_main, line, line_begins, statements, tokens,
 };
 use super::recognise::is_of_settings;
-use super::stars::{is_file_of, starred};
+use super::stars::{is_module_file, starred};
 use super::traced::Traced;
 use super::walk::{Call, HERE, folder_of_file, joined};
 
@@ -41,9 +41,7 @@ impl<'f> ModuleFile<'f> {
         let mut tokens = tokens(text);
         let main = line_begins(&tokens).find(|at| is_main(line(&tokens, *at)));
         if let Some(begin) = main {
-            let ends = (begin..tokens.len())
-                .find(|at| tokens[*at].kind == TokenKind::End && ends_block(&tokens, begin, *at));
-            tokens.drain(begin..ends.unwrap_or(tokens.len()));
+            cut_block(&mut tokens, begin);
         }
         Self {
             path,
@@ -56,7 +54,7 @@ impl<'f> ModuleFile<'f> {
     /// Whether another file takes all names of it: `from NAME import *`.
     pub(super) fn is_starred(&self, by: &[Self]) -> bool {
         let mut stars = by.iter().flat_map(|file| starred(&file.tokens));
-        stars.any(|module| is_file_of(self.path, module))
+        stars.any(|module| is_module_file(self.path, module))
     }
 
     /// Whether it is a module of settings, as far as its name says (`config.py`, `hparams.py`).
@@ -76,17 +74,17 @@ fn cut_block(tokens: &mut Vec<PythonToken<'_>>, begin: usize) {
 
 /// Takes the `main` of imported files away that nothing calls.
 fn cut_unused_mains(all: &mut [ModuleFile<'_>]) {
-    let is_main = |t: &PythonToken<'_>| t.is("main");
+    let names_main = |t: &PythonToken<'_>| t.is("main");
     let imports = |line: &[PythonToken<'_>]| {
-        let by_name = line.iter().any(|t| t.is("import")) && line.iter().any(is_main);
-        by_name || line.windows(2).any(|w| w[0].is(".") && is_main(&w[1]))
+        let by_name = line.iter().any(|t| t.is("import")) && line.iter().any(names_main);
+        by_name || line.windows(2).any(|w| w[0].is(".") && names_main(&w[1]))
     };
     let imported = |file: &ModuleFile<'_>| statements(&file.tokens).any(imports);
     if all.iter().any(imported) {
         return;
     }
     for file in all.iter_mut().skip(1) {
-        let mut places = (0..file.tokens.len()).filter(|at| is_main(&file.tokens[*at]));
+        let mut places = (0..file.tokens.len()).filter(|at| names_main(&file.tokens[*at]));
         if let (Some(at), None) = (places.next(), places.next())
             && at > 0
             && file.tokens[at - 1].is("def")

@@ -56,16 +56,22 @@ impl CodeValue {
             {
                 Some(Self::literal(file, one))
             }
-            _ => {
-                let text = product(words)?.to_string();
-                let place = file.content.slice(words.first()?.from, words.last()?.to);
-                let (span, quote, via) = place.stretch()?;
-                Some(Self {
-                    is_own: file.can_change && via.is_empty(),
-                    ..Self::plain(Traced::escape(span, &text, quote))
-                })
-            }
+            _ => Self::number(file, words, product(words)?),
         }
+    }
+
+    /// The number that an expression comes to.
+    pub(super) fn number(
+        file: &PythonFile<'_>,
+        words: &[PythonToken<'_>],
+        number: i64,
+    ) -> Option<Self> {
+        let place = file.content.slice(words.first()?.from, words.last()?.to);
+        let (span, quote, via) = place.stretch()?;
+        Some(Self {
+            is_own: file.can_change && via.is_empty(),
+            ..Self::plain(Traced::escape(span, &number.to_string(), quote))
+        })
     }
 }
 

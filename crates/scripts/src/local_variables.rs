@@ -2,14 +2,8 @@
 
 use super::code_value::PythonFile;
 use super::python::{
-    PythonToken, TokenKind, assignment, definition, headers, line, lines_in, statements,
+    PythonToken, TokenKind, assignment, definition, functions_around, line, lines_in, statements,
 };
-
-/// Where the function around a place begins, the innermost one.
-pub(super) fn function_around(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
-    let mut around = headers(tokens, at);
-    around.find_map(|(begin, header)| definition(header).map(|_| begin))
-}
 
 /// The statements of a file in which a name stands, without those of functions that have a variable of their own with this name,
 /// but for the function `own`.
@@ -19,18 +13,16 @@ pub(super) fn lines_of<'s, 't>(
     own: Option<(&str, usize)>,
 ) -> impl Iterator<Item = &'s [PythonToken<'t>]> {
     let tokens = &file.tokens;
-    let lower = name.to_lowercase();
-    let named = move |line: &&[PythonToken<'t>]| {
-        let mut long = line.iter().filter(|t| t.text.len() >= lower.len());
-        long.any(|t| t.text.to_lowercase().contains(&lower))
-    };
     let own = own
         .filter(|(path, _)| *path == file.path)
         .map(|(_, begin)| begin);
     let lower = name.to_lowercase();
-    statements(tokens).filter(named).filter(move |line| {
-        let at = tokens.partition_point(|t| t.from < line[0].from);
-        local_to(tokens, at, &lower).is_none_or(|begin| own == Some(begin))
+    statements(tokens).filter(move |line| {
+        let mut long = line.iter().filter(|t| t.text.len() >= lower.len());
+        let is_named = long.any(|t| t.text.to_lowercase().contains(&lower));
+        let begin = || tokens.partition_point(|t| t.from < line[0].from);
+        let is_own = || local_to(tokens, begin(), &lower).is_none_or(|of| own == Some(of));
+        is_named && is_own()
     })
 }
 
@@ -38,8 +30,8 @@ pub(super) fn lines_of<'s, 't>(
 /// declares a function belongs to it.
 fn local_to(tokens: &[PythonToken<'_>], at: usize, name: &str) -> Option<usize> {
     let own = definition(line(tokens, at)).map(|_| at);
-    let around = headers(tokens, at).filter(|(_, header)| definition(header).is_some());
-    let mut functions = own.into_iter().chain(around.map(|(begin, _)| begin));
+    let around = functions_around(tokens, at).map(|(begin, _)| begin);
+    let mut functions = own.into_iter().chain(around);
     functions.find(|begin| has_variable(tokens, *begin, name))
 }
 

@@ -6,8 +6,9 @@ use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
 use super::plain_loop::accumulations;
 use super::python::{
-    PythonToken, TokenKind, argument_with, arguments, brackets, calls, calls_backward, definition,
-    headers, is_conditional, is_loop, is_named, keyword, line, line_of, rest_of_line,
+    PythonToken, TokenKind, argument_with, arguments, brackets, calls, calls_backward,
+    functions_around, headers, is_conditional, is_loop, is_named, keyword, line, line_of,
+    rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -187,10 +188,10 @@ impl MicroBatchText<'_, '_> {
 
     /// Whether the function around a place computes a gradient, or says by its name that it makes a loss.
     fn makes_a_loss(&self, at: usize) -> bool {
-        let function = |at| headers(self.tokens, at).find_map(|(_, header)| definition(header));
+        let function = |at| functions_around(self.tokens, at).next();
         let own = function(at);
         let mut gradients = calls(self.tokens, |t| t.is("backward"));
-        let name = own.and_then(|line| line.get(1));
+        let name = own.and_then(|(_, line)| line.get(1));
         let name = name.map_or("", |t| t.text).to_lowercase();
         gradients.any(|backward| function(backward) == own)
             || name.contains("loss")

@@ -38,13 +38,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::DeclaredOption;
 use super::python::{
-    PythonToken, TokenKind, argument, arguments, bracket, calls, definition, headers, is_loop,
-    is_named, line_of, rest_of_line,
+    PythonToken, TokenKind, argument, arguments, bracket, calls, functions_around, headers,
+    is_loop, is_named, line_of, rest_of_line,
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
-use lines::assignment;
-use lines::lines_in;
+use lines::{assignment, lines_in};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::{OF, part_and_whole};
@@ -263,9 +262,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
             })
         };
         let is_called = |file: usize, at: usize| {
-            let mut around = headers(self.files[file], at);
-            let function = around.find_map(|(_, header)| definition(header));
-            let name = function.and_then(|line| line.get(1));
+            let function = functions_around(self.files[file], at).next();
+            let name = function.and_then(|(_, line)| line.get(1));
             name.is_none_or(|name| self.places(name.text).len() > 1)
         };
         self.files.iter().enumerate().find_map(|(file, tokens)| {

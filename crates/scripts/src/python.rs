@@ -5,7 +5,8 @@
 mod blocks;
 
 pub(super) use blocks::{
-    block, definition, ends_block, headers, is_conditional, is_loop, is_main, line_above, lines_in,
+    block, definition, ends_block, functions_around, headers, is_conditional, is_loop, is_main,
+    line_above, lines_in,
 };
 use oomctl_base::word_list;
 

@@ -22,7 +22,7 @@ pub(super) fn starred<'t>(tokens: &[PythonToken<'t>]) -> impl Iterator<Item = &'
 }
 
 /// Whether a path is that of a module or a package of this name.
-pub(super) fn is_file_of(path: &str, module: &str) -> bool {
+pub(super) fn is_module_file(path: &str, module: &str) -> bool {
     let path = path.strip_suffix(".py").unwrap_or(path);
     let path = path.strip_suffix("/__init__").unwrap_or(path);
     path.rsplit('/').next() == Some(module)

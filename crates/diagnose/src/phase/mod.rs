@@ -84,44 +84,43 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
     marked.or_else(|| named_after_a_layer(frame?))
 }
 
+fn any_fits(needles: &[String], line: &str) -> bool {
+    needles.iter().any(|needle| fits(needle, line))
+}
+
 /// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
 pub(crate) fn holds_logits(line: &str) -> bool {
-    MARKERS.logits.iter().any(|needle| fits(needle, line))
+    any_fits(&MARKERS.logits, line)
 }
 
 /// Does a canonical frame, or the source line below one, hold one number for each class, whatever the classes are?
 pub(crate) fn holds_class_scores(line: &str) -> bool {
-    let mut needles = MARKERS.class_scores.iter();
-    needles.any(|needle| fits(needle, line))
+    any_fits(&MARKERS.class_scores, line)
 }
 
 /// Does a canonical frame, or the source line below one, show that the program tells words of a vocabulary apart?
 pub(crate) fn speaks_of_words(line: &str) -> bool {
-    let mut needles = MARKERS.vocabulary.iter();
-    needles.any(|needle| fits(needle, line))
+    any_fits(&MARKERS.vocabulary, line)
 }
 
 /// Does a canonical frame, or the source line below one, hold a score for each pair of positions?
 pub(crate) fn holds_attention_scores(line: &str) -> bool {
-    let mut needles = MARKERS.attention_scores.iter();
-    needles.any(|needle| fits(needle, line))
+    any_fits(&MARKERS.attention_scores, line)
 }
 
 /// Does a canonical frame, or the source line below one, call attention that may hold a score for each pair of positions?
 pub(crate) fn calls_attention(line: &str) -> bool {
-    let mut needles = MARKERS.attention_calls.iter();
-    needles.any(|needle| fits(needle, line))
+    any_fits(&MARKERS.attention_calls, line)
 }
 
 /// Does a canonical frame, or the source line below one, compute a layer of the model?
 pub(crate) fn computes_layer(line: &str) -> bool {
-    MARKERS.layers.iter().any(|needle| fits(needle, line))
+    any_fits(&MARKERS.layers, line)
 }
 
 /// Does a canonical frame, or the source line below one, evaluate with batches that those of training do not change?
 pub(crate) fn has_its_own_loader(line: &str) -> bool {
-    let mut needles = MARKERS.evaluation_loaders.iter();
-    needles.any(|needle| fits(needle, line))
+    any_fits(&MARKERS.evaluation_loaders, line)
 }
 
 /// A function that computes a layer, in a program that no table knows.

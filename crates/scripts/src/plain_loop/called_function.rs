@@ -1,7 +1,8 @@
 //! Functions of a program and their calls: the one in which the backward pass stands, and what each is handed.
 
 use super::super::python::{
-    PythonToken, TokenKind, argument, arguments, bracket, calls, definition, headers, is_loop,
+    PythonToken, TokenKind, argument, arguments, bracket, calls, definition, functions_around,
+    headers, is_loop,
 };
 use super::LoopProgram;
 use super::lines::lines_in;
@@ -21,8 +22,7 @@ pub(super) struct CalledFunction<'a, 't> {
 impl<'a, 't> CalledFunction<'a, 't> {
     /// The function around a place, if one place of its file calls it.
     pub(super) fn around(tokens: &'a [PythonToken<'t>], at: usize) -> Option<Self> {
-        let function = |(begin, header)| Some((begin, definition(header)?));
-        let (begin, header) = headers(tokens, at).find_map(function)?;
+        let (begin, header) = functions_around(tokens, at).next()?;
         let [_, name, ..] = header else { return None };
         let call = only(calls(tokens, |t| t.is(name.text)))?;
         let declared = arguments(header.get(3..)?);

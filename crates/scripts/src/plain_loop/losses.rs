@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::{bracket, definition, is_keyword};
+use super::super::python::{bracket, functions_around, is_keyword};
 use super::lines::{assignment, calls_in, keeps, shows};
 use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
@@ -290,8 +290,8 @@ impl<'t> LoopProgram<'_, 't> {
     fn is_read(&self, file: usize, at: usize, is_class: bool) -> bool {
         let tokens = self.files[file];
         let called = || {
-            let function = headers(tokens, at).find_map(|(_, header)| definition(header));
-            let name = function.and_then(|line| line.get(1));
+            let function = functions_around(tokens, at).next();
+            let name = function.and_then(|(_, line)| line.get(1));
             name.is_some_and(|t| ["forward", "__call__"].contains(&t.text))
         };
         !tokens[at].is("def") && (!is_class || called())

@@ -1,6 +1,6 @@
 //! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
 
-use super::super::python::{definition, line};
+use super::super::python::{functions_around, line};
 use super::lines::shows;
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
 use super::statistics::takes_a_statistic;
@@ -27,8 +27,7 @@ const MEANS_OF_TIMM: [&str; 2] = word_list("LabelSmoothingCrossEntropy SoftTarge
 /// Whether a place stands in a function that measures and trains nothing, by its name.
 fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
-    let mut around = headers(tokens, at).filter_map(|(_, header)| definition(header));
-    around.any(|line| {
+    functions_around(tokens, at).any(|(_, line)| {
         let name = line
             .get(1)
             .map_or_else(String::new, |t| t.text.to_lowercase());

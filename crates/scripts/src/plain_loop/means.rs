@@ -30,7 +30,10 @@ fn balances(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 /// What stands behind the brackets of the call at `at`; nothing where they do not close.
-fn behind_call<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> &'a [PythonToken<'t>] {
+pub(super) fn behind_call<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> &'a [PythonToken<'t>] {
     let rest = &tokens[at + 2..];
     let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
     end.map_or(&[][..], |end| &rest[end..])
@@ -201,9 +204,14 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
 
 /// `x.mean()`, `torch.mean(x)`: a mean over all that there is.
 fn is_whole_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let is_call = tokens[at].is("mean") && tokens.get(at + 1).is_some_and(|t| t.is("("));
+    tokens[at].is("mean") && is_of_all(tokens, at)
+}
+
+/// Whether a call is told no axis: `x.mean()`, `torch.std(x)`.
+pub(super) fn is_of_all(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let is_call = tokens.get(at + 1).is_some_and(|t| t.is("("));
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
-    let most = usize::from(["torch", "np", "jnp"].contains(&of));
+    let most = usize::from(["torch", "np", "jnp", "linalg"].contains(&of));
     is_call && arguments(&tokens[at + 2..]).len() == most
 }
 

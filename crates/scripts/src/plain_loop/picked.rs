@@ -2,19 +2,13 @@
 
 use super::super::python::is_keyword;
 use super::lines::assignment;
-use super::{LoopProgram, PythonToken, TokenKind, bracket, rest_of_line};
+use super::{LoopProgram, PythonToken, TokenKind, arguments, rest_of_line};
+use oomctl_base::word_list;
 
 /// Parts of names of what says which places count.
 const SAYS: [&str; 2] = ["mask", "valid"];
 /// Calls whose result is one.
-const MAKES: [&str; 6] = [
-    "nonzero",
-    "where",
-    "isnan",
-    "isfinite",
-    "bool",
-    "flatnonzero",
-];
+const MAKES: [&str; 6] = word_list("nonzero where isnan isfinite bool flatnonzero");
 
 impl LoopProgram<'_, '_> {
     /// `out[y != 0]`, `out[keep]` with `keep = y != 0`: where a line picks rows by what they hold.
@@ -29,7 +23,9 @@ impl LoopProgram<'_, '_> {
         (begin + 1..begin + line.len()).find(|at| {
             let of = &tokens[at - 1];
             let is_part = of.kind == TokenKind::Name && !is_keyword(of.text) || of.closes();
-            is_part && tokens[*at].is("[") && self.is_mask(first_index(tokens, *at), 0)
+            // The first index decides: `m` of `[m, 0]`.
+            let rows = || arguments(&tokens[at + 1..]).first().copied();
+            is_part && tokens[*at].is("[") && rows().is_some_and(|index| self.is_mask(index, 0))
         })
     }
 
@@ -64,14 +60,4 @@ impl LoopProgram<'_, '_> {
 fn says(name: &PythonToken<'_>) -> bool {
     let name = name.text.to_lowercase();
     SAYS.iter().any(|part| name.contains(part))
-}
-
-/// The first index behind a bracket: `m` of `[m, 0]`.
-fn first_index<'a, 't>(tokens: &'a [PythonToken<'t>], open: usize) -> &'a [PythonToken<'t>] {
-    let inside = (open + 1..tokens.len()).take_while(|at| {
-        let own = bracket(tokens, *at) == Some(open);
-        !(own && (tokens[*at].is(",") || tokens[*at].closes()))
-    });
-    let length = inside.count();
-    &tokens[open + 1..open + 1 + length]
 }

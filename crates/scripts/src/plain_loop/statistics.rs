@@ -1,7 +1,8 @@
 //! Statistics over a whole micro batch inside a model: `x - x.mean()`, `x / x.norm()`.
 
-use super::super::python::{arguments, callee, closed_call};
-use super::{PythonToken, TokenKind, headers, line_of, rest_of_line};
+use super::super::python::callee;
+use super::means::{behind_call, is_of_all};
+use super::{PythonToken, TokenKind, bracket, headers, line_of, rest_of_line};
 use oomctl_base::word_list;
 
 /// What is one number of all places where it is told no axis.
@@ -12,7 +13,7 @@ const COUNTS: [&str; 5] = ["len", "idx", "index", "ids", "pos"];
 
 /// Whether a call takes one number of a whole micro batch, with which its line or a later one of the function computes.
 pub(super) fn takes_a_statistic(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let Some(first) = object(tokens, at).filter(|_| is_of_all(tokens, at)) else {
+    let Some(first) = object(tokens, at).filter(|_| is_statistic(tokens, at)) else {
         return false;
     };
     let begin = line_of(tokens, at);
@@ -21,9 +22,7 @@ pub(super) fn takes_a_statistic(tokens: &[PythonToken<'_>], at: usize) -> bool {
     if tokens[first].is("self") || line.iter().any(of_loss) {
         return false;
     }
-    let rest = &tokens[at + 2..];
-    let end = closed_call(rest).and_then(|(_, end)| rest.iter().position(|t| t.from >= end));
-    let behind = end.map(|end| &rest[end]);
+    let behind = behind_call(tokens, at).first();
     let before = first.checked_sub(1).map(|at| &tokens[at]);
     if behind.is_some_and(computes) || before.is_some_and(computes) {
         return true;
@@ -49,18 +48,12 @@ fn computes(token: &PythonToken<'_>) -> bool {
     ["-", "/", "*"].iter().any(|sign| token.is(sign))
 }
 
-/// `x.mean()`, `torch.std(x)`: without an axis.
-fn is_of_all(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    if !STATISTICS.contains(&tokens[at].text)
-        || at.checked_sub(1).is_none_or(|at| !tokens[at].is("."))
-    {
-        return false;
-    }
+/// `x.mean()`, `torch.std(x)`, and no `lengths.max()`.
+fn is_statistic(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
     let name = of.to_lowercase();
     let counts = COUNTS.iter().any(|part| name.contains(part));
-    let given = arguments(&tokens[at + 2..]).len();
-    !counts && given == usize::from(["torch", "np", "jnp", "linalg"].contains(&of))
+    STATISTICS.contains(&tokens[at].text) && !counts && is_of_all(tokens, at)
 }
 
 /// Where the object of a method begins: `x.abs().mean()` at `x`; of a function where its module does.
@@ -68,18 +61,18 @@ fn object(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
     let mut first = at;
     while let Some(before) = first.checked_sub(1) {
         let token = &tokens[before];
-        first = match () {
-            () if token.is(".") || token.kind == TokenKind::Name && tokens[before + 1].is(".") => {
-                before
-            }
+        let has_member = tokens[first].is(".");
+        first = if token.is(".") || token.kind == TokenKind::Name && has_member {
+            before
+        } else if token.closes() && has_member {
             // `(…)` behind a name or alone
-            () if token.closes() && tokens[before + 1].is(".") => {
-                let open = super::bracket(tokens, before)?;
-                let called = callee(tokens, before)
-                    .filter(|at| tokens[*at].kind == TokenKind::Name && !tokens[*at].is("return"));
-                called.unwrap_or(open)
-            }
-            () => break,
+            let is_called =
+                |at: &usize| tokens[*at].kind == TokenKind::Name && !tokens[*at].is("return");
+            callee(tokens, before)
+                .filter(is_called)
+                .or_else(|| bracket(tokens, before))?
+        } else {
+            break;
         };
     }
     (first < at).then_some(first)

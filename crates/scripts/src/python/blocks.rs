@@ -85,6 +85,14 @@ pub(crate) fn definition<'a, 't>(line: &'a [PythonToken<'t>]) -> Option<&'a [Pyt
     line.first().is_some_and(|t| t.is("def")).then_some(line)
 }
 
+/// The functions in which the token `at` stands, the innermost first: where each begins, and its line from `def` on.
+pub(crate) fn functions_around<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
+    headers(tokens, at).filter_map(|(begin, header)| Some((begin, definition(header)?)))
+}
+
 /// Whether a line begins a loop.
 pub(crate) fn is_loop(header: &[PythonToken<'_>]) -> bool {
     header[0].is("for") || header[0].is("while")
