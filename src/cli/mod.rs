@@ -210,6 +210,8 @@ fn with_nearest(mut error: clap::Error) -> clap::Error {
         if let Some(near) = nearest(typed, names.clone()).or_else(|| names.find(begun)) {
             let near = ContextValue::String(near.to_owned());
             error.insert(alike, near);
+            // How to pass a typo as a value helps nobody.
+            error.remove(ContextKind::Suggested);
         }
     }
     error

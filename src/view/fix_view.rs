@@ -26,7 +26,7 @@ nothing to fix. If the job failed all the same, its error is in another file: gi
 ";
 
 const OWN_STEPS: &str = "
-the program makes its steps of training itself: no preset knows its options
+your own program: oomctl knows none of its options and settings
 ";
 
 /// A decision about a configuration, a script or a run.
@@ -68,6 +68,9 @@ pub struct LogAdvice {
     /// It is of an engine inside another program, whose command the script does not start.
     #[serde(skip)]
     inside: bool,
+    /// The only job script here, or a word for it.
+    #[serde(skip)]
+    beside: String,
 }
 
 /// Of what the log is.
@@ -115,6 +118,18 @@ impl LogAdvice {
             advice,
             inside,
             makes_steps: program.is_some_and(|program| program.trains),
+            beside: "SCRIPT".to_owned(),
+        }
+    }
+
+    /// The same with the job scripts that lie in the folder: the only one is named.
+    pub fn beside(self, scripts: &[String]) -> Self {
+        match scripts {
+            [one] => Self {
+                beside: one.clone(),
+                ..self
+            },
+            _ => self,
         }
     }
 
@@ -182,7 +197,7 @@ impl LogAdvice {
         }
         let command = match (script, &presets[..]) {
             (Some(script), [preset, ..]) => format!("--preset {preset} {log} {script}"),
-            _ => format!("{log} SCRIPT"),
+            _ => format!("{log} {}", self.beside),
         };
         let _ = writeln!(out, "\nvalues and a diff: `oomctl fix {command}`");
         out
@@ -195,8 +210,9 @@ impl LogAdvice {
         let next = match script {
             _ if self.makes_steps => return OWN_STEPS.to_owned(),
             None => {
+                let script = &self.beside;
                 format!(
-                    "`oomctl fix {log} SCRIPT` reads the job script, or name it with --preset NAME"
+                    "`oomctl fix {log} {script}` reads the job script; --preset NAME names the framework"
                 )
             }
             Some(script) => named(log, script),

@@ -18,6 +18,8 @@ use crate::core::request::{Explanation, PlannedStep};
 use oomctl_diagnose::{Class, CoursePattern, Incident};
 use oomctl_memory::Estimate;
 
+/// A line of srun, which every job that fails has.
+const STEP_ENDED: &str = "srun_task_ended";
 /// Failures behind the first that are shown.
 const MOST_FOLLOWING: usize = 2;
 
@@ -264,7 +266,9 @@ fn beside(incident: &Incident) -> Vec<String> {
         .notes
         .iter()
         .map(|note| format!("note       {note}"));
-    let then = incident.consequences.iter().take(MOST_FOLLOWING);
+    let then = incident.consequences.iter();
+    let then = then.filter(|e| e.signature != STEP_ENDED);
+    let then = then.take(MOST_FOLLOWING);
     let then = then.map(|e| format!("followed   {}", evidence(e)));
     first.chain(notes).chain(then).collect()
 }

@@ -146,12 +146,21 @@ impl ScriptValues {
     }
 }
 
+/// What is shown of a text that only the program makes a value of; a mapping is not spread out.
+fn resolved_later(text: &str) -> String {
+    let is_mapping = text.trim().is_empty() || text.starts_with(['{', '[']) || text.contains('\n');
+    match is_mapping {
+        true => "several values, which the program reads".to_owned(),
+        false => format!("{text}, which the program resolves"),
+    }
+}
+
 impl ReadKnob {
     fn of(reading: &Reading, name: &str, found: FoundKnob) -> Self {
         let place_of = place(reading, found.place());
         let (value, unknown) = match found.state {
             KnobState::Known(value) => (Some(value), None),
-            KnobState::Text(text) => (None, Some(format!("{text}, which the program resolves"))),
+            KnobState::Text(text) => (None, Some(resolved_later(&text))),
             KnobState::Computed(span, why) => {
                 let at = place(reading, Some(span));
                 (None, Some(format!("{} ({at})", why.describe())))

@@ -15,7 +15,7 @@ use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::{part_and_whole, used_accumulations};
+use super::plain_loop::{part_and_whole, used_accumulations, widths};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::{attribute, same_flag, setting_names};
@@ -83,7 +83,7 @@ pub struct ProgramCode {
     /// Names of its values that accumulate by their use.
     accumulations: BTreeSet<String>,
     /// The one option that gives the loader of training its batch, whatever its name is.
-    loaded_batch: Option<String>,
+    used_batch: Option<String>,
 }
 
 impl ProgramCode {
@@ -96,36 +96,8 @@ impl ProgramCode {
             settings: settings(files),
         };
         let class = text.configured(wanted);
-        let of_program = text.options.iter().filter(|(file, _)| file.is_program);
-        let own = of_program.flat_map(|(_, options)| options.iter().map(|o| &*o.flag));
-        let own: BTreeSet<&str> = own.collect();
-        let options = text.options.iter().flat_map(|(file, options)| {
-            // Another file has it for a tool of its own.
-            let options = options.iter();
-            let options = options.filter(|o| file.is_program || !own.contains(&*o.flag));
-            options.map(|option| ProgramOption {
-                flag: option.flag.clone(),
-                forms: option.forms.clone(),
-                value: overwritten(files, option).unwrap_or_else(|| of_option(file, option)),
-                is_global: option.is_global,
-            })
-        });
-        let mut options: Vec<ProgramOption> = options.collect();
-        if class.is_none() && !text.is_configured(wanted) {
-            for read in text.read_variables() {
-                let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
-                if options.iter().all(is_other) {
-                    options.push(ProgramOption {
-                        flag: read.flag,
-                        forms: Vec::new(),
-                        value: read.value,
-                        is_global: read.is_global,
-                    });
-                }
-            }
-        }
-        let parts = parts(&options);
         let of_framework = class.is_some() || text.is_configured(wanted);
+        let options = options(&text, !of_framework);
         let by_use = |is_meant: &dyn Fn(&str) -> bool| {
             let own = text.options.iter().filter(|_| !of_framework);
             let all = own.flat_map(|(_, options)| options);
@@ -134,10 +106,16 @@ impl ProgramCode {
         };
         let used = used_accumulations(&tokens);
         let loaded = loaded_option(files);
+        let loaded = by_use(&|name| loaded == Some(name));
+        let widths: BTreeSet<&str> = tokens.iter().flat_map(|tokens| widths(tokens)).collect();
+        let sliced = by_use(&|name| widths.contains(name));
+        let parts = parts(&options);
+        let parts = parts.or_else(|| sliced.clone().zip(loaded.clone()));
+        let parts = parts.filter(|(part, whole)| part != whole);
         Self {
             accumulation: by_use(&|name| used.contains(name)),
             accumulations: used.iter().map(|name| (*name).to_owned()).collect(),
-            loaded_batch: by_use(&|name| loaded == Some(name)),
+            used_batch: sliced.or(loaded),
             global_batch: global_batch(&options, parts.as_ref()),
             parts,
             class,
@@ -155,7 +133,7 @@ impl ProgramCode {
             files_win: load(files) && files.iter().any(sets_all),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
-                false => fixed(files, &used),
+                false => fixed(files, &used, &widths),
             },
         }
     }
@@ -273,7 +251,7 @@ impl ProgramCode {
     pub(super) fn used_as(&self, role: Role) -> Option<&str> {
         match role {
             Role::GradAccumulation => self.accumulation.as_deref(),
-            Role::MicroBatch => self.loaded_batch.as_deref(),
+            Role::MicroBatch => self.used_batch.as_deref(),
             _ => None,
         }
     }
@@ -323,6 +301,39 @@ fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
     Some((single(&PART_NAMES)?, single(&WHOLE_NAMES)?))
 }
 
+/// The options of a program, and those that it reads from variables.
+fn options(text: &CodeFiles<'_, '_>, reads_variables: bool) -> Vec<ProgramOption> {
+    let of_program = text.options.iter().filter(|(file, _)| file.is_program);
+    let own = of_program.flat_map(|(_, options)| options.iter().map(|o| &*o.flag));
+    let own: BTreeSet<&str> = own.collect();
+    let declared = text.options.iter().flat_map(|(file, options)| {
+        // Another file has it for a tool of its own.
+        let options = options.iter();
+        let options = options.filter(|o| file.is_program || !own.contains(&*o.flag));
+        options.map(|option| ProgramOption {
+            flag: option.flag.clone(),
+            forms: option.forms.clone(),
+            value: overwritten(text.files, option).unwrap_or_else(|| of_option(file, option)),
+            is_global: option.is_global,
+        })
+    });
+    let mut all: Vec<ProgramOption> = declared.collect();
+    if reads_variables {
+        for read in text.read_variables() {
+            let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
+            if all.iter().all(is_other) {
+                all.push(ProgramOption {
+                    flag: read.flag,
+                    forms: Vec::new(),
+                    value: read.value,
+                    is_global: read.is_global,
+                });
+            }
+        }
+    }
+    all
+}
+
 fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> Option<String> {
     let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
     let mut all = options.iter().filter(is_batch);
@@ -339,8 +350,12 @@ const GLOBAL_BATCH: &str = "global_batch_size";
 const ACCUMULATION: &str = "gradient_accumulation_steps";
 
 /// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries. Names of `used`
-/// accumulate.
-fn fixed(files: &[PythonFile<'_>], used: &BTreeSet<&str>) -> BTreeMap<String, Constant> {
+/// accumulate, and `widths` are those of the slices of a batch.
+fn fixed(
+    files: &[PythonFile<'_>],
+    used: &BTreeSet<&str>,
+    widths: &BTreeSet<&str>,
+) -> BTreeMap<String, Constant> {
     let mut all = constants(files);
     for (key, constant) in entries(files) {
         let key = key.to_lowercase();
@@ -362,9 +377,13 @@ fn fixed(files: &[PythonFile<'_>], used: &BTreeSet<&str>) -> BTreeMap<String, Co
                 .or_insert(Constant { is_global, ..whole });
         }
     }
-    let used = used.iter().filter_map(|name| all.get(&name.to_lowercase()));
-    if let Some(one) = only(used).cloned() {
-        all.entry(ACCUMULATION.to_owned()).or_insert(one);
+    for (names, knob) in [(used, ACCUMULATION), (widths, BATCH)] {
+        let named = names
+            .iter()
+            .filter_map(|name| all.get(&name.to_lowercase()));
+        if let Some(one) = only(named).cloned() {
+            all.entry(knob.to_owned()).or_insert(one);
+        }
     }
     all
 }

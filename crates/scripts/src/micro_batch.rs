@@ -4,7 +4,7 @@
 
 use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
-use super::plain_loop::accumulations;
+use super::plain_loop::{accumulations, first_slices};
 use super::python::{
     PythonToken, TokenKind, argument_with, arguments, brackets, calls, calls_backward,
     functions_around, headers, is_conditional, is_loop, is_named, keyword, line, line_of,
@@ -25,8 +25,19 @@ const COUNT: &str = "<number of micro batches>";
 /// The learning rate or the gradients are changed after each micro batch.
 const EACH: &str = "<each micro batch>";
 
+/// A step takes its batch in slices.
+const SLICED: &str = "<slices of a batch>";
+
 /// The names of all of it among the names of a program's text ([`super::CodeRule`]).
-pub(super) const SIGNS: [&str; 6] = [LEARNING_RATE, NEGATIVES, STATISTICS, SUM, COUNT, EACH];
+pub(super) const SIGNS: [&str; 7] = [
+    LEARNING_RATE,
+    NEGATIVES,
+    STATISTICS,
+    SUM,
+    COUNT,
+    EACH,
+    SLICED,
+];
 
 /// Parts of the names of losses that compare samples of one batch.
 const COMPARES: [&str; 10] = word_list(
@@ -63,6 +74,7 @@ pub(super) fn signs(
             (SUM, text.sum()),
             (COUNT, text.count()),
             (EACH, text.each()),
+            (SLICED, first_slices(tokens)),
         ];
         for (name, at) in here {
             if let Some(at) = at.filter(|_| found.iter().all(|(known, ..)| *known != name)) {

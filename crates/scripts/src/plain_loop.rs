@@ -25,6 +25,7 @@ mod padded;
 mod parts;
 mod picked;
 mod scalers;
+mod sliced;
 mod statistics;
 mod tail;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::{OF, part_and_whole};
 use scalers::Scalers;
+pub(super) use sliced::{first_slices, widths};
 use trainer::COMPUTE_LOSS;
 
 /// What the name of a doubt begins with, among the names of a program's text. What follows says why.
@@ -197,7 +199,8 @@ struct LoopProgram<'a, 't> {
 }
 
 impl<'a, 't> LoopProgram<'a, 't> {
-    fn new(files: &'a [&'a [PythonToken<'t>]], accumulations: Vec<&'a str>) -> Self {
+    fn new(files: &'a [&'a [PythonToken<'t>]], mut accumulations: Vec<&'a str>) -> Self {
+        accumulations.extend(files.iter().flat_map(|tokens| sliced::counts(tokens)));
         let mut places: BTreeMap<&'t str, Vec<(usize, usize)>> = BTreeMap::new();
         for (file, tokens) in files.iter().enumerate() {
             let names = tokens.iter().enumerate();

@@ -9,7 +9,9 @@ use crate::core::adopt::{Likely, Logged, assemble};
 use crate::core::exit::Exit;
 use crate::core::ladder::{Advices, advise};
 use crate::core::recipe::PresetFile;
-use crate::view::{CommandFailure, columns, fix_view};
+use crate::io::job_scripts::job_scripts;
+use crate::view::fix_view::{self, LogAdvice};
+use crate::view::{CommandFailure, columns};
 use oomctl_diagnose::Incident;
 
 /// Arguments of `fix`.
@@ -129,7 +131,8 @@ fn advised(
         advices.iter_mut().for_each(|a| a.keep_shared(&other));
     }
     let of_log = logs::view(group, &incident);
-    let view = fix_view::LogAdvice::new(of_log, likely.as_ref(), advices, in_program.as_ref());
+    let view = LogAdvice::new(of_log, likely.as_ref(), advices, in_program.as_ref());
+    let view = view.beside(&job_scripts(&session.folder));
     let script = Some(args.script.join(" ")).filter(|words| !words.is_empty());
     session.show(&view, |view| view.text(&incident, log, script.as_deref()))?;
     Ok(incident)

@@ -1,5 +1,6 @@
 //! Logs that are judged together, and which are meant by an argument.
 
+mod absent;
 mod around;
 pub mod died;
 mod nodes;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use super::absent::with_logs_there;
 use super::{LogGroup, OutputPart, STDIN, Unread, cannot};
 use crate::cli::runs::present::ask;
 use crate::cli::runs::{self, Runs, Stored};
@@ -40,7 +41,10 @@ fn groups(runs: &Runs, argument: &str, asks: bool) -> Result<Vec<LogGroup>, Comm
         argument.contains(['/', '\\']) || path.extension().is_some() && !is_job_id(argument);
     match path.metadata() {
         Ok(_) => return Ok(vec![LogGroup::of_files(vec![path])]),
-        Err(missing) if is_path => return Err(cannot(&path, &Unread::Failed(missing))),
+        Err(missing) if is_path => {
+            let failure = cannot(&path, &Unread::Failed(missing));
+            return Err(with_logs_there(&path, failure));
+        }
         Err(_) => {}
     }
     let of_run = |stored: Stored| {
@@ -60,9 +64,11 @@ fn groups(runs: &Runs, argument: &str, asks: bool) -> Result<Vec<LogGroup>, Comm
     if let Some(run) = run_of_many(runs, argument)? {
         return of_run(runs.open(&run)?);
     }
-    match is_job_id(argument) && slurm_is_here() {
-        true => Ok(vec![of_job(&task_of_array(argument)?)?]),
-        false => Err(failure),
+    match (is_job_id(argument), slurm_is_here()) {
+        (true, true) => Ok(vec![of_job(&task_of_array(argument)?)?]),
+        (true, false) => Err(failure),
+        (false, _) if runs.names()?.is_empty() => Err(with_logs_there(&path, failure)),
+        (false, _) => Err(failure),
     }
 }
 

@@ -59,7 +59,7 @@ impl Runs {
                 return Err(failure);
             }
             let what = format!("no runs here ({})", self.dir().display());
-            let hint = "`oomctl submit -w SCRIPT` starts one; `oomctl watch JOBID` takes over a job of Slurm; `oomctl diagnose LOG` reads a log";
+            let hint = "`oomctl plan --all SCRIPT` shows what oomctl reads; `oomctl submit -w SCRIPT` starts a run; `oomctl watch JOBID` takes over a job of Slurm; `oomctl diagnose LOG` reads a log";
             return Err(CommandFailure::usage(what).hint(hint));
         };
         print::talk(&format!("newest run: {name}"));

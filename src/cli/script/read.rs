@@ -119,10 +119,7 @@ pub fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
 
 /// The job script beside it that may be meant.
 fn alike(path: &Path) -> Option<String> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let there = job_scripts(folder.unwrap_or(Path::new(".")));
+    let there = job_scripts(folder_of(path));
     let near = nearest_file(path, &there)?;
     Some(format!(
         "did you mean {}?",
@@ -217,17 +214,36 @@ fn is_of_a_job(path: &Path, text: &str) -> Result<(), CommandFailure> {
     }
     if !text.starts_with("#!") && ends(&["py"]) {
         let what = format!("{shown} does not start with `#!`, and is not a shell script");
-        let hint = match text.contains("sbatch") {
-            true => {
+        let hint = match (text.contains("sbatch"), runs_it(path)) {
+            (true, _) => {
                 "if it submits jobs itself, run it; `oomctl watch JOBID` takes each of them over"
+                    .to_owned()
             }
-            false => {
-                "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`"
-            }
+            (_, Some(script)) => format!("{script} runs it: name that instead"),
+            _ => "run it from a job script: `oomctl init` writes one; or start it with `#!/usr/bin/env python3`".to_owned(),
         };
-        return refused(what, hint);
+        return refused(what, &hint);
     }
     Ok(())
+}
+
+/// The job script beside a program that names it.
+fn runs_it(program: &Path) -> Option<String> {
+    let name = program.file_name()?.to_str()?;
+    let folder = folder_of(program);
+    let names = |script: &String| {
+        let text = std::fs::read_to_string(folder.join(script)).unwrap_or_default();
+        let mut words = text.split([' ', '\t', '\n', '/', '"', '\'', '=']);
+        words.any(|word| word == name)
+    };
+    let script = job_scripts(folder).into_iter().find(names)?;
+    Some(program.with_file_name(script).display().to_string())
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// A submission with the texts of all that its script names.

@@ -144,7 +144,9 @@ fn aim(
         _ => target,
     };
     if target == present {
-        return nothing(stays(step, name, &present));
+        let resolved = recipe.values.get(name);
+        let moved = resolved.is_some_and(|value| matches!(value.origin, Origin::Rung { .. }));
+        return nothing(stays(step, name, &present, moved));
     }
     if let Some(what) = bounds(knob, &target) {
         return nothing(what);
@@ -189,8 +191,8 @@ fn open(shaper: &Shaper<'_>, recipe: &Recipe, step: &Move, knob: &Knob) -> Optio
     shaper.unknown_in(recipe, &texts)
 }
 
-/// Why a knob that a move names stays as it is.
-fn stays(step: &Move, name: &str, present: &Value) -> String {
+/// Why a knob that a move names stays as it is; whether earlier rungs have `moved` it.
+fn stays(step: &Move, name: &str, present: &Value, moved: bool) -> String {
     let shrinks = step.times.is_some_and(|t| t < 1.0) || step.plus.is_some_and(|p| p < 0.0);
     let grows = step.times.is_some_and(|t| t > 1.0) || step.plus.is_some_and(|p| p > 0.0);
     if shrinks {
@@ -198,7 +200,8 @@ fn stays(step: &Move, name: &str, present: &Value) -> String {
     } else if grows {
         format!("{name} = {present} is at its limit")
     } else {
-        format!("{name} is {present} already")
+        let since = if moved { "by then" } else { "already" };
+        format!("{name} is {present} {since}")
     }
 }
 

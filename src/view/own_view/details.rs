@@ -15,6 +15,10 @@ impl ScriptView {
         let mut out = self.diffs(columns);
         out += &not_used(&self.not_used);
         let _ = write!(out, "\nRead:\n{}", self.values.text());
+        let known = self.preset.is_some();
+        if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
+            let _ = writeln!(out, "\nlater runs learn nothing from this one: {why}");
+        }
         out
     }
 
@@ -24,10 +28,6 @@ impl ScriptView {
         let _ = writeln!(out, "runs in {}", self.workdir);
         self.gaps(&mut out);
         out += &self.doubts();
-        let known = self.preset.is_some();
-        if let Some(why) = self.not_comparable.as_ref().filter(|_| known) {
-            let _ = writeln!(out, "later runs learn nothing from this one: {why}");
-        }
         let _ = write!(out, "{}\n\n{}", self.memory(), self.table(columns, true));
         let mut said = BTreeSet::new();
         for attempt in &self.attempts {

@@ -190,7 +190,10 @@ fn computed(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<D
                         });
                         let target = target_of(line);
                         let counts = target.is_some_and(|name| counts_only(program, name));
-                        if let Some(name) = target.filter(|_| (!computed || spread) && !counts) {
+                        // `i + args.micro_batch` is where a slice ends.
+                        let ends = line.iter().any(|t| t.is("+"));
+                        let names_it = (!computed || spread) && !counts && !ends;
+                        if let Some(name) = target.filter(|_| names_it) {
                             names.insert(name);
                         }
                         // The rate is scaled where its line has no accumulation, however many processes there are.

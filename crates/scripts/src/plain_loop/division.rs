@@ -27,6 +27,9 @@ impl LoopProgram<'_, '_> {
 
     /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.
     pub(super) fn division(&self, first: &LoopOfBatches<'_, '_>) -> Option<DoubtPlace> {
+        if first.weighs_a_slice() {
+            return None;
+        }
         let divides = |tokens: &[PythonToken<'_>], at: usize| {
             let single =
                 tokens[at].is("/") && at.checked_sub(1).is_some_and(|at| !tokens[at].is("/"));

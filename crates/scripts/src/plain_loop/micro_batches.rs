@@ -6,6 +6,7 @@ use super::called_function::CalledFunction;
 use super::conditions::{SYNCS, StepConditions};
 use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
+use super::sliced::is_sliced;
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
     is_named, line_of, rest_of_line,
@@ -89,7 +90,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             lines,
             waits,
             told,
-            accumulates,
+            accumulates: accumulates || is_sliced(tokens, begin),
             handed,
             function,
         }

@@ -4,6 +4,7 @@ use super::batches::OTHER;
 use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
+mod sliced;
 mod steps;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
