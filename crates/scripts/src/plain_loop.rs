@@ -19,6 +19,7 @@ mod libraries;
 mod lines;
 mod losses;
 mod made;
+mod masked;
 mod means;
 mod micro_batches;
 mod padded;

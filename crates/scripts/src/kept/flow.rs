@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::python::PythonToken;
 use super::lines::{GivenValue, behind_bracket, dotted};
-use super::program::{FunctionLines, ProgramLines, is_quiet};
+use super::program::{FunctionLines, ProgramLines};
 use super::together::flowing_into;
 use super::words::{frees, is_loss, names};
 
@@ -19,16 +19,9 @@ const DEPTH: usize = 4;
 
 impl FunctionLines<'_, '_, '_> {
     /// What is given to a name in this function, where graphs are kept.
-    fn given<'s>(&'s self, name: &'s str) -> impl Iterator<Item = GivenValue<'s, 's>> {
-        let quiet = |at: usize| {
-            self.text
-                .heads(at)
-                .any(|head| is_quiet(self.text.lines[head].tokens))
-        };
-        let all = self.lines.iter().filter(move |at| !quiet(**at));
-        let all = all.map(|at| &self.text.lines[*at]);
-        all.filter_map(|line| GivenValue::read(line.tokens))
-            .filter(move |given| given.targets.iter().any(|target| target == name))
+    fn given(&self, name: &str) -> impl Iterator<Item = &GivenValue<'_, '_>> {
+        let places = self.places.get(name).into_iter().flatten();
+        places.filter_map(|at| self.given.get(*at))
     }
 
     /// Whether an expression carries a graph for certain.
@@ -103,14 +96,29 @@ impl FunctionLines<'_, '_, '_> {
         if name == "self" || self.program.nets.contains(self.last(name)) {
             return false;
         }
+        let known = self
+            .carrying
+            .borrow()
+            .get(&(depth, name.to_owned()))
+            .copied();
+        known.unwrap_or_else(|| {
+            let carries = self.is_given_graphs(name, depth);
+            self.carrying
+                .borrow_mut()
+                .insert((depth, name.to_owned()), carries);
+            carries
+        })
+    }
+
+    fn is_given_graphs(&self, name: &str, depth: usize) -> bool {
         let mut given = self
             .given(name)
             .filter(|g| !g.targets.contains(&"self".to_owned()));
         let Some(one) = given.next() else {
             return false;
         };
-        let rest: Vec<GivenValue<'_, '_>> = given.collect();
-        let all = || std::iter::once(&one).chain(&rest);
+        let rest: Vec<&GivenValue<'_, '_>> = given.collect();
+        let all = || std::iter::once(one).chain(rest.iter().copied());
         let backward = self.backward.contains(name);
         let known = backward && is_loss(name);
         // A loss that comes with others may be a number for people, unless the one with a gradient is made of it.

@@ -8,6 +8,8 @@ pub(super) struct CodeLine<'a, 't> {
     pub tokens: &'a [PythonToken<'t>],
     /// Bytes before it in its line.
     pub indent: usize,
+    /// The head of the block in which it stands.
+    head: Option<usize>,
     /// The line of the function in which it stands.
     pub function: Option<usize>,
 }
@@ -27,6 +29,8 @@ impl<'a, 't> CodeText<'a, 't> {
         let mut lines: Vec<CodeLine<'a, 't>> = Vec::new();
         // The functions around the line that is read, the innermost last.
         let mut open: Vec<usize> = Vec::new();
+        // The lines above, each further in than the one before.
+        let mut above: Vec<usize> = Vec::new();
         for line in tokens.split(|t| t.kind == TokenKind::End) {
             let Some(first) = line.first() else { continue };
             let before = text.get(..first.from).unwrap_or_default();
@@ -34,11 +38,16 @@ impl<'a, 't> CodeText<'a, 't> {
             while open.last().is_some_and(|at| lines[*at].indent >= indent) {
                 open.pop();
             }
+            while above.last().is_some_and(|at| lines[*at].indent >= indent) {
+                above.pop();
+            }
             lines.push(CodeLine {
                 tokens: line,
                 indent,
+                head: above.last().copied(),
                 function: open.last().copied(),
             });
+            above.push(lines.len() - 1);
             if definition(line).is_some() {
                 open.push(lines.len() - 1);
             }
@@ -48,12 +57,7 @@ impl<'a, 't> CodeText<'a, 't> {
 
     /// The heads of the blocks in which a line stands, the innermost first.
     pub(super) fn heads(&self, at: usize) -> impl Iterator<Item = usize> {
-        let mut indent = self.lines[at].indent;
-        (0..at).rev().filter(move |above| {
-            let outer = self.lines[*above].indent < indent;
-            indent = indent.min(self.lines[*above].indent);
-            outer
-        })
+        std::iter::successors(self.lines[at].head, |head| self.lines[*head].head)
     }
 
     /// The innermost loop of its function in which a line stands.

@@ -13,6 +13,8 @@ mod tests;
 mod together;
 mod words;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::adopt::Adoption;
@@ -146,8 +148,9 @@ fn kept(texts: &[CodeText<'_, '_>]) -> Vec<KeptMemory> {
     let program = ProgramLines::of(texts);
     let mut found = Vec::new();
     for text in texts {
+        let mut functions = BTreeMap::new();
         for at in 0..text.lines.len() {
-            if let Some(what) = program.keeping(text, at) {
+            if let Some(what) = program.keeping(text, at, &mut functions) {
                 found.push(shown(text, at, what));
             }
         }

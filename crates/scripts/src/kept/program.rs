@@ -1,5 +1,6 @@
 //! What the lines of a program mean for one another: which names are models, where no graph is kept.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{CodeText, GivenValue, behind_bracket, dotted};
@@ -49,6 +50,11 @@ pub(super) struct FunctionLines<'p, 'a, 't> {
     pub lines: Vec<usize>,
     /// Names in lines that compute gradients.
     pub backward: BTreeSet<String>,
+    /// What its lines give names where graphs are kept, and where each name stands among it.
+    pub given: Vec<GivenValue<'a, 't>>,
+    pub places: BTreeMap<String, Vec<usize>>,
+    /// Names whose graph was looked for so deep, and whether they carry one.
+    pub carrying: RefCell<BTreeMap<(usize, String), bool>>,
 }
 
 impl<'t> ProgramLines<'t> {
@@ -120,8 +126,13 @@ impl<'t> ProgramLines<'t> {
         self.meters |= adds && METERS.contains(&name);
     }
 
-    /// What a line does that keeps memory.
-    pub(super) fn keeping(&self, text: &CodeText<'_, 't>, at: usize) -> Option<Keeping> {
+    /// What a line does that keeps memory, in one of the `functions` of its file that were read.
+    pub(super) fn keeping<'p, 'a>(
+        &'p self,
+        text: &'p CodeText<'a, 't>,
+        at: usize,
+        functions: &mut BTreeMap<Option<usize>, FunctionLines<'p, 'a, 't>>,
+    ) -> Option<Keeping> {
         let line = &text.lines[at];
         if line.tokens[0].is("import") || line.tokens[0].is("from") {
             return None;
@@ -138,7 +149,8 @@ impl<'t> ProgramLines<'t> {
         if self.is_without_graphs(text, at) {
             return None;
         }
-        let function = FunctionLines::of(self, text, line.function);
+        let function = functions.entry(line.function);
+        let function = function.or_insert_with_key(|at| FunctionLines::of(self, text, *at));
         function.kept(at)
     }
 
@@ -168,11 +180,25 @@ impl<'p, 'a, 't> FunctionLines<'p, 'a, 't> {
         let lines = text.lines_of(function);
         let tokens = lines.iter().map(|at| text.lines[*at].tokens);
         let backward = tokens.filter(|line| calls_backward(line));
+        let within = |head: usize| is_quiet(text.lines[head].tokens);
+        let loud = lines.iter().filter(|at| !text.heads(**at).any(within));
+        let given = loud.filter_map(|at| GivenValue::read(text.lines[*at].tokens));
+        let given: Vec<GivenValue<'a, 't>> = given.collect();
+        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, one) in given.iter().enumerate() {
+            let targets: BTreeSet<&String> = one.targets.iter().collect();
+            for target in targets {
+                places.entry(target.clone()).or_default().push(at);
+            }
+        }
         Self {
             program,
             text,
             backward: backward.flat_map(names).collect(),
             lines,
+            given,
+            places,
+            carrying: RefCell::default(),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use super::super::python::{functions_around, line};
 use super::lines::shows;
+use super::masked::is_in_a_module;
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
 use super::statistics::takes_a_statistic;
 use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
-    WRAPPERS, arguments, calls, headers,
+    WEIGHED, WRAPPERS, arguments, calls, headers,
 };
 use oomctl_base::word_list;
 
@@ -49,10 +50,7 @@ impl<'t> LoopProgram<'_, 't> {
                 let mut all = calls(tokens, |_| true).filter(|at| !is_aside(tokens, *at));
                 all.find_map(|at| {
                     let name = tokens[at].text;
-                    let module = || {
-                        let mut around = headers(tokens, at);
-                        around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
-                    };
+                    let module = || is_in_a_module(tokens, at);
                     let in_a_module = TOGETHER.contains(&name)
                         || is_over_samples(name) && mixes_samples(tokens, at)
                         || transposes_samples(tokens, at)
@@ -61,7 +59,10 @@ impl<'t> LoopProgram<'_, 't> {
                     let drawn = || draws_once(tokens, at) && module();
                     match mixed {
                         true => Some((MIXED, file, at)),
-                        false => drawn().then_some((DRAWN, file, at)),
+                        false if drawn() => Some((DRAWN, file, at)),
+                        false => self
+                            .weighs_in_a_module(file, at)
+                            .then_some((WEIGHED, file, at)),
                     }
                 })
             };
@@ -76,7 +77,9 @@ impl<'t> LoopProgram<'_, 't> {
                 })
             };
             let model = foreign.next().or_else(named).map(|at| (MODEL, file, at));
-            model.or_else(mixes)
+            model
+                .or_else(mixes)
+                .or_else(|| self.picks_in_a_module(file))
         })
     }
 

@@ -222,7 +222,7 @@ const DIVISOR: usize = 8;
 
 /// Why a call that adds up a micro batch, or takes the norm of all of it, is no mean: no count of its samples divides the sum:
 /// `(each * mask).sum()`.
-fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
+pub(super) fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
     let before = |n: usize, text: &str| at.checked_sub(n).is_some_and(|at| tokens[at].is(text));
     if !(tokens[at].is("sum") || tokens[at].is("norm")) || !before(1, ".") {
         return None;
