@@ -46,7 +46,9 @@ impl LoopProgram<'_, '_> {
         };
         let shown = |tokens: &[PythonToken<'_>], at: usize| {
             let line = line(tokens, at);
-            line.iter().any(|t| t.is("item")) || !self.reaches_a_loss(line)
+            // A batch may be of users and items.
+            let number = line.windows(2).any(|w| w[0].is(".") && w[1].is("item"));
+            number || !self.reaches_a_loss(line)
         };
         let places = self.files.iter().enumerate().flat_map(|(file, tokens)| {
             (0..tokens.len())

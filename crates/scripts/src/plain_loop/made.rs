@@ -8,7 +8,7 @@ use super::statistics::takes_a_statistic;
 use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
-    WEIGHED, WRAPPERS, arguments, calls, headers,
+    WEIGHED, WRAPPERS, arguments, calls,
 };
 use oomctl_base::word_list;
 

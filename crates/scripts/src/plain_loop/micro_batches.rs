@@ -109,6 +109,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     pub(super) fn is_framework(&self) -> bool {
         self.program
             .uses(&["accumulate_grad_batches", "LightningCLI"])
+            || self.program.fills_a_trainer_of_lightning()
             || self.handed && self.program.uses(&["deepspeed"])
             || self.handed
                 && self.program.uses(&["Accelerator"])

@@ -351,6 +351,13 @@ fn what_was_not_found_is_a_doubt() {
                      x, y = batch\n    return F.cross_entropy(self.net(x), y)\n  def __init__(self):\n    self.net = nn.Linear(1, 1)\n";
     assert_eq!(why(lightning), None);
     let by_file = lightning.replace("t = Trainer(accumulate_grad_batches=4)", "LightningCLI(M)");
+    for trainer in [
+        "t = Trainer(**cfg.trainer)",
+        "t = instantiate(cfg.trainer, callbacks=c)",
+    ] {
+        let filled = lightning.replace("t = Trainer(accumulate_grad_batches=4)", trainer);
+        assert_eq!(why(&filled), None, "{trainer}");
+    }
     assert_eq!(why(&by_file), None);
     assert_eq!(
         why(&lightning.replace("F.cross_entropy(", "strange(")),

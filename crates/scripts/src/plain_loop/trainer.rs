@@ -11,7 +11,7 @@ use super::batches::{self, OTHER};
 use super::lines::{keeps, lines_in, shows};
 use super::{
     DoubtPlace, EACH, KEPT, LoopOfBatches, LoopProgram, MODEL, PythonToken, TokenKind, UNDIVIDED,
-    line_of, rest_of_line,
+    arguments, line_of, rest_of_line,
 };
 use oomctl_base::word_list;
 
@@ -25,6 +25,25 @@ const KNOWN: [&str; 8] =
 /// Methods of a Trainer that run for each micro batch (transformers, trainer.py).
 const STEPS: [&str; 4] =
     word_list("training_step _inner_training_loop get_batch_samples _prepare_inputs");
+
+/// Packages of Lightning.
+const LIGHTNING: [&str; 2] = ["lightning", "pytorch_lightning"];
+
+impl LoopProgram<'_, '_> {
+    /// `L.Trainer(**cfg.trainer)`, `instantiate(cfg.trainer)`: settings say how Lightning accumulates.
+    pub(super) fn fills_a_trainer_of_lightning(&self) -> bool {
+        let filled = |name: &str, is_filled: &dyn Fn(&[PythonToken<'_>]) -> bool| {
+            self.places(name).iter().any(|(file, at)| {
+                let given = self.files[*file].get(at + 2..).unwrap_or_default();
+                arguments(given).into_iter().any(is_filled)
+            })
+        };
+        let spread =
+            |value: &[PythonToken<'_>]| value.iter().take_while(|t| t.is("*")).count() == 2;
+        let group = |value: &[PythonToken<'_>]| value.last().is_some_and(|t| t.text == "trainer");
+        self.uses(&LIGHTNING) && (filled("Trainer", &spread) || filled("instantiate", &group))
+    }
+}
 
 impl<'t> LoopProgram<'_, 't> {
     /// The first doubt about what the program does beside a Trainer.

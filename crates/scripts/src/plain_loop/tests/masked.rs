@@ -18,6 +18,24 @@ fn returned(forward: &str, loss: &str) -> String {
 const CALLED: &str = "loss = model(x, y)";
 
 #[test]
+fn an_item_of_the_data_is_no_number_of_a_loss() {
+    let text = |loss: &str| {
+        why(&format!(
+            "{HEAD}for i, (user, item, y) in enumerate(loader):\n  {loss}\n  loss.backward()\n  \
+             if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n"
+        ))
+    };
+    assert_eq!(
+        text("loss = F.mse_loss(model(user, item), y) / args.accum"),
+        None
+    );
+    assert_eq!(
+        text("loss = F.mse_loss(model(user, item), y)"),
+        Some(UNDIVIDED)
+    );
+}
+
+#[test]
 fn a_model_that_returns_the_mean_over_its_samples_is_understood() {
     for forward in [
         "loss = F.cross_entropy(out, y)",
