@@ -145,23 +145,42 @@ pub(super) struct LoadedBatch<'s, 't> {
     /// The option that it stands for.
     pub key: &'static str,
     pub file: &'s PythonFile<'t>,
+    /// What is given, or the name of a call that is given none.
     pub value: &'s [PythonToken<'t>],
+    /// Nothing is given: PyTorch's `DataLoader` takes one sample at a time.
+    pub is_default: bool,
 }
 
-/// The batches that are handed to calls which load data (`DataLoader(data, batch_size=32)`).
+/// The batches that are handed to calls which load data (`DataLoader(data, batch_size=32)`): for training where the text trains, for an
+/// evaluation anywhere.
 pub(super) fn loaded_batches<'s, 't>(files: &'s [PythonFile<'t>]) -> Vec<LoadedBatch<'s, 't>> {
-    let trains = files.iter().filter(|f| trains(&f.tokens));
-    let batches = trains.flat_map(|file| {
+    let batches = files.iter().flat_map(|file| {
         let tokens = &file.tokens;
-        calls(tokens, |t| LOADERS.contains(&t.text)).filter_map(move |at| {
+        let trains = trains(tokens);
+        let loads = |t: &PythonToken<'_>| LOADERS.contains(&t.text) || t.text.ends_with(LOADERS[0]);
+        calls(tokens, loads).filter_map(move |at| {
             let all = arguments(&tokens[at + 2..]);
-            let value = keyword(&all, BATCH)?;
             // Keras' `fit` is given data to validate on as well.
             let key = match is_beside(tokens, at) && !tokens[at].is("fit") {
                 true => EVAL_BATCH,
                 false => BATCH,
             };
-            Some(LoadedBatch { key, file, value })
+            let given = keyword(&all, BATCH);
+            let keyed = |name: &str| keyword(&all, name).is_some();
+            let spread = || all.iter().any(|a| a.first().is_some_and(|t| t.is("*")));
+            let plain = || tokens[at].is(LOADERS[0]) && all.first().is_some_and(|a| !is_named(a));
+            let second = || all.get(1).is_some_and(|a| !is_named(a));
+            let is_default = given.is_none()
+                && key == EVAL_BATCH
+                && plain()
+                && !(second() || keyed("batch_sampler") || spread());
+            let value = given.or(is_default.then_some(&tokens[at..=at]))?;
+            (trains || key == EVAL_BATCH).then_some(LoadedBatch {
+                key,
+                file,
+                value,
+                is_default,
+            })
         })
     });
     batches.collect()

@@ -25,6 +25,9 @@ impl ProgramCode {
     fn evaluation(&self, files: &[PythonFile<'_>], words: &[Arg]) -> Option<Constant> {
         let all = loaded_batches(files);
         let beside = all.iter().filter(|loaded| loaded.key == EVAL_BATCH);
+        if let Some(fixed) = largest(beside.clone()) {
+            return Some(fixed);
+        }
         let LoadedBatch { file, value, .. } = only(beside)?;
         let (name, factor) = multiple(value)?;
         let batch = self.number(name, words)?.checked_mul(factor)?;
@@ -58,6 +61,24 @@ impl ProgramCode {
             None => option.value.known()?.parse().ok(),
         }
     }
+}
+
+/// The largest of batches that are all written as numbers or left to the default: those of training do not change it.
+fn largest<'l>(all: impl Iterator<Item = &'l LoadedBatch<'l, 'l>>) -> Option<Constant> {
+    let number = |loaded: &LoadedBatch<'_, '_>| match loaded.is_default {
+        true => Some(1),
+        false => product(loaded.value),
+    };
+    let numbers: Option<Vec<(i64, &LoadedBatch<'_, '_>)>> =
+        all.map(|loaded| Some((number(loaded)?, loaded))).collect();
+    let (batch, loaded) = numbers?.into_iter().max_by_key(|(batch, _)| *batch)?;
+    Some(Constant {
+        value: CodeValue {
+            is_own: false,
+            ..CodeValue::number(loaded.file, loaded.value, batch)?
+        },
+        is_global: false,
+    })
 }
 
 /// `args.batch_size`, `4 * batch_size`, `args.batch_size * 4`: the name, and what it is taken times.
