@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::moved_program::{changed_modules, import_root};
 use super::python::{
-    PythonToken, TokenKind, ends_block, is_main, line, line_begins, statements, tokens,
+    PythonToken, TokenKind, ends_block, is_main, line, line_begins, mark_lines, statements, tokens,
 };
 use super::recognise::is_of_settings;
 use super::stars::{is_module_file, starred};
@@ -70,6 +70,7 @@ fn cut_block(tokens: &mut Vec<PythonToken<'_>>, begin: usize) {
     let ends = |at: &usize| tokens[*at].kind == TokenKind::End && ends_block(tokens, begin, *at);
     let end = (begin..tokens.len()).find(ends);
     tokens.drain(begin..end.unwrap_or(tokens.len()));
+    mark_lines(tokens);
 }
 
 /// Takes the `main` of imported files away that nothing calls.

@@ -6,7 +6,7 @@ mod blocks;
 
 pub(super) use blocks::{
     block, definition, ends_block, functions_around, headers, is_conditional, is_loop, is_main,
-    line_above, lines_in,
+    line_above, lines_in, mark_lines,
 };
 use oomctl_base::word_list;
 
@@ -45,6 +45,10 @@ pub(super) struct PythonToken<'t> {
     /// Byte at which it begins, and the one behind it.
     pub from: usize,
     pub to: usize,
+    /// Tokens before it in its line.
+    in_line: usize,
+    /// Of the first of a line: tokens from the head of the block in which the line stands; 0 at the left margin.
+    below: usize,
 }
 
 impl PythonToken<'_> {
@@ -87,7 +91,7 @@ pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
         end -= 1;
     }
     let text = &text[..end];
-    let mut found = Vec::new();
+    let mut found: Vec<PythonToken<'_>> = Vec::new();
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         if found.len() == MOST {
@@ -99,6 +103,8 @@ pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
             text,
             from: at,
             to: at + length,
+            in_line: found.len() - line_of(&found, found.len()),
+            below: 0,
         };
         match (kind, rest.as_bytes()[0]) {
             (None, b'\n') if depth == 0 => found.push(token(TokenKind::End, &rest[..1])),
@@ -121,6 +127,7 @@ pub(super) fn tokens(text: &str) -> Vec<PythonToken<'_>> {
         }
         at += length;
     }
+    mark_lines(&mut found);
     found
 }
 
@@ -262,9 +269,13 @@ pub(super) fn statements<'a, 't>(
 
 /// The token that begins the line of a token.
 pub(super) fn line_of(tokens: &[PythonToken<'_>], at: usize) -> usize {
-    let mut before = tokens[..at].iter();
-    let end = before.rposition(|t| t.kind == TokenKind::End);
-    end.map_or(0, |end| end + 1)
+    match (tokens.get(at), tokens.last()) {
+        (Some(token), _) => at.saturating_sub(token.in_line),
+        (None, Some(last)) if last.kind != TokenKind::End => {
+            tokens.len().saturating_sub(last.in_line + 1)
+        }
+        _ => tokens.len(),
+    }
 }
 
 /// The places of the tokens that begin lines.

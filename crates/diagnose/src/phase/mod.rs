@@ -265,6 +265,36 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_does_both_is_told_apart_by_what_it_is_handed() {
+        for call in [
+            "run(test_loader, train=False)",
+            "run(epoch,data,train = False)",
+            "epoch('x', is_training=False)",
+            "self.step(batch, mode='val')",
+            "process(val_loader, model)",
+        ] {
+            assert_eq!(of_frames(&[call, CALL]), "eval", "{call}");
+            let trains = of_frames(&[call, "loss.backward()"]);
+            assert_eq!(trains, "backward", "{call}");
+        }
+        for call in [
+            "fit(train_loader, val_loader)",
+            "build(x, pretrain=False)",
+            "run(loader, train=True)",
+        ] {
+            assert_ne!(of_frames(&[call, CALL]), "eval", "{call}");
+        }
+    }
+
+    #[test]
+    fn a_wake_up_is_one_whoever_asked_for_it() {
+        let trainer = r#"File "/x/openrlhf/trainer/ray/ppo_actor.py", line 161, in ppo_train"#;
+        let mapped = r#"File "/x/vllm/device_allocator/cumem.py", line 207, in wake_up"#;
+        assert_eq!(of_frames(&[trainer, mapped]), "wake_up");
+        assert_eq!(of_frames(&[trainer, CALL]), "actor_update");
+    }
+
+    #[test]
     fn a_function_of_ones_own_that_trains_is_no_validation() {
         let test = r#"File "train.py", line 90, in test"#;
         assert_eq!(of_frames(&[test, CALL, "loss.backward()"]), "backward");

@@ -1,6 +1,6 @@
 //! The blocks in which a token of Python text stands, by the indentation of its lines.
 
-use super::{PythonToken, TokenKind, line, line_of};
+use super::{PythonToken, TokenKind, line, line_of, rest_of_line};
 
 /// Whether the token `at` stands in a branch of its function: below `if`, `else` and the like, or in `a if b else c`.
 pub(crate) fn is_conditional(tokens: &[PythonToken<'_>], at: usize) -> bool {
@@ -30,18 +30,37 @@ pub(crate) fn headers<'a, 't>(
     at: usize,
 ) -> impl Iterator<Item = (usize, &'a [PythonToken<'t>])> {
     let mut begin = line_of(tokens, at);
-    let mut indent = indentation(tokens, begin);
     std::iter::from_fn(move || {
-        while let Some(end) = begin.checked_sub(1) {
-            begin = line_of(tokens, end);
-            let own = indentation(tokens, begin);
-            if begin < end && own < indent {
-                indent = own;
-                return Some((begin, &tokens[begin..end]));
-            }
-        }
-        None
+        let below = tokens.get(begin)?.below;
+        begin = begin.checked_sub(below).filter(|_| below > 0)?;
+        Some((begin, rest_of_line(&tokens[begin..])))
     })
+}
+
+/// Notes of each token where its line begins, and of each line the head of its block.
+pub(crate) fn mark_lines(tokens: &mut [PythonToken<'_>]) {
+    let mut begin = 0;
+    for (at, token) in tokens.iter_mut().enumerate() {
+        token.in_line = at - begin;
+        if token.kind == TokenKind::End {
+            begin = at + 1;
+        }
+    }
+    // The lines above, each further in than the one before.
+    let mut above: Vec<(usize, usize)> = Vec::new();
+    for at in 0..tokens.len() {
+        if tokens[at].in_line > 0 {
+            continue;
+        }
+        let indent = indentation(tokens, at);
+        let is_blank = tokens[at].kind == TokenKind::End;
+        let outer = above.iter().rposition(|(_, other)| *other < indent);
+        tokens[at].below = outer.map_or(0, |outer| at - above[outer].0);
+        if !is_blank {
+            above.truncate(outer.map_or(0, |outer| outer + 1));
+            above.push((at, indent));
+        }
+    }
 }
 
 /// The line before that of a place which is no deeper: of an `else`, its condition.
