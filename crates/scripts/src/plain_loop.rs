@@ -7,11 +7,14 @@
 mod batches;
 mod by_use;
 mod called_function;
+mod called_values;
 mod collators;
 mod computed;
 mod conditions;
 mod counted;
+mod curves;
 mod division;
+mod expressions;
 mod harmless;
 mod hooks;
 mod layers;
@@ -24,6 +27,7 @@ mod micro_batches;
 mod padded;
 mod parts;
 mod picked;
+mod quantities;
 mod scalers;
 mod sliced;
 mod statistics;
@@ -76,6 +80,8 @@ const SPLIT: &str = "this splits a batch of the loader by the accumulation";
 const KEPT: &str = "this is kept from one micro batch to the next";
 const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
+const CURVE: &str =
+    "this is a curve over the mean of a micro batch, and the mean of the curves is another number";
 const WEIGHED: &str = "this is a mean over what counts in a micro batch, and micro batches with less of it weigh as much";
 const SUMMED: &str =
     "this adds a micro batch up, and no count of its samples was seen to divide the sum";
@@ -151,6 +157,7 @@ pub(super) fn doubt(
     let loaders = loops.iter().flat_map(LoopOfBatches::goes_through);
     let loaders: BTreeSet<&str> = loaders.collect();
     let found = found.or_else(|| batches::doubt(&program, &loaders));
+    let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::curve));
     found.map(|found| placed(files, found))
 }
 
