@@ -24,6 +24,7 @@ mod losses;
 mod made;
 mod means;
 mod micro_batches;
+mod of_accumulation;
 mod padded;
 mod parts;
 mod picked;
@@ -89,6 +90,7 @@ const TOKENS: &str =
     "this is a mean over the tokens of a micro batch that count, and padding differs";
 const MODEL: &str = "what this model or loss is made of was not read";
 const BATCH: &str = "this is computed from the batch size";
+const ACCUMULATED: &str = "this is computed from the accumulation";
 const LENGTH: &str = "this is computed from the number of micro batches";
 
 /// What the name of a remark begins with: what changes little with more accumulation.

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::super::python::{arguments, callee, calls, line};
 use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all, part,
-    rate_of_accumulation, scales_a_rate, target_of,
+    scales_a_rate, target_of,
 };
+use super::of_accumulation::of_accumulation;
 use super::{
-    BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    rest_of_line, word_list,
+    ACCUMULATED, BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT,
+    TokenKind, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -212,8 +213,8 @@ fn computed(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<D
                     && !is_progress(tokens, *at)
             })
         };
-        let found = found.or_else(|| rate_of_accumulation(program, tokens));
-        let batch = found.map(|at| (BATCH, file, at));
+        let accumulated = || of_accumulation(program, tokens).map(|at| (ACCUMULATED, file, at));
+        let batch = found.map(|at| (BATCH, file, at)).or_else(accumulated);
         batch.or_else(|| length().map(|at| (LENGTH, file, at)))
     })
 }

@@ -4,6 +4,7 @@ use super::batches::OTHER;
 use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
+mod accumulated;
 mod curves;
 mod sliced;
 mod steps;
@@ -1185,7 +1186,7 @@ fn rates_other_passes_and_statistics_are_doubts() {
             "args.lr = args.lr * float(args.batch_size * world_size) / 8",
             Some(BATCH),
         ),
-        ("lr = args.lr * (args.accum / 4) ** 0.5", Some(BATCH)),
+        ("lr = args.lr * (args.accum / 4) ** 0.5", Some(ACCUMULATED)),
         (
             "lr = args.lr * args.batch_size * args.accum * world_size / 256",
             None,
