@@ -18,6 +18,7 @@ mod expressions;
 mod harmless;
 mod hooks;
 mod layers;
+mod lengths;
 mod libraries;
 mod lines;
 mod losses;

@@ -6,6 +6,7 @@ use super::*;
 
 mod accumulated;
 mod curves;
+mod lengths;
 mod sliced;
 mod steps;
 
