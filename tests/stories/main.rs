@@ -13,6 +13,7 @@ mod bad_configuration;
 mod before_training;
 mod blind_batch_24;
 mod blind_batch_25;
+mod blind_batch_26;
 mod browser;
 mod cancelling;
 mod composed_groups;

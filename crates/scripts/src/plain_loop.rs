@@ -7,14 +7,18 @@
 mod batches;
 mod by_use;
 mod called_function;
+mod called_values;
 mod collators;
 mod computed;
 mod conditions;
 mod counted;
+mod curves;
 mod division;
+mod expressions;
 mod harmless;
 mod hooks;
 mod layers;
+mod lengths;
 mod libraries;
 mod lines;
 mod losses;
@@ -22,9 +26,11 @@ mod made;
 mod masked;
 mod means;
 mod micro_batches;
+mod of_accumulation;
 mod padded;
 mod parts;
 mod picked;
+mod quantities;
 mod scalers;
 mod sliced;
 mod statistics;
@@ -77,6 +83,8 @@ const SPLIT: &str = "this splits a batch of the loader by the accumulation";
 const KEPT: &str = "this is kept from one micro batch to the next";
 const CALL: &str = "what this call makes of a micro batch was not read";
 const MIXED: &str = "this mixes the samples of a micro batch";
+const CURVE: &str =
+    "this is a curve over the mean of a micro batch, and the mean of the curves is another number";
 const WEIGHED: &str = "this is a mean over what counts in a micro batch, and micro batches with less of it weigh as much";
 const SUMMED: &str =
     "this adds a micro batch up, and no count of its samples was seen to divide the sum";
@@ -84,6 +92,7 @@ const TOKENS: &str =
     "this is a mean over the tokens of a micro batch that count, and padding differs";
 const MODEL: &str = "what this model or loss is made of was not read";
 const BATCH: &str = "this is computed from the batch size";
+const ACCUMULATED: &str = "this is computed from the accumulation";
 const LENGTH: &str = "this is computed from the number of micro batches";
 
 /// What the name of a remark begins with: what changes little with more accumulation.
@@ -152,6 +161,7 @@ pub(super) fn doubt(
     let loaders = loops.iter().flat_map(LoopOfBatches::goes_through);
     let loaders: BTreeSet<&str> = loaders.collect();
     let found = found.or_else(|| batches::doubt(&program, &loaders));
+    let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::curve));
     found.map(|found| placed(files, found))
 }
 

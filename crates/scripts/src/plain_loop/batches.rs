@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use super::super::python::{arguments, callee, calls, line};
 use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all, part,
-    rate_of_accumulation, scales_a_rate, target_of,
+    scales_a_rate, target_of,
 };
+use super::lengths::{is_length, is_progress, is_told};
+use super::of_accumulation::of_accumulation;
 use super::{
-    BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
-    rest_of_line, word_list,
+    ACCUMULATED, BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT,
+    TokenKind, rest_of_line, word_list,
 };
 
 pub(super) const OTHER: &str = "this takes data of another loader, whose batch stays";
@@ -129,7 +131,7 @@ impl<'t> LoopOfBatches<'_, 't> {
 
 impl LoopProgram<'_, '_> {
     /// Whether a name is given what loads data in batches: `dl = DataLoader(…)`.
-    fn loads(&self, name: &str) -> bool {
+    pub(super) fn loads(&self, name: &str) -> bool {
         let made = self.made_by(name);
         let mut values = made.iter().map(|(.., value)| value);
         values.any(|value| {
@@ -208,12 +210,12 @@ fn computed(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<D
         let length = || {
             (0..tokens.len()).find(|at| {
                 is_length(program, tokens, *at, loaders)
-                    && !is_excused(program, tokens, *at)
+                    && (!is_excused(program, tokens, *at) || is_told(program, tokens, *at))
                     && !is_progress(tokens, *at)
             })
         };
-        let found = found.or_else(|| rate_of_accumulation(program, tokens));
-        let batch = found.map(|at| (BATCH, file, at));
+        let accumulated = || of_accumulation(program, tokens).map(|at| (ACCUMULATED, file, at));
+        let batch = found.map(|at| (BATCH, file, at)).or_else(accumulated);
         batch.or_else(|| length().map(|at| (LENGTH, file, at)))
     })
 }
@@ -268,37 +270,4 @@ fn is_number_of_processes(name: &str) -> bool {
     let name = name.to_lowercase();
     // `per_device_train_batch_size` is a batch.
     !name.contains("batch") && PARTS.iter().any(|part| name.contains(part))
-}
-
-/// `len(train_loader)`, whatever the name of what loads the data is.
-fn is_length(
-    program: &LoopProgram<'_, '_>,
-    tokens: &[PythonToken<'_>],
-    at: usize,
-    loaders: &BTreeSet<&str>,
-) -> bool {
-    let Some(rest) = tokens.get(at + 1..).filter(|_| tokens[at].is("len")) else {
-        return false;
-    };
-    let inner = rest.iter().skip(1);
-    let inner = inner.take_while(|t| t.kind == TokenKind::Name || t.is("."));
-    let names: Vec<&str> = inner.filter(|t| !t.is(".")).map(|t| t.text).collect();
-    let has = |part: &str| names.iter().any(|name| name.to_lowercase().contains(part));
-    let of_training = !["eval", "val", "test"].iter().any(|part| has(part));
-    let is_loader = |name: &&&str| loaders.contains(**name) || program.loads(name);
-    rest.first().is_some_and(|t| t.is("("))
-        && of_training
-        && (has("loader") || names.last().as_ref().is_some_and(is_loader))
-}
-
-/// Whether a length only says how far an epoch is: `i / len(loader)`, `i == len(loader) - 1`, `range(len(loader))`.
-fn is_progress(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let is = |at: Option<usize>, text: &str| at.is_some_and(|at| tokens[at].is(text));
-    let (one, two) = (at.checked_sub(1), at.checked_sub(2));
-    let share = is(one, "/") && !is(two, "/");
-    let same = is(one, "=") && is(two, "=");
-    let callee = callee(tokens, at);
-    let loops =
-        callee.is_some_and(|at| ["range", "enumerate", "str", "format"].contains(&tokens[at].text));
-    share || same || loops
 }

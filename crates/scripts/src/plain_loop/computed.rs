@@ -8,9 +8,7 @@ use super::super::python::{
     argument_with, arguments, brackets, callee, calls, is_named, keyword, line,
 };
 use super::lines::{assignment, shows};
-use super::{
-    DEPTH, LoopProgram, PythonToken, TokenKind, bracket, line_of, rest_of_line, word_list,
-};
+use super::{DEPTH, LoopProgram, PythonToken, TokenKind, word_list};
 
 /// What acts by the figures of an evaluation.
 pub(super) const STOPS: [&str; 2] = ["EarlyStopping", "ReduceLROnPlateau"];
@@ -139,25 +137,6 @@ pub(super) fn scales_a_rate(line: &[PythonToken<'_>]) -> bool {
         .any(|t| t.kind == TokenKind::Name && is_rate(t.text))
 }
 
-/// `lr = args.lr * accum ** 0.5`, without the batch beside it: where it stands.
-pub(super) fn rate_of_accumulation(
-    program: &LoopProgram<'_, '_>,
-    tokens: &[PythonToken<'_>],
-) -> Option<usize> {
-    let none = BTreeSet::new();
-    (0..tokens.len()).find(|at| {
-        let begin = line_of(tokens, *at);
-        let line = rest_of_line(&tokens[begin..]);
-        let has_batch = || (begin..begin + line.len()).any(|at| is_batch(tokens, at, &none));
-        program.is_accumulation(&tokens[*at])
-            && scales_a_rate(line)
-            && assignment(line).is_some_and(|sign| begin + sign < *at)
-            && bracket(tokens, *at).is_none_or(|open| tokens[open].is("("))
-            && computes(tokens, *at)
-            && !has_batch()
-    })
-}
-
 /// Whether a place stands in a line that shows or checks something, or beside the accumulation: in one argument, where it stands in
 /// one that is named.
 pub(super) fn is_excused(
@@ -165,6 +144,12 @@ pub(super) fn is_excused(
     tokens: &[PythonToken<'_>],
     at: usize,
 ) -> bool {
+    let mut part = part(tokens, at).iter();
+    is_aside(tokens, at) || part.any(|t| program.is_accumulation(t))
+}
+
+/// Whether a place stands in a line, or in a named argument, that shows or checks something.
+pub(super) fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let checks = ["assert", "raise", "def", "class", "import", "from"];
     let line = line(tokens, at);
     let part = part(tokens, at);
@@ -179,7 +164,6 @@ pub(super) fn is_excused(
         || shows(part)
         || line.first().is_some_and(|t| checks.contains(&t.text))
         || is_harmless(part)
-        || part.iter().any(|t| program.is_accumulation(t))
 }
 
 /// Whether an argument is a batch itself, or only says where and when something is shown or saved.
@@ -218,10 +202,9 @@ pub(super) fn is_batch(tokens: &[PythonToken<'_>], at: usize, names: &BTreeSet<&
     }
 }
 
-/// Whether a place stands in an expression that computes a number.
-pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// The places before and behind a value with the object that it is taken of: of `accum` in `2 * args.accum`, those of `*` and of the end.
+pub(super) fn neighbours(tokens: &[PythonToken<'_>], at: usize) -> (Option<usize>, Option<usize>) {
     let mut first = at;
-    // The object that it is taken of.
     while first > 0
         && (tokens[first - 1].is(".")
             || tokens[first - 1].is("[")
@@ -233,6 +216,12 @@ pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
     while tokens.get(last).is_some_and(|t| t.is("]")) {
         last += 1;
     }
+    (first.checked_sub(1), Some(last))
+}
+
+/// Whether a place stands in an expression that computes a number.
+pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let (before, behind) = neighbours(tokens, at);
     let signs = ["*", "/", "%", "<", ">", "-"];
     let is = |at: Option<usize>| {
         at.and_then(|at| tokens.get(at))
@@ -241,12 +230,11 @@ pub(super) fn computes(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let rooted = callee(tokens, at)
         .is_some_and(|at| ["sqrt", "log", "log2", "pow"].contains(&tokens[at].text));
     // `[""] * args.batch_size` makes data.
-    let before = &tokens[..first];
-    let repeats = match before {
+    let repeats = match &tokens[..before.map_or(0, |at| at + 1)] {
         [.., name, open, _, close, times] if times.is("*") && close.is("]") => {
             open.is("[") && name.kind != TokenKind::Name
         }
         _ => false,
     };
-    !repeats && (is(first.checked_sub(1)) || is(Some(last))) || rooted
+    !repeats && (is(before) || is(behind)) || rooted
 }

@@ -1,5 +1,7 @@
 //! What a loop does by the number of its micro batches: where it ends, what a step takes, when a step comes.
 
+use super::super::python::{functions_around, line_begins};
+use super::computed::scales_a_rate;
 use super::lines::{assignment, lines_in, shows};
 use super::{
     COUNT, LoopOfBatches, PythonToken, TokenKind, arguments, bracket, line_of, rest_of_line,
@@ -35,6 +37,37 @@ impl LoopOfBatches<'_, '_> {
         let mut all = self.lines.iter().chain(&self.waits);
         let early = all.find(|at| self.steps_at_the_first(**at));
         early.map(|at| (COUNT, *at))
+    }
+
+    /// Behind a loop over the micro batches of a step, what goes by how many there were: `if updates % 100 == 0: copy(target, model)`.
+    pub(super) fn counted_behind(&self) -> Option<(&'static str, usize)> {
+        let raised = |at: &usize| match self.line(*at) {
+            [.., name, plus, equals, one] if plus.is("+") && equals.is("=") && one.is("1") => {
+                Some(name.text)
+            }
+            _ => None,
+        };
+        let names: Vec<&str> = self.lines.iter().filter_map(raised).collect();
+        let function = |at: usize| functions_around(self.tokens, at).next().map(|(at, _)| at);
+        let acts = |begin: &usize| {
+            let line = self.line(*begin);
+            let condition = ["if", "elif", "while"].contains(&line[0].text);
+            let rates = scales_a_rate(line)
+                || self.is_of_groups(*begin)
+                || line.iter().any(|t| t.is("param_groups"));
+            let ours = line.iter().any(|t| self.program.is_accumulation(t));
+            let named = line
+                .iter()
+                .any(|t| t.kind == TokenKind::Name && names.contains(&t.text));
+            named && !ours && (condition && !self.is_beside_training(*begin) || rates)
+        };
+        let counts = self.accumulates && !names.is_empty();
+        let mut lines = line_begins(self.tokens).filter(|at| counts && !self.line(*at).is_empty());
+        let own = |at: &usize| self.lines.contains(at) || self.waits.contains(at);
+        let found = lines.find(|at| {
+            !own(at) && *at != self.begin && function(*at) == function(self.begin) && acts(at)
+        });
+        found.map(|at| (COUNT, at))
     }
 
     /// Whether a condition or what it guards has a statement of one of these words.

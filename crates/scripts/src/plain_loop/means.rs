@@ -4,16 +4,15 @@ use super::super::python::{
     PythonToken, TokenKind, arguments, bracket, brackets, closed_call, line_of, rest_of_line,
 };
 use super::lines::shows;
-use super::{MIXED, MODEL, SUMMED, WEIGHED};
+use super::{CURVE, MIXED, MODEL, SUMMED, WEIGHED};
 use oomctl_base::word_list;
 
 /// Why the call at `at` is no mean over the samples of a micro batch, each by itself.
 pub(super) fn is_no_mean(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static str> {
     let mixed = is_over_samples(tokens[at].text) && mixes_samples(tokens, at);
     match () {
-        () if mixed || pairs(tokens, at) || balances(tokens, at) || bends_a_mean(tokens, at) => {
-            Some(MIXED)
-        }
+        () if mixed || pairs(tokens, at) || is_extreme(tokens, at) => Some(MIXED),
+        () if balances(tokens, at) || bends_a_mean(tokens, at) => Some(CURVE),
         () => weighs(tokens, at).or_else(|| adds_up(tokens, at)),
     }
 }
@@ -156,13 +155,19 @@ pub(super) fn transposes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool 
         && arguments(&tokens[at + 2..]).is_empty()
 }
 
+/// `losses.max()`
+fn is_extreme(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let method = at.checked_sub(1).is_some_and(|at| tokens[at].is("."));
+    let all = || arguments(&tokens[at + 2..]);
+    method && ["max", "min"].contains(&tokens[at].text) && all().is_empty()
+}
+
 /// Functions of which a mean over samples is no mean any more.
 const BENDS: [&str; 11] = word_list("sqrt rsqrt log log1p exp pow square norm clamp clip clamp_");
 
-/// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `x.mean() ** 2`, `losses.max()`.
+/// Whether a call is no mean over samples although what it is of is one: `torch.sqrt(F.mse_loss(a, b))`, `x.mean() ** 2`.
 fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let name = tokens[at].text;
-    let all = arguments(&tokens[at + 2..]);
     let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
     let of_loss = |t: &PythonToken<'_>| {
         let name = t.text.to_lowercase();
@@ -171,11 +176,10 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     };
     let method = before(1).is_some_and(|t| t.is("."));
     let object = before(2).filter(|_| method);
-    let extreme = ["max", "min"].contains(&name) && all.is_empty() && method;
     let power = || matches!(behind_call(tokens, at), [a, b, ..] if a.is("*") && b.is("*"));
     let raised = is_whole_mean(tokens, at) && power();
-    if extreme || raised || !BENDS.contains(&name) {
-        return extreme || raised;
+    if raised || !BENDS.contains(&name) {
+        return raised;
     }
     let rest = &tokens[at + 2..];
     let end = closed_call(rest).map_or(tokens[at].to, |(_, end)| end);

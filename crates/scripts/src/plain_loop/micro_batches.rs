@@ -130,7 +130,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
         let states = || self.lines.iter().find_map(|at| self.state(*at));
         let found = self.over().or_else(|| self.counted()).or_else(states);
         let found = found.or_else(|| self.steps_in_turns());
-        let found = found.or_else(|| self.uses());
+        let found = found.or_else(|| self.uses().or_else(|| self.counted_behind()));
         found
             .map(|(why, at)| (why, self.file, at))
             .or_else(|| self.loss())

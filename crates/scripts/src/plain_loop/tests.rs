@@ -5,6 +5,9 @@ use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
 mod masked;
+mod accumulated;
+mod curves;
+mod lengths;
 mod sliced;
 mod steps;
 
@@ -398,13 +401,13 @@ fn what_counts_splits_or_forgets_micro_batches_is_a_doubt() {
                     loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n";
     assert_eq!(why(&annealed.replace("{HEAD}", HEAD)), Some(COUNT));
     let mixed = |loss: &str| looped("", &format!("loss = {loss}"), "pass");
-    assert_eq!(mixed("torch.sqrt(F.mse_loss(model(x), y))"), Some(MIXED));
+    assert_eq!(mixed("torch.sqrt(F.mse_loss(model(x), y))"), Some(CURVE));
     assert_eq!(
         mixed("F.mse_loss(model(x), y, reduction='none').max()"),
         Some(MIXED)
     );
     assert_eq!(mixed("F.mse_loss(model(x).exp(), torch.log(y))"), None);
-    assert_eq!(mixed("F.mse_loss(model(x), y).clamp(max=9)"), Some(MIXED));
+    assert_eq!(mixed("F.mse_loss(model(x), y).clamp(max=9)"), Some(CURVE));
     let parts = "for i, (x, y) in enumerate(loader):\n  for a, b in zip(x.chunk(args.accum), y.chunk(args.accum)):\n    \
                  (F.cross_entropy(model(a), b) / args.accum).backward()\n  opt.step()\n  opt.zero_grad()\n";
     assert_eq!(why(&format!("{HEAD}{parts}")), Some(SPLIT));
@@ -534,7 +537,7 @@ fn what_else_than_its_loss_a_micro_batch_is_used_for_is_a_doubt() {
         ("net = getattr(nn, args.norm)(8)", "pass", MODEL),
         ("", "drop.observe(loss)", UNREAD),
         ("", "model.update_moving_average()", EACH),
-        ("", "loss = loss * (loss.detach() / other.detach())", MIXED),
+        ("", "loss = loss * (loss.detach() / other.detach())", CURVE),
         (
             "",
             "kl = x.mean()\nloss = F.mse_loss(model(2 * (x - kl)), y)",
@@ -836,7 +839,7 @@ fn data_that_makes_its_own_batches_and_terms_that_are_not_divided_are_doubts() {
             "",
             "loss = torch.exp(F.cross_entropy(model(x), y)) / args.accum"
         ),
-        Some(MIXED)
+        Some(CURVE)
     );
     let added = "loss = loss + 0.1 * model(x).pow(2).mean()";
     assert_eq!(of("", &format!("{plain}\n  {added}")), Some(UNDIVIDED));
@@ -1009,7 +1012,7 @@ fn functions_of_a_mean_over_a_micro_batch_are_doubts() {
         );
         let found = why(&text);
         assert_eq!(
-            [Some(MIXED), Some(SUMMED)].contains(&found),
+            [Some(CURVE), Some(SUMMED)].contains(&found),
             is,
             "{loss}: {found:?}"
         );
@@ -1192,7 +1195,7 @@ fn rates_other_passes_and_statistics_are_doubts() {
             "args.lr = args.lr * float(args.batch_size * world_size) / 8",
             Some(BATCH),
         ),
-        ("lr = args.lr * (args.accum / 4) ** 0.5", Some(BATCH)),
+        ("lr = args.lr * (args.accum / 4) ** 0.5", Some(ACCUMULATED)),
         (
             "lr = args.lr * args.batch_size * args.accum * world_size / 256",
             None,

@@ -57,6 +57,7 @@ impl<'t> LoopProgram<'_, 't> {
         found
             .or_else(|| self.collators().or_else(|| self.padded()))
             .or_else(|| batches::doubt(self, &BTreeSet::new()))
+            .or_else(|| self.curved())
     }
 
     /// The lines on which functions of this name are declared.
@@ -74,6 +75,14 @@ impl<'t> LoopProgram<'_, 't> {
                 .or_else(|| loss.loss().filter(|_| !counted))
         });
         found.or_else(|| self.loss_functions())
+    }
+
+    /// A loss of one's own, or a model that returns one, which is a curve over a mean.
+    fn curved(&self) -> Option<DoubtPlace> {
+        let mut losses = [COMPUTE_LOSS, "forward"]
+            .into_iter()
+            .flat_map(|name| self.declared(name));
+        losses.find_map(|(file, begin)| LoopOfBatches::new(self, file, begin).curve())
     }
 
     /// `Trainer(…, compute_loss_func=f)`: the Trainer divides by nothing what that makes (trainer.py, training_step), so it has to

@@ -87,7 +87,7 @@ impl LoopOfBatches<'_, '_> {
     }
 
     /// Whether a line is a condition of which nothing of training depends, or stands below one.
-    fn is_beside_training(&self, at: usize) -> bool {
+    pub(super) fn is_beside_training(&self, at: usize) -> bool {
         let around = headers(self.tokens, at).take_while(|(begin, _)| *begin != self.begin);
         let mut around = around.map(|(begin, _)| begin);
         self.guards_nothing(at) || around.any(|begin| self.guards_nothing(begin))

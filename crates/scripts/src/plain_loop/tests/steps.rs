@@ -271,3 +271,53 @@ fn an_accumulation_of_two_settings_is_named_by_them() {
         assert_eq!(of(text).as_deref(), expected, "{text}");
     }
 }
+
+#[test]
+fn what_goes_by_a_count_of_micro_batches_behind_their_loop_is_a_doubt() {
+    let of = |each: &str, step: &str, behind: &str| {
+        why(&format!(
+            "{HEAD}updates = 0\nfor step in range(args.steps):\n  opt.zero_grad()\n  for _ in range(args.accum):\n    x, y = get_batch()\n    \
+             {LOSS} / args.accum\n    loss.backward()\n    {each}\n  opt.step()\n  {step}\n  {behind}\n\
+             def get_batch():\n  i = torch.randint(9, (n,))\n  return torch.stack([data[j] for j in i])\n"
+        ))
+    };
+    const RAISES: &str = "updates += 1";
+    let copies = "if updates % args.every == 0:\n    target.load_state_dict(model.state_dict())";
+    for (each, step, behind, found) in [
+        (RAISES, "pass", copies, Some(COUNT)),
+        ("pass", RAISES, copies, None),
+        (
+            RAISES,
+            "pass",
+            "if updates > args.warm:\n    sched.step()",
+            Some(COUNT),
+        ),
+        (
+            RAISES,
+            "pass",
+            "for g in opt.param_groups:\n    g['lr'] = args.lr * min(1, updates / 8)",
+            Some(COUNT),
+        ),
+        (
+            RAISES,
+            "pass",
+            "if updates % 10 == 0:\n    print(updates)",
+            None,
+        ),
+        (
+            RAISES,
+            "pass",
+            "if updates % args.save_every == 0:\n    torch.save(model.state_dict(), 'm.pt')",
+            None,
+        ),
+        (
+            RAISES,
+            "pass",
+            "if updates % (args.every * args.accum) == 0:\n    target.load_state_dict(model.state_dict())",
+            None,
+        ),
+        (RAISES, "pass", "mean = total / updates", None),
+    ] {
+        assert_eq!(of(each, step, behind), found, "{each} {step} {behind}");
+    }
+}
