@@ -5,6 +5,7 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod by_index;
 mod by_use;
 mod called_function;
 mod collators;
@@ -20,6 +21,7 @@ mod lines;
 mod losses;
 mod made;
 mod means;
+mod meets;
 mod micro_batches;
 mod padded;
 mod parts;
@@ -145,7 +147,8 @@ pub(super) fn doubt(
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
-    let found = found.or_else(|| program.loaded().or_else(|| program.layers()));
+    let found = found.or_else(|| program.meetings().or_else(|| program.loaded()));
+    let found = found.or_else(|| program.layers());
     let found = found.or_else(|| program.collators().or_else(|| program.joins()));
     let found = found.or_else(|| program.padded().or_else(|| program.unmasked()));
     let loaders = loops.iter().flat_map(LoopOfBatches::goes_through);

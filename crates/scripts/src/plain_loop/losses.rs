@@ -154,6 +154,12 @@ impl<'t> LoopProgram<'_, 't> {
         if let Some(at) = self.picks_rows(file, begin) {
             return Some((WEIGHED, file, at));
         }
+        let number = || self.takes_by_number(file, begin);
+        let meets = number().or_else(|| self.halves_that_meet(file, begin));
+        let meets = meets.map(|at| (MIXED, file, at));
+        if let Some(found) = meets.or_else(|| self.meeting(file, begin)) {
+            return Some(found);
+        }
         let mut all = calls_in(tokens, begin, line.len());
         all.find_map(|at| self.call(file, at, depth))
     }

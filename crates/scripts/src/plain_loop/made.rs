@@ -1,13 +1,14 @@
 //! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
 
 use super::super::python::{functions_around, line};
-use super::lines::shows;
+use super::lines::{assignment, shows};
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
+use super::meets::is_in_a_module;
 use super::statistics::takes_a_statistic;
 use super::uses::{DRAWN, draws_once};
 use super::{
     DEPTH, DoubtPlace, LAYERS, LOADS, LoopProgram, MIXED, MODEL, PLAIN, PythonToken, TokenKind,
-    WRAPPERS, arguments, calls, headers,
+    WRAPPERS, arguments, calls,
 };
 use oomctl_base::word_list;
 
@@ -24,15 +25,20 @@ const MIXUPS: [&str; 4] = word_list("Mixup FastCollateMixup MixUp CutMix");
 /// Losses of timm that are means over samples (timm/loss/cross_entropy.py).
 const MEANS_OF_TIMM: [&str; 2] = word_list("LabelSmoothingCrossEntropy SoftTargetCrossEntropy");
 
-/// Whether a place stands in a function that measures and trains nothing, by its name.
-fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// Whether a place stands in a function that measures and trains nothing, by its name, or in a line that shows: by the
+/// name that it gives a value, where it gives one.
+pub(super) fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
     const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
     functions_around(tokens, at).any(|(_, line)| {
         let name = line
             .get(1)
             .map_or_else(String::new, |t| t.text.to_lowercase());
         ASIDE.iter().any(|part| name.contains(part))
-    }) || shows(line(tokens, at))
+    }) || {
+        let line = line(tokens, at);
+        let given = assignment(line).map_or(line, |sign| &line[..sign]);
+        !line[0].is("return") && shows(given)
+    }
 }
 
 impl<'t> LoopProgram<'_, 't> {
@@ -49,10 +55,7 @@ impl<'t> LoopProgram<'_, 't> {
                 let mut all = calls(tokens, |_| true).filter(|at| !is_aside(tokens, *at));
                 all.find_map(|at| {
                     let name = tokens[at].text;
-                    let module = || {
-                        let mut around = headers(tokens, at);
-                        around.any(|(_, h)| h[0].is("class") && h.iter().any(|t| t.is("Module")))
-                    };
+                    let module = || is_in_a_module(tokens, at);
                     let in_a_module = TOGETHER.contains(&name)
                         || is_over_samples(name) && mixes_samples(tokens, at)
                         || transposes_samples(tokens, at)
