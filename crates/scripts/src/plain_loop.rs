@@ -6,6 +6,7 @@
 
 mod batches;
 mod by_index;
+mod by_sample;
 mod by_use;
 mod called_function;
 mod collators;
@@ -24,6 +25,7 @@ mod means;
 mod meets;
 mod micro_batches;
 mod padded;
+mod parameters;
 mod parts;
 mod picked;
 mod scalers;
@@ -46,7 +48,7 @@ use super::python::{
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
-use lines::{assignment, lines_in};
+use lines::{assignment, lines_in, value_of};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::{OF, part_and_whole};
@@ -336,7 +338,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let is_part = tokens.get(at + 1).is_some_and(|t| t.is("."));
             let is_target = at + 1 < from && !is_part && bracket(tokens, *at).is_none();
             let is_made = is_target && rest[0].kind == TokenKind::Name;
-            is_made.then(|| (*file, from, &tokens[from..line + rest.len()]))
+            let (from, value) = value_of(rest, at - line).filter(|_| is_made)?;
+            Some((*file, line + from, value))
         });
         let made: Vec<_> = made.collect();
         match made.is_empty() {

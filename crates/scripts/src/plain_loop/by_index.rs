@@ -1,7 +1,7 @@
 //! Samples that a loop takes from its batch by their number, and halves of a batch that meet.
 
 use super::super::python::{bracket, calls, is_loop};
-use super::lines::{assignment, lines_in};
+use super::lines::{assignment, lines_in, value_of};
 use super::means::axes;
 use super::meets::is_of_first_axis;
 use super::{LoopProgram, PythonToken, TokenKind, arguments, headers, rest_of_line};
@@ -131,15 +131,14 @@ fn moves(line: &[PythonToken<'_>], name: &str) -> bool {
     let Some(sign) = assignment(line) else {
         return false;
     };
-    let targets = arguments(&line[..sign]);
-    let values = arguments(&line[sign + 1..]);
-    let mut pairs = targets.iter().zip(&values);
+    let mut target = (0..sign).filter(|at| line[*at].is(name));
     let moved = |value: &[PythonToken<'_>]| {
-        let mut calls = value.windows(3);
+        // `batch = tuple(t.to(device) for t in batch)` is none.
+        let several = value.iter().any(|t| t.is("for"));
+        let mut calls = value.windows(3).filter(|_| !several);
         calls.any(|w| w[0].is(".") && MOVES.contains(&w[1].text) && w[2].is("("))
     };
-    targets.len() == values.len()
-        && pairs.any(|(target, value)| matches!(target, [one] if one.is(name)) && moved(value))
+    target.any(|at| value_of(line, at).is_some_and(|(_, value)| moved(value)))
 }
 
 /// Whether two names are computed with each other in a line, or are handed to one call.

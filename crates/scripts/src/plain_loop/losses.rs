@@ -8,7 +8,7 @@ use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
 use super::{
     CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LOADS, LoopOfBatches, LoopProgram, MIXED,
-    PLAIN, PythonToken, TOKENS, TokenKind, WEIGHED, headers, line_of, rest_of_line,
+    PLAIN, PythonToken, SUMMED, TOKENS, TokenKind, WEIGHED, headers, line_of, rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
@@ -199,7 +199,12 @@ impl<'t> LoopProgram<'_, 't> {
             return None;
         }
         if let Some(why) = is_no_mean(tokens, at) {
-            return Some((why, file, at));
+            let shared = self.is_of_parameters(file, at);
+            let full = || why == SUMMED && self.divisor_of_full_batches(file, at).is_some();
+            return (!shared && !full()).then_some((why, file, at));
+        }
+        if self.is_by_sample(file, at) {
+            return None;
         }
         if draws_once(tokens, at) {
             return Some((DRAWN, file, at));

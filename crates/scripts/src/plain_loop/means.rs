@@ -1,7 +1,8 @@
 //! Whether a call makes of a micro batch something else than a mean over its samples.
 
 use super::super::python::{
-    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, keyword, line_of,
+    rest_of_line,
 };
 use super::lines::shows;
 use super::{MIXED, MODEL, SUMMED, WEIGHED};
@@ -94,9 +95,9 @@ fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 /// Calls that go along an axis.
-const ALONG: [&str; 31] = word_list(
+const ALONG: [&str; 34] = word_list(
     "mean sum max min softmax log_softmax softmin gumbel_softmax logsumexp flip roll sort argsort topk norm normalize std var \
-     std_mean var_mean amax amin median quantile prod cumsum cumprod cummax cummin logcumsumexp diff",
+     std_mean var_mean amax amin median quantile prod cumsum cumprod cummax cummin logcumsumexp diff Softmax LogSoftmax Softmin",
 );
 /// Parts of names of what has an entry for each row or axis, and where they begin is a sum; and what makes a constant.
 const LENGTHS: [&str; 7] = word_list("len count num dim size _per_ tensor");
@@ -206,8 +207,12 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let end = closed_call(rest).map_or(tokens[at].to, |(_, end)| end);
     let mut inside = (at + 2..tokens.len()).take_while(|inner| tokens[*inner].to <= end);
     let of_module = object.is_none_or(|t| ["torch", "np", "math", "F"].contains(&t.text));
-    let mut of_mean =
-        || inside.any(|inner| of_loss(&tokens[inner]) || is_whole_mean(tokens, inner));
+    let mut of_mean = || {
+        inside.any(|inner| {
+            let of_loss = of_loss(&tokens[inner]) && !is_unreduced(tokens, inner);
+            of_loss || is_whole_mean(tokens, inner)
+        })
+    };
     // `x.mean().sqrt()`
     let behind_mean = || {
         let whole = |n: usize| {
@@ -225,6 +230,13 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
         called.is_some_and(|at| of_loss(&tokens[at]))
     };
     object.is_some_and(of_loss) || of_module && of_mean() || behind_mean() || behind_loss()
+}
+
+/// Whether a loss is told to give one value for each sample.
+pub(super) fn is_unreduced(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let given = arguments(tokens.get(at + 2..).unwrap_or_default());
+    let reduction = keyword(&given, "reduction");
+    reduction.is_some_and(|value| matches!(value, [one] if one.text == "none"))
 }
 
 /// `x.mean()`, `torch.mean(x)`: a mean over all that there is.

@@ -1,8 +1,8 @@
 //! Samples that meet: in a norm over all axes, in a product with what was transposed, in a difference to one of them.
 
-use super::super::python::{argument, callee, functions_around, line_begins};
+use super::super::python::{argument, callee, functions_around, line, line_begins};
 use super::libraries::BATCH_NORM;
-use super::made::is_aside;
+use super::lines::{assignment, shows};
 use super::means::{axes, names_a_weight};
 use super::{
     DoubtPlace, LoopProgram, MIXED, PythonToken, TokenKind, arguments, headers, rest_of_line,
@@ -19,9 +19,25 @@ pub(super) fn is_in_a_module(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let made = functions_around(tokens, at).next();
     let made = made.and_then(|(_, line)| line.get(1));
     let makes = made.is_some_and(|t| t.is("__init__"));
-    let later = || rest_of_line(&tokens[at..]).iter().any(|t| t.is("lambda"));
+    let later = || line(tokens, at).iter().any(|t| t.is("lambda"));
     let of_module = |h: &[PythonToken<'_>]| h[0].is("class") && h.iter().any(|t| t.is("Module"));
     (!makes || later()) && headers(tokens, at).any(|(_, h)| of_module(h))
+}
+
+/// Whether a place stands in a function that measures and trains nothing, by its name, or in a line that shows: by the
+/// name that it gives a value, where it gives one.
+pub(super) fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
+    functions_around(tokens, at).any(|(_, line)| {
+        let name = line
+            .get(1)
+            .map_or_else(String::new, |t| t.text.to_lowercase());
+        ASIDE.iter().any(|part| name.contains(part))
+    }) || {
+        let line = line(tokens, at);
+        let given = assignment(line).map_or(line, |sign| &line[..sign]);
+        !line[0].is("return") && shows(given)
+    }
 }
 
 impl LoopProgram<'_, '_> {

@@ -4,6 +4,7 @@ use super::batches::OTHER;
 use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
+mod each;
 mod meets;
 mod sliced;
 mod steps;

@@ -83,6 +83,8 @@ fn a_forward_in_which_each_sample_is_by_itself_stays_understood() {
     ] {
         assert_eq!(forward(line), None, "{line}");
     }
+    let later = "class Net(nn.Module):\n  def __init__(self):\n    self.body = Own(lambda x: x - x.mean(0))";
+    assert_eq!(looped(later, LOSS, "pass"), Some(MIXED));
     let schedule = "class Diffusion(nn.Module):\n  def __init__(self, betas):\n    kept = torch.cumprod(1 - betas, dim=0)\n    \
                     kept = kept / kept[0]\n  def forward(self, x):\n    return x";
     assert_eq!(looped(schedule, LOSS, "pass"), None);
@@ -126,6 +128,10 @@ fn an_index_that_takes_no_sample_from_a_batch_stays_understood() {
     ] {
         assert_eq!(of(body), None, "{body}");
     }
+    let moved = "for i, batch in enumerate(loader):\n  batch = tuple(t.to(device) for t in batch)\n  \
+                 loss = F.cross_entropy(model(batch[0]), batch[1])\n  (loss / args.accum).backward()\n  if (i + 1) % args.accum == 0:\n    \
+                 opt.step()\n    opt.zero_grad()\n";
+    assert_eq!(why(&format!("{HEAD}{moved}")), None);
     let tuple = "for i, batch in enumerate(loader):\n  x, y = batch[0].cuda(), batch[1].cuda()\n  \
                  loss = F.cross_entropy(model(x), y)\n  (loss / args.accum).backward()\n  if (i + 1) % args.accum == 0:\n    \
                  opt.step()\n    opt.zero_grad()\n";
