@@ -36,6 +36,7 @@ mod tail;
 mod tests;
 mod trainer;
 mod uses;
+mod windows;
 
 use std::borrow::Cow;
 use std::cell::RefCell;

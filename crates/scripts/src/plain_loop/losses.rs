@@ -75,6 +75,7 @@ impl LoopOfBatches<'_, '_> {
         });
         let later = later.map(|at| (DECIDES, self.file, *at));
         let nested = nests_a_mean(self.tokens, &self.lines).map(|at| (MIXED, self.file, at));
+        let counted = self.counts_its_window();
         let mut taken = taken.into_iter();
         let found = taken.find_map(|at| {
             let begin = self.lines[at];
@@ -86,7 +87,10 @@ impl LoopOfBatches<'_, '_> {
             let keeps = keeps || self.takes_its_last(at);
             let kept = || keeps.then_some((KEPT, self.file, begin));
             let found = counts.or_else(kept);
-            found.or_else(|| self.program.line(self.file, begin, 0))
+            found.or_else(|| match counted {
+                true => self.program.beside_a_count(self.file, begin, 0),
+                false => self.program.line(self.file, begin, 0),
+            })
         });
         found.or(nested).or(later)
     }
@@ -142,6 +146,28 @@ impl<'t> LoopProgram<'_, 't> {
         if self.is_over_tokens(line) {
             return Some((TOKENS, file, begin));
         }
+        if let Some(at) = self.picks_rows(file, begin) {
+            return Some((WEIGHED, file, at));
+        }
+        self.calls_of(file, begin, |at| self.call(file, at, depth))
+    }
+
+    /// The same of a sum that is divided by a count over all micro batches of a step, so that each may count as much as it likes.
+    fn beside_a_count(&self, file: usize, begin: usize, depth: usize) -> Option<DoubtPlace> {
+        let counts = |why: &str| [WEIGHED, SUMMED].contains(&why);
+        let call = |at| self.call(file, at, depth);
+        self.calls_of(file, begin, |at| call(at).filter(|(why, ..)| !counts(why)))
+    }
+
+    /// The first place of a line where samples meet, or of a call of it that is a doubt.
+    fn calls_of(
+        &self,
+        file: usize,
+        begin: usize,
+        call: impl Fn(usize) -> Option<DoubtPlace>,
+    ) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let line = rest_of_line(&tokens[begin..]);
         let transposed = (begin..begin + line.len()).find(|at| {
             let of_self = at.checked_sub(1).is_some_and(|at| tokens[at].is("self"));
             tokens[*at].is(".")
@@ -151,9 +177,6 @@ impl<'t> LoopProgram<'_, 't> {
         if let Some(at) = transposed {
             return Some((MIXED, file, at));
         }
-        if let Some(at) = self.picks_rows(file, begin) {
-            return Some((WEIGHED, file, at));
-        }
         let number = || self.takes_by_number(file, begin);
         let meets = number().or_else(|| self.halves_that_meet(file, begin));
         let meets = meets.map(|at| (MIXED, file, at));
@@ -161,7 +184,7 @@ impl<'t> LoopProgram<'_, 't> {
             return Some(found);
         }
         let mut all = calls_in(tokens, begin, line.len());
-        all.find_map(|at| self.call(file, at, depth))
+        all.find_map(call)
     }
 
     /// Whether a line takes a mean over tokens, of which the program ignores some.

@@ -7,6 +7,7 @@ use super::conditions::{SYNCS, StepConditions};
 use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::sliced::is_sliced;
+use super::windows::is_window;
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
     is_named, line_of, rest_of_line,
@@ -90,7 +91,9 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             lines,
             waits,
             told,
-            accumulates: accumulates || is_sliced(tokens, begin),
+            accumulates: accumulates
+                || is_sliced(tokens, begin)
+                || is_window(program, tokens, begin),
             handed,
             function,
         }

@@ -8,6 +8,7 @@ mod each;
 mod meets;
 mod sliced;
 mod steps;
+mod windows;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
                     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
