@@ -6,7 +6,7 @@ use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
 use super::plain_loop::{accumulations, first_slices};
 use super::python::{
-    PythonToken, TokenKind, argument_with, arguments, brackets, calls, calls_backward,
+    PythonToken, TokenKind, argument_with, arguments, assignment, brackets, calls, calls_backward,
     functions_around, headers, is_conditional, is_loop, is_named, keyword, line, line_of,
     rest_of_line,
 };
@@ -235,9 +235,24 @@ impl MicroBatchText<'_, '_> {
             let added = matches!(rest, [dot, sum, open, close, ..]
                 if dot.is(".") && sum.is("sum") && open.is("(") && close.is(")"))
                 && rest_of_line(rest).len() == 4
+                && !self.is_behind_a_parameter(*at)
                 && self.line(*at).first().is_some_and(of_loss);
             given || added
         })
+    }
+
+    /// `log_var.` with `log_var = nn.Parameter(…)`, which has no samples.
+    fn is_behind_a_parameter(&self, dot: usize) -> bool {
+        let name = dot.checked_sub(1).map(|at| &self.tokens[at]);
+        let mut lines = self.tokens.split(|t| t.kind == TokenKind::End);
+        let makes = |line: &[PythonToken<'_>], name: &PythonToken<'_>| {
+            let sign = assignment(line);
+            let head = sign.map_or(&[][..], |sign| &line[sign + 1..]);
+            let head = head.iter().take_while(|t| !t.opens());
+            let own = sign.is_some_and(|sign| line[..sign].iter().any(|t| t.is(name.text)));
+            own && head.last().is_some_and(|t| t.is("Parameter"))
+        };
+        name.is_some_and(|name| lines.any(|line| makes(line, name)))
     }
 
     /// A counter of micro batches by which training ends.

@@ -5,6 +5,8 @@
 //! optimizer's step. What is none of it is a doubt, with the place that raised it.
 
 mod batches;
+mod by_index;
+mod by_sample;
 mod by_use;
 mod called_function;
 mod called_values;
@@ -25,9 +27,11 @@ mod losses;
 mod made;
 mod masked;
 mod means;
+mod meets;
 mod micro_batches;
 mod of_accumulation;
 mod padded;
+mod parameters;
 mod parts;
 mod picked;
 mod quantities;
@@ -39,6 +43,7 @@ mod tail;
 mod tests;
 mod trainer;
 mod uses;
+mod windows;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -51,7 +56,7 @@ use super::python::{
 };
 pub(super) use by_use::{accumulations, used_accumulations};
 use called_function::CalledFunction;
-use lines::{assignment, lines_in};
+use lines::{assignment, lines_in, value_of};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
 pub(super) use parts::{OF, part_and_whole};
@@ -155,7 +160,8 @@ pub(super) fn doubt(
     let found = found.or_else(|| loops.iter().find_map(LoopOfBatches::doubt));
     let found = found.or_else(|| program.division(first));
     let found = found.or_else(|| program.models().or_else(|| program.hooks()));
-    let found = found.or_else(|| program.loaded().or_else(|| program.layers()));
+    let found = found.or_else(|| program.meetings().or_else(|| program.loaded()));
+    let found = found.or_else(|| program.layers());
     let found = found.or_else(|| program.collators().or_else(|| program.joins()));
     let found = found.or_else(|| program.padded().or_else(|| program.unmasked()));
     let loaders = loops.iter().flat_map(LoopOfBatches::goes_through);
@@ -344,7 +350,8 @@ impl<'a, 't> LoopProgram<'a, 't> {
             let is_part = tokens.get(at + 1).is_some_and(|t| t.is("."));
             let is_target = at + 1 < from && !is_part && bracket(tokens, *at).is_none();
             let is_made = is_target && rest[0].kind == TokenKind::Name;
-            is_made.then(|| (*file, from, &tokens[from..line + rest.len()]))
+            let (from, value) = value_of(rest, at - line).filter(|_| is_made)?;
+            Some((*file, line + from, value))
         });
         let made: Vec<_> = made.collect();
         match made.is_empty() {

@@ -74,6 +74,11 @@ fn a_loss_over_the_samples_of_a_batch_is_a_sign() {
             &[],
         ),
         ("loss = ((net(x) - y) ** 2).sum() / x.shape[0]", &[]),
+        (
+            "v = nn.Parameter(torch.zeros(2))\nloss = f(x) + v.sum()",
+            &[],
+        ),
+        ("v = g(x)\nloss = f(x) + v.sum()", &[SUM]),
         ("loss = F.cross_entropy(net(x), y)", &[]),
         ("pos = torch.arange(t)\nloss = net(x, pos)", &[]),
         ("z = x.var(-1, keepdim=True)\nloss = f(z)", &[]),

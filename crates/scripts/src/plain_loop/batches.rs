@@ -178,6 +178,7 @@ fn computed(program: &LoopProgram<'_, '_>, loaders: &BTreeSet<&str>) -> Option<D
                 |at: &usize| is_batch(tokens, *at, &names) || is_loader_batch(program, tokens, *at);
             let places = (0..tokens.len()).filter(is);
             let places = places.filter(|at| !is_of_all(program, tokens, *at));
+            let places = places.filter(|at| !program.divides_full_batches(file, *at));
             let places: Vec<usize> = places.collect();
             found = places.into_iter().find(|at| {
                 let line = line(tokens, *at);

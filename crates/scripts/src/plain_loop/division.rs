@@ -27,7 +27,7 @@ impl LoopProgram<'_, '_> {
 
     /// The loop whose loss nothing divides by the accumulation, or two things do. Frameworks divide it themselves.
     pub(super) fn division(&self, first: &LoopOfBatches<'_, '_>) -> Option<DoubtPlace> {
-        if first.weighs_a_slice() {
+        if first.weighs_a_slice() || first.counts_its_window() {
             return None;
         }
         let divides = |tokens: &[PythonToken<'_>], at: usize| {

@@ -4,12 +4,14 @@ use super::super::python::line;
 use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken};
 use oomctl_base::word_list;
 
-const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
+pub(super) const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
 pub(super) const ITS_OWN_MEAN: &str = "this model may take a mean of its own, which the Trainer then does not divide by the accumulation";
 const SUM: &str = "whether the loss of this model is a mean over samples was not read";
 
 /// Layers that take statistics of a micro batch.
-const NORMS: [&str; 4] = word_list("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm");
+const NORMS: [&str; 7] = word_list(
+    "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
+);
 /// Parts of names of models that compare the samples of a batch with each other.
 const COMPARES: [&str; 7] = word_list(
     "CLIPModel SiglipModel Siglip2Model ClapModel DualEncoderModel ForContrastiveLearning ForImageTextRetrieval",

@@ -52,3 +52,33 @@ pub(super) fn calls_in(
     let called = move |at: &usize| tokens.get(at + 1).is_some_and(|t| t.is("("));
     (begin..end).filter(move |at| tokens[*at].kind == TokenKind::Name && called(at))
 }
+
+/// The values of a list without brackets: `a`, `f(b, c)`.
+pub(super) fn listed<'a, 't>(all: &'a [PythonToken<'t>]) -> Vec<&'a [PythonToken<'t>]> {
+    let mut depth = 0;
+    let parts = all.split(|t| {
+        let splits = depth == 0 && t.is(",");
+        depth = t.depth_after(depth);
+        splits
+    });
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// The part of a line's value that it gives what stands at a place of it, with where it begins: `c` of `a, b = c, d` for `a`; all
+/// where the two lists are not as long as each other.
+pub(super) fn value_of<'a, 't>(
+    line: &'a [PythonToken<'t>],
+    at: usize,
+) -> Option<(usize, &'a [PythonToken<'t>])> {
+    let sign = assignment(line)?;
+    let (targets, values) = (listed(&line[..sign]), listed(&line[sign + 1..]));
+    let place = line.get(at)?.from;
+    let number = targets
+        .iter()
+        .position(|target| target.iter().any(|t| t.from == place));
+    let paired = number.filter(|_| targets.len() == values.len());
+    let paired = paired.and_then(|number| values.get(number).copied());
+    let value = paired.unwrap_or(&line[sign + 1..]);
+    let begin = value.first()?.from;
+    Some((line.iter().position(|t| t.from == begin)?, value))
+}

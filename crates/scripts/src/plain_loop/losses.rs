@@ -8,7 +8,7 @@ use super::means::{is_no_mean, nests_a_mean};
 use super::uses::{DECIDES, DRAWN, draws_once};
 use super::{
     CALL, COMPUTE_LOSS, COUNT, DEPTH, DoubtPlace, KEPT, LOADS, LoopOfBatches, LoopProgram, MIXED,
-    PLAIN, PythonToken, TOKENS, TokenKind, WEIGHED, headers, line_of, rest_of_line,
+    PLAIN, PythonToken, SUMMED, TOKENS, TokenKind, WEIGHED, headers, line_of, rest_of_line,
 };
 
 /// What lines begin with that compute nothing of the loss.
@@ -75,6 +75,7 @@ impl LoopOfBatches<'_, '_> {
         });
         let later = later.map(|at| (DECIDES, self.file, *at));
         let nested = nests_a_mean(self.tokens, &self.lines).map(|at| (MIXED, self.file, at));
+        let counted = self.counts_its_window();
         let mut taken = taken.into_iter();
         let found = taken.find_map(|at| {
             let begin = self.lines[at];
@@ -86,7 +87,10 @@ impl LoopOfBatches<'_, '_> {
             let keeps = keeps || self.takes_its_last(at);
             let kept = || keeps.then_some((KEPT, self.file, begin));
             let found = counts.or_else(kept);
-            found.or_else(|| self.program.line(self.file, begin, 0))
+            found.or_else(|| match counted {
+                true => self.program.beside_a_count(self.file, begin, 0),
+                false => self.program.line(self.file, begin, 0),
+            })
         });
         found.or(nested).or(later)
     }
@@ -142,6 +146,28 @@ impl<'t> LoopProgram<'_, 't> {
         if self.is_over_tokens(line) {
             return Some((TOKENS, file, begin));
         }
+        if let Some(at) = self.picks_rows(file, begin) {
+            return Some((WEIGHED, file, at));
+        }
+        self.calls_of(file, begin, |at| self.call(file, at, depth))
+    }
+
+    /// The same of a sum that is divided by a count over all micro batches of a step, so that each may count as much as it likes.
+    fn beside_a_count(&self, file: usize, begin: usize, depth: usize) -> Option<DoubtPlace> {
+        let counts = |why: &str| [WEIGHED, SUMMED].contains(&why);
+        let call = |at| self.call(file, at, depth);
+        self.calls_of(file, begin, |at| call(at).filter(|(why, ..)| !counts(why)))
+    }
+
+    /// The first place of a line where samples meet, or of a call of it that is a doubt.
+    fn calls_of(
+        &self,
+        file: usize,
+        begin: usize,
+        call: impl Fn(usize) -> Option<DoubtPlace>,
+    ) -> Option<DoubtPlace> {
+        let tokens = self.files[file];
+        let line = rest_of_line(&tokens[begin..]);
         let transposed = (begin..begin + line.len()).find(|at| {
             let of_self = at.checked_sub(1).is_some_and(|at| tokens[at].is("self"));
             tokens[*at].is(".")
@@ -151,11 +177,14 @@ impl<'t> LoopProgram<'_, 't> {
         if let Some(at) = transposed {
             return Some((MIXED, file, at));
         }
-        if let Some(at) = self.picks_rows(file, begin) {
-            return Some((WEIGHED, file, at));
+        let number = || self.takes_by_number(file, begin);
+        let meets = number().or_else(|| self.halves_that_meet(file, begin));
+        let meets = meets.map(|at| (MIXED, file, at));
+        if let Some(found) = meets.or_else(|| self.meeting(file, begin)) {
+            return Some(found);
         }
         let mut all = calls_in(tokens, begin, line.len());
-        all.find_map(|at| self.call(file, at, depth))
+        all.find_map(call)
     }
 
     /// Whether a line takes a mean over tokens, of which the program ignores some.
@@ -193,7 +222,12 @@ impl<'t> LoopProgram<'_, 't> {
             return None;
         }
         if let Some(why) = is_no_mean(tokens, at) {
-            return Some((why, file, at));
+            let shared = self.is_of_parameters(file, at);
+            let full = || why == SUMMED && self.divisor_of_full_batches(file, at).is_some();
+            return (!shared && !full()).then_some((why, file, at));
+        }
+        if self.is_by_sample(file, at) {
+            return None;
         }
         if draws_once(tokens, at) {
             return Some((DRAWN, file, at));

@@ -1,9 +1,7 @@
 //! What a value that a loop calls is made of: a model of layers, a loss, a function under another name.
 
-use super::super::python::{functions_around, line};
-use super::lines::shows;
-use super::masked::is_in_a_module;
 use super::means::{is_over_samples, mixes_samples, transposes_samples, weighs};
+use super::meets::{is_aside, is_in_a_module};
 use super::statistics::takes_a_statistic;
 use super::uses::{DRAWN, draws_once};
 use super::{
@@ -24,17 +22,6 @@ pub(super) const TOGETHER: [&str; 4] =
 const MIXUPS: [&str; 4] = word_list("Mixup FastCollateMixup MixUp CutMix");
 /// Losses of timm that are means over samples (timm/loss/cross_entropy.py).
 const MEANS_OF_TIMM: [&str; 2] = word_list("LabelSmoothingCrossEntropy SoftTargetCrossEntropy");
-
-/// Whether a place stands in a function that measures and trains nothing, by its name.
-fn is_aside(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    const ASIDE: [&str; 9] = word_list("eval valid test metric confusion hist iou score plot");
-    functions_around(tokens, at).any(|(_, line)| {
-        let name = line
-            .get(1)
-            .map_or_else(String::new, |t| t.text.to_lowercase());
-        ASIDE.iter().any(|part| name.contains(part))
-    }) || shows(line(tokens, at))
-}
 
 impl<'t> LoopProgram<'_, 't> {
     /// A model that is not made of layers whose text was read.

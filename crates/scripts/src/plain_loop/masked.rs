@@ -17,19 +17,15 @@ const LOSSES: [&str; 6] = word_list("loss criterion cross_entropy nll_loss log_p
 const WRITES: [&str; 8] =
     word_list("full full_like fill fill_ masked_fill masked_fill_ where pad_sequence");
 
-/// Whether a place stands in a class of layers: one that has a forward.
-pub(super) fn is_in_a_module(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    class_around(tokens, at).is_some()
-}
-
-/// The name of the class of layers around a place.
-fn class_around<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
+/// The name of the class of layers around a place: one that is a module, or has a forward.
+pub(super) fn class_around<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
     let (begin, header) = headers(tokens, at).find(|(_, header)| header[0].is("class"))?;
     let defines = |at: &usize| {
         let mut pairs = rest_of_line(&tokens[*at..]).windows(2);
         pairs.any(|w| w[0].is("def") && STEPS.contains(&w[1].text))
     };
-    let is_module = lines_in(tokens, begin).iter().any(defines);
+    let is_module = header.iter().any(|t| t.text.ends_with("Module"))
+        || lines_in(tokens, begin).iter().any(defines);
     Some(header.get(1)?.text).filter(|_| is_module)
 }
 

@@ -1,7 +1,8 @@
 //! Whether a call makes of a micro batch something else than a mean over its samples.
 
 use super::super::python::{
-    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, line_of, rest_of_line,
+    PythonToken, TokenKind, arguments, bracket, brackets, closed_call, keyword, line_of,
+    rest_of_line,
 };
 use super::lines::shows;
 use super::{CURVE, MIXED, MODEL, SUMMED, WEIGHED};
@@ -93,13 +94,30 @@ fn pairs(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 /// Calls that go along an axis.
-const ALONG: [&str; 25] = word_list(
+const ALONG: [&str; 34] = word_list(
     "mean sum max min softmax log_softmax softmin gumbel_softmax logsumexp flip roll sort argsort topk norm normalize std var \
-     std_mean var_mean amax amin median quantile prod",
+     std_mean var_mean amax amin median quantile prod cumsum cumprod cummax cummin logcumsumexp diff Softmax LogSoftmax Softmin",
 );
+/// Parts of names of what has an entry for each row or axis, and where they begin is a sum; and what makes a constant.
+const LENGTHS: [&str; 7] = word_list("len count num dim size _per_ tensor");
+
+/// Modules whose functions are handed what they are of.
+const MODULES: [&str; 3] = ["torch", "F", "np"];
 
 pub(super) fn is_over_samples(name: &str) -> bool {
     ALONG.contains(&name)
+}
+
+/// The names of what a call is of, where it stands alone: `x` of `x.cumsum(0)` and of `torch.cumsum(x, 0)`.
+fn object_of<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> impl Iterator<Item = &'a PythonToken<'t>> {
+    let before = at.checked_sub(2).map(|at| &tokens[at..=at]);
+    let of_module = before.is_none_or(|of| of.iter().any(|t| MODULES.contains(&t.text)));
+    let given = || arguments(&tokens[at + 2..]).first().copied();
+    let of = if of_module { given() } else { before };
+    of.unwrap_or_default().iter()
 }
 
 /// What may name the axes of a call, and whether it does so by its keyword: `x.mean(0)`, `torch.flip(x, dims=[0])`.
@@ -108,7 +126,7 @@ pub(super) fn axes<'a, 't>(
     at: usize,
 ) -> impl Iterator<Item = (bool, &'a [PythonToken<'t>])> {
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
-    let skipped = usize::from(["torch", "F", "np"].contains(&of));
+    let skipped = usize::from(MODULES.contains(&of));
     let all = arguments(&tokens[at + 2..]).into_iter().skip(skipped);
     all.filter_map(|argument| match argument {
         [key, equals, value @ ..] if equals.is("=") => {
@@ -122,6 +140,11 @@ pub(super) fn axes<'a, 't>(
 /// Whether a call goes along the samples of a batch: `x.mean(0)`, `x.flip(dims=[0])`.
 pub(super) fn mixes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let reduces = ["sum", "mean", "norm"].contains(&tokens[at].text);
+    let mut of = object_of(tokens, at);
+    let is_length = |t: &PythonToken<'_>| LENGTHS.iter().any(|part| t.text.contains(part));
+    if tokens[at].text.starts_with("cum") && of.any(is_length) {
+        return false;
+    }
     axes(tokens, at).any(|(named, value)| match value {
         [one] if one.is("0") => true,
         // `x.sum(dim=dims)` may go along any.
@@ -143,15 +166,11 @@ pub(super) fn transposes_samples(tokens: &[PythonToken<'_>], at: usize) -> bool 
     let [.., of, object, dot] = &tokens[..at] else {
         return false;
     };
-    let weights = ["weight", "emb", "kernel", "proto", "matrix"].iter();
-    let is_weight = weights
-        .into_iter()
-        .any(|part| object.text.to_lowercase().contains(part));
     tokens[at].is("t")
         && dot.is(".")
         && object.kind == TokenKind::Name
         && !of.is(".")
-        && !is_weight
+        && !names_a_weight(object.text)
         && arguments(&tokens[at + 2..]).is_empty()
 }
 
@@ -160,6 +179,13 @@ fn is_extreme(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let method = at.checked_sub(1).is_some_and(|at| tokens[at].is("."));
     let all = || arguments(&tokens[at + 2..]);
     method && ["max", "min"].contains(&tokens[at].text) && all().is_empty()
+}
+
+/// Whether a name is that of what all samples share.
+pub(super) fn names_a_weight(name: &str) -> bool {
+    const WEIGHTS: [&str; 7] = word_list("weight emb kernel proto matrix codebook expert");
+    let name = name.to_lowercase();
+    WEIGHTS.iter().any(|part| name.contains(part))
 }
 
 /// Functions of which a mean over samples is no mean any more.
@@ -185,8 +211,12 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let end = closed_call(rest).map_or(tokens[at].to, |(_, end)| end);
     let mut inside = (at + 2..tokens.len()).take_while(|inner| tokens[*inner].to <= end);
     let of_module = object.is_none_or(|t| ["torch", "np", "math", "F"].contains(&t.text));
-    let mut of_mean =
-        || inside.any(|inner| of_loss(&tokens[inner]) || is_whole_mean(tokens, inner));
+    let mut of_mean = || {
+        inside.any(|inner| {
+            let of_loss = of_loss(&tokens[inner]) && !is_unreduced(tokens, inner);
+            of_loss || is_whole_mean(tokens, inner)
+        })
+    };
     // `x.mean().sqrt()`
     let behind_mean = || {
         let whole = |n: usize| {
@@ -206,6 +236,13 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     object.is_some_and(of_loss) || of_module && of_mean() || behind_mean() || behind_loss()
 }
 
+/// Whether a loss is told to give one value for each sample.
+pub(super) fn is_unreduced(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let given = arguments(tokens.get(at + 2..).unwrap_or_default());
+    let reduction = keyword(&given, "reduction");
+    reduction.is_some_and(|value| matches!(value, [one] if one.text == "none"))
+}
+
 /// `x.mean()`, `torch.mean(x)`: a mean over all that there is.
 fn is_whole_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     tokens[at].is("mean") && is_of_all(tokens, at)
@@ -216,7 +253,19 @@ pub(super) fn is_of_all(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let is_call = tokens.get(at + 1).is_some_and(|t| t.is("("));
     let of = at.checked_sub(2).map_or("", |at| tokens[at].text);
     let most = usize::from(["torch", "np", "jnp", "linalg"].contains(&of));
-    is_call && arguments(&tokens[at + 2..]).len() == most
+    is_call && without_order(tokens, at) == most
+}
+
+/// How many arguments a call is handed; the order of a norm says nothing of its axes: `e.norm(2)`, `torch.norm(e, p=2)`.
+fn without_order(tokens: &[PythonToken<'_>], at: usize) -> usize {
+    let given = arguments(&tokens[at + 2..]);
+    let order = |one: &&[PythonToken<'_>]| match one {
+        [key, equals, ..] if equals.is("=") => ["p", "ord"].contains(&key.text),
+        [one] => one.kind == TokenKind::Number || one.kind == TokenKind::Text,
+        _ => false,
+    };
+    let numbers = given.iter().filter(|one| order(one)).count();
+    given.len() - usize::from(tokens[at].is("norm") && numbers == 1)
 }
 
 /// What counts samples, or their values.
@@ -231,8 +280,7 @@ pub(super) fn adds_up(tokens: &[PythonToken<'_>], at: usize) -> Option<&'static 
     if !(tokens[at].is("sum") || tokens[at].is("norm")) || !before(1, ".") {
         return None;
     }
-    let of_module = before(2, "torch") || before(2, "np");
-    if arguments(&tokens[at + 2..]).len() != usize::from(of_module) {
+    if !is_of_all(tokens, at) {
         return None;
     }
     let behind = behind_call(tokens, at).iter();

@@ -7,6 +7,7 @@ use super::conditions::{SYNCS, StepConditions};
 use super::libraries::names_a_task;
 use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
 use super::sliced::is_sliced;
+use super::windows::is_window;
 use super::{
     DoubtPlace, EACH, KEPT, LoopProgram, PLAIN, PythonToken, TokenKind, UNDIVIDED, arguments,
     is_named, line_of, rest_of_line,
@@ -90,7 +91,9 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             lines,
             waits,
             told,
-            accumulates: accumulates || is_sliced(tokens, begin),
+            accumulates: accumulates
+                || is_sliced(tokens, begin)
+                || is_window(program, tokens, begin),
             handed,
             function,
         }
@@ -136,10 +139,27 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .or_else(|| self.loss())
     }
 
-    /// `loss = each.sum()`: a sum that nothing divides is the same in parts.
+    /// `loss = each.sum()`: a sum over samples that nothing of a micro batch divides is the same in parts.
     pub(super) fn adds_losses_up(&self) -> bool {
-        let mut lines = self.lines.iter().map(|at| self.line(*at));
-        lines.any(|line| line[0].text.contains("loss") && line.iter().any(|t| t.text == "sum"))
+        let adds = |begin: usize, at: usize| {
+            let [.., before] = &self.tokens[begin..at] else {
+                return false;
+            };
+            let is_method = before.is(".") && self.tokens[at].is("sum");
+            let is_text = self.tokens[at].kind == TokenKind::Text;
+            let is_reduction = is_text && self.tokens[at].text == "sum";
+            is_reduction || is_method && !self.program.is_of_parameters(self.file, at)
+        };
+        let sizes = |t: &PythonToken<'_>| {
+            let batch = t.text.contains("batch") || self.program.loader_batches.contains(t.text);
+            t.kind == TokenKind::Name && (batch || self.is_given(t.text))
+        };
+        self.lines.iter().any(|begin| {
+            let line = self.line(*begin);
+            let mut all = *begin..begin + line.len();
+            let mut divisor = line.iter().skip_while(|t| !t.is("/"));
+            line[0].text.contains("loss") && !divisor.any(sizes) && all.any(|at| adds(*begin, at))
+        })
     }
 
     /// `loss = loss + aux` below `loss = ce / accum`: a term of the loss that was not divided with the one at `at`.

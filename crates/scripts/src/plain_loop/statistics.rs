@@ -57,7 +57,7 @@ fn is_statistic(tokens: &[PythonToken<'_>], at: usize) -> bool {
 }
 
 /// Where the object of a method begins: `x.abs().mean()` at `x`; of a function where its module does.
-fn object(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+pub(super) fn object(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
     let mut first = at;
     while let Some(before) = first.checked_sub(1) {
         let token = &tokens[before];

@@ -4,12 +4,15 @@ use super::batches::OTHER;
 use super::uses::{DECIDES, DRAWN, UNREAD};
 use super::*;
 
-mod masked;
 mod accumulated;
 mod curves;
+mod each;
 mod lengths;
+mod masked;
+mod meets;
 mod sliced;
 mod steps;
+mod windows;
 
 const HEAD: &str = "p.add_argument('--batch-size', type=int)\np.add_argument('--accum', type=int)\nargs = p.parse_args()\n\
                     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, batch_first=True), 12).cuda()\n\
