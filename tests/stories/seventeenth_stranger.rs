@@ -63,7 +63,10 @@ fn a_copy_of_an_example_is_read_whatever_its_name_is() {
     assert!(same.contains("recognised as diffusers"), "{same}");
     assert!(!same.contains("\nunknown:"), "{same}");
     let root = of("loss = torch.sqrt(F.mse_loss(pred, batch['y']))");
-    assert!(root.contains("unknown: this mixes the samples"), "{root}");
+    assert!(
+        root.contains("unknown: this is a curve over the mean"),
+        "{root}"
+    );
     let missing = plan(line, None);
     assert!(
         missing.contains("unknown: the program was not read"),

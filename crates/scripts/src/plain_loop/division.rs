@@ -74,7 +74,7 @@ impl LoopProgram<'_, '_> {
             Some(_) => None,
             None => {
                 let whole = first.is_framework() || first.adds_losses_up();
-                (!whole).then_some((UNDIVIDED, first.file, first.begin))
+                (!whole).then(|| (UNDIVIDED, first.file, first.goes_backward()))
             }
         }
     }

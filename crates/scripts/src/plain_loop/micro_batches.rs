@@ -139,6 +139,15 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
             .or_else(|| self.loss())
     }
 
+    /// Where its loss goes backward, or is returned to a framework; else where it begins.
+    pub(super) fn goes_backward(&self) -> usize {
+        let all = || self.lines.iter().chain(&self.waits).copied();
+        let mut calls = all().flat_map(|at| calls_in(self.tokens, at, self.line(at).len()));
+        let backward = calls.find(|at| self.program.goes_backward(self.file, *at));
+        let returned = || all().rfind(|at| self.tokens[*at].is("return"));
+        backward.or_else(returned).unwrap_or(self.begin)
+    }
+
     /// `loss = each.sum()`: a sum over samples that nothing of a micro batch divides is the same in parts.
     pub(super) fn adds_losses_up(&self) -> bool {
         let adds = |begin: usize, at: usize| {

@@ -142,3 +142,37 @@ fn a_text_that_breaks_off_is_read_to_its_end() {
         let _ = why(&format!("{step}t = Trainer(accumulate_grad_batches=2)\n"));
     }
 }
+
+/// Whether a loss is called a curve, whatever else is not understood in its loop.
+fn curve(body: &str) -> Option<&'static str> {
+    let body = body.replace('\n', "\n  ");
+    let text = format!(
+        "for i, (x, y) in enumerate(loader):\n  {body}\n  (loss / args.accum).backward()\n"
+    );
+    let all = tokens(&text);
+    let files = [&*all];
+    let program = LoopProgram::new(&files, Vec::new());
+    let found = program.loops().iter().find_map(LoopOfBatches::curve);
+    found.map(|(why, ..)| why)
+}
+
+#[test]
+fn everyday_losses_of_several_terms_are_no_curves() {
+    for body in [
+        "mu, logvar = enc(x)\nz = mu + torch.exp(0.5 * logvar) * torch.randn_like(mu)\nrecon = F.mse_loss(dec(z), x)\n\
+         kld = -0.5 * torch.mean(1 + logvar - mu.pow(2) - logvar.exp())\nloss = recon + args.beta * kld",
+        "ratio = torch.exp(logp(x) - old)\npg = -torch.min(ratio * adv, torch.clamp(ratio, 0.8, 1.2) * adv).mean()\nent = dist(x).entropy().mean()\n\
+         loss = pg - args.ent * ent + 0.5 * ((value(x) - y) ** 2).mean()",
+        "alpha = log_alpha.exp()\nloss = (alpha * logp(x) - q(x)).mean()",
+        "snr = snr_of(t)\nw = torch.minimum(snr, torch.full_like(snr, 5)) / snr\neach = F.mse_loss(model(x), y, reduction='none')\n\
+         loss = (each.mean(dim=list(range(1, each.ndim))) * w).mean()",
+        "with torch.autocast('cuda'):\n  out = model(x)\n  loss = F.cross_entropy(out, y)\nloss = loss.mean()",
+        "loss = -F.logsigmoid(args.beta * (chosen(x) - rejected(x))).mean()",
+        "loss, logits = model(x, y)[:2]\nloss = loss * 2",
+        "outputs = model(x, labels=y)\nloss = outputs['loss'] if isinstance(outputs, dict) else outputs[0]",
+        "n = 3\nloss = 0\nfor k in range(n):\n  loss = loss + F.cross_entropy(model(x)[k], y) / n",
+    ] {
+        assert_eq!(curve(body), None, "{body}");
+    }
+    assert_eq!(curve("loss = strange(x).mean() ** 2"), Some(CURVE));
+}

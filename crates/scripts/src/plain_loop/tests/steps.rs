@@ -321,3 +321,14 @@ fn what_goes_by_a_count_of_micro_batches_behind_their_loop_is_a_doubt() {
         assert_eq!(of(each, step, behind), found, "{each} {step} {behind}");
     }
 }
+
+#[test]
+fn a_loss_that_nothing_divides_is_shown_where_it_goes_backward() {
+    let text = format!(
+        "{HEAD}for i, (x, y) in enumerate(loader):\n  {LOSS}\n  loss.backward()\n  if (i + 1) % args.accum == 0:\n    opt.step()\n    opt.zero_grad()\n"
+    );
+    let all = tokens(&text);
+    let found = doubt(&[&all], &declared_by(&[&all]));
+    let shown = found.and_then(|(why, _, (from, to))| Some((why, text.get(from..to)?)));
+    assert_eq!(shown, Some((UNDIVIDED.into(), "backward")));
+}
