@@ -7,6 +7,7 @@ use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all, part,
     rate_of_accumulation, scales_a_rate, target_of,
 };
+use super::windows::is_window;
 use super::{
     BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT, TokenKind,
     rest_of_line, word_list,
@@ -73,7 +74,8 @@ impl<'t> LoopOfBatches<'_, 't> {
         let name = over[..length]
             .last()
             .filter(|_| header[0].is("for") && !is_call)?;
-        Some(name.text)
+        // A window holds the micro batches of one step, and its length is their number.
+        (!is_window(self.program, self.tokens, self.begin)).then_some(name.text)
     }
 
     /// Whether what it goes over was made as so many micro batches: `batches = list(islice(loader, 8))`.
