@@ -321,7 +321,11 @@ impl<'a, 't> LoopProgram<'a, 't> {
     /// Whether a call of this name is handed such a word.
     fn is_handed(&self, name: &str, is_meant: impl Fn(&PythonToken<'_>) -> bool) -> bool {
         self.places(name).iter().any(|(file, at)| {
-            let given = arguments(self.files[*file].get(at + 2..).unwrap_or_default());
+            let called = match self.files[*file].get(at + 1..) {
+                Some([open, given @ ..]) if open.is("(") => given,
+                _ => return false,
+            };
+            let given = arguments(called);
             given.iter().flat_map(|value| value.iter()).any(&is_meant)
         })
     }

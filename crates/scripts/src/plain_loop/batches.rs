@@ -9,6 +9,7 @@ use super::computed::{
 };
 use super::lengths::{is_length, is_progress, is_told};
 use super::of_accumulation::of_accumulation;
+use super::windows::is_window;
 use super::{
     ACCUMULATED, BATCH, COUNT, DoubtPlace, LENGTH, LoopOfBatches, LoopProgram, PythonToken, SPLIT,
     TokenKind, rest_of_line, word_list,
@@ -75,7 +76,8 @@ impl<'t> LoopOfBatches<'_, 't> {
         let name = over[..length]
             .last()
             .filter(|_| header[0].is("for") && !is_call)?;
-        Some(name.text)
+        // A window holds the micro batches of one step, and its length is their number.
+        (!is_window(self.program, self.tokens, self.begin)).then_some(name.text)
     }
 
     /// Whether what it goes over was made as so many micro batches: `batches = list(islice(loader, 8))`.

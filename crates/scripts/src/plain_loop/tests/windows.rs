@@ -15,6 +15,12 @@ fn a_sum_divided_by_a_count_over_a_step_is_understood() {
     assert_eq!(of(|text| text), None);
     let each = |text: String| text.replace("(b['y'] != -100).sum()", "len(b['y'])");
     assert_eq!(of(each), None);
+    let accelerated =
+        |text: String| format!("from accelerate import Accelerator\nf(args.accum)\n{text}");
+    assert_eq!(of(accelerated), None);
+    let own = "def windows(loader, size):\n  window = []\n  for batch in loader:\n    window.append(batch)\n    \
+               if len(window) == size:\n      yield window\n      window = []\n";
+    assert_eq!(of(|text| format!("{own}{text}")), None);
 }
 
 #[test]
