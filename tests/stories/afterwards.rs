@@ -47,7 +47,7 @@ fn a_command_that_names_no_run_means_the_newest_and_says_so() {
     let nowhere = weaver::project("");
     for command in ["watch", "cancel", "diagnose", "report", "logs", "retry"] {
         let done = nowhere.run(&[command]).ends(2);
-        done.says(&["no runs here", "`oomctl submit -w SCRIPT` starts one"]);
+        done.says(&["no runs here", "`oomctl submit -w SCRIPT` starts a run"]);
     }
 }
 

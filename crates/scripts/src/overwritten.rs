@@ -43,7 +43,8 @@ pub(super) fn overwritten(
 /// The names of what parsers return.
 fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
     let tokens = &file.tokens;
-    let parses = |t: &PythonToken<'_>| t.is("parse_args") || t.is("parse_known_args");
+    // `cli` is tyro's.
+    let parses = |t: &PythonToken<'_>| ["parse_args", "parse_known_args", "cli"].contains(&t.text);
     let calls = calls(tokens, parses);
     calls.filter_map(|at| alias(tokens, at)).collect()
 }

@@ -20,7 +20,7 @@ pub mod version;
 
 use std::collections::BTreeMap;
 
-use crate::core::ladder::IN_SCRIPTS;
+use crate::core::ladder::{IN_SCRIPTS, MAY_SET};
 use crate::core::recipe::{FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind, line_and_column};
 use oomctl_scripts::{
@@ -152,7 +152,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let given = layer.gives(&knob.name);
         let there = preset.knobs.iter().any(|k| k.name == knob.name);
         if let (false, true, Some(path)) = (given, there, adoption.hidden(knob)) {
-            let text = format!("{IN_SCRIPTS}{path} may set it, but was not read");
+            let text = format!("{IN_SCRIPTS}{path}{MAY_SET}");
             layer.pins.insert(knob.name.clone(), Origin::Flag { text });
         }
     }

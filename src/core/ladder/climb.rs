@@ -7,7 +7,7 @@ use super::context::ClimbContext;
 use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::{Evaluation, EvaluationCache};
 use super::incident::{self, DOUBTED, FailureContext, RungObjection};
-use super::moves::TakenMoves;
+use super::moves::{MAY_SET, TakenMoves};
 use super::{bug, older, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
 use oomctl_base::{Effect, Refusal};
@@ -225,7 +225,11 @@ impl RungView<'_, '_> {
         } = taken;
         // What a rung says of itself as a whole holds where all of it is taken.
         let whole = notes.is_empty() || self.rung.effect.is_none();
-        let declared = self.rung.effect.filter(|_| whole);
+        let unread = notes.iter().find(|note| note.ends_with(MAY_SET)).cloned();
+        let declared = match (self.rung.effect, &unread) {
+            (Some(Effect::SameMath), Some(_)) => Some(Effect::Unknown),
+            (effect, _) => effect.filter(|_| whole),
+        };
         let changes = self.changes(&layer, declared);
         if let Some(why) = self.failure.remedies.worse(self.context.preset, &changes) {
             return Err(why);
@@ -257,7 +261,7 @@ impl RungView<'_, '_> {
         };
         notes.extend(packages::remark(self.context.environment, self.rung));
         notes.extend(older::remark(self.context, &changes)?);
-        let doubt = self.rung.doubt.iter().filter(|_| whole);
+        let doubt = self.rung.doubt.iter().filter(|_| whole).chain(&unread);
         notes.extend(doubt.map(|why| format!("{DOUBTED}{why}")));
         let of_rung = self.rung.notes.iter().filter(|_| whole);
         for note in of_rung.filter(known) {

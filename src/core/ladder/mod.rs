@@ -69,7 +69,7 @@ pub use cost::costs;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use enough::frees_nothing;
 pub use incident::{DOUBTED, check_answers, check_phases};
-pub use moves::{IN_SCRIPTS, moves_knob};
+pub use moves::{IN_SCRIPTS, MAY_SET, moves_knob};
 pub use observed::Observed;
 pub use own_engine::own_engine;
 pub use packages::JobEnvironment;

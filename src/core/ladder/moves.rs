@@ -9,6 +9,8 @@ use oomctl_base::{Origin, Value, ValueKind};
 
 /// How the origin of a pin begins that the scripts themselves make.
 pub const IN_SCRIPTS: &str = "in the scripts: ";
+/// How the reason ends of what a file may say that was not read.
+pub const MAY_SET: &str = " may set it, but was not read";
 
 /// What a move wants of one knob.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,16 +1,13 @@
 //! Samples that a loop takes from its batch by their number, and halves of a batch that meet.
 
 use super::super::python::{bracket, calls, is_loop};
+use super::called_values::LOSSES;
 use super::lines::{assignment, lines_in, value_of};
 use super::means::axes;
 use super::meets::is_of_first_axis;
 use super::{LoopProgram, PythonToken, TokenKind, arguments, headers, rest_of_line};
 use oomctl_base::word_list;
 
-/// Losses of PyTorch, which take tensors.
-const TAKES: [&str; 9] = word_list(
-    "cross_entropy mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits",
-);
 /// Calls that move or cast a tensor.
 const MOVES: [&str; 5] = word_list("to cuda float long half");
 /// What tells of a sample only how large it is.
@@ -123,7 +120,7 @@ fn is_taken_whole(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let begins = |t: &PythonToken<'_>| t.is(",") || t.is("(");
     let called = bracket(tokens, at).and_then(|open| open.checked_sub(1));
     let whole = at.checked_sub(1).is_some_and(|at| begins(&tokens[at])) && ends(tokens.get(at + 1));
-    whole && called.is_some_and(|at| TAKES.contains(&tokens[at].text))
+    whole && called.is_some_and(|at| LOSSES.contains(&tokens[at].text))
 }
 
 /// `x, y = x.to(device), y.to(device)`: whether a line moves a value under this name.

@@ -16,7 +16,7 @@ const LINEAR: [&str; 58] = word_list(
      nan_to_num append extend update add sub view reshape flatten transpose permute repeat neg gather to_device numpy tolist scale_loss full_tensor",
 );
 /// Losses of PyTorch, as functions and as classes.
-const LOSSES: [&str; 20] = word_list(
+pub(super) const LOSSES: [&str; 20] = word_list(
     "cross_entropy CrossEntropyLoss mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss huber_loss HuberLoss nll_loss \
      NLLLoss binary_cross_entropy binary_cross_entropy_with_logits BCELoss BCEWithLogitsLoss kl_div KLDivLoss GaussianNLLLoss \
      gaussian_nll_loss",

@@ -30,12 +30,12 @@ pub(super) fn class_around<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<
 }
 
 impl LoopProgram<'_, '_> {
-    /// Whether the call at `at`, in a class of layers that the program uses, is a mean over what counts.
+    /// Whether the call at `at`, in a class of layers, is a mean over what counts.
     pub(super) fn weighs_in_a_module(&self, file: usize, at: usize) -> bool {
         let tokens = self.files[file];
         let why = weighs(tokens, at).or_else(|| adds_up(tokens, at));
         why == Some(WEIGHED)
-            && self.is_used(tokens, at)
+            && class_around(tokens, at).is_some()
             && !self.ignores_what_it_never_writes(tokens, at)
     }
 
@@ -43,13 +43,9 @@ impl LoopProgram<'_, '_> {
     pub(super) fn picks_in_a_module(&self, file: usize) -> Option<DoubtPlace> {
         let tokens = self.files[file];
         let mut picked = line_begins(tokens).filter_map(|begin| self.picks_rows(file, begin));
-        let found = picked.find(|at| makes_a_loss(tokens, *at) && self.is_used(tokens, *at));
+        let found =
+            picked.find(|at| makes_a_loss(tokens, *at) && class_around(tokens, *at).is_some());
         found.map(|at| (WEIGHED, file, at))
-    }
-
-    /// Whether a place stands in a class of layers that the program names elsewhere.
-    fn is_used(&self, tokens: &[PythonToken<'_>], at: usize) -> bool {
-        class_around(tokens, at).is_some_and(|class| self.places(class).len() > 1)
     }
 
     /// `ignore_index=-1` where no line writes -1 into labels: no label is ignored.

@@ -269,7 +269,7 @@ fn without_order(tokens: &[PythonToken<'_>], at: usize) -> usize {
 }
 
 /// What counts samples, or their values.
-const COUNTS: [&str; 4] = word_list("numel shape size len");
+pub(super) const COUNTS: [&str; 4] = word_list("numel shape size len");
 /// Most tokens behind a sum that can divide it by a count.
 const DIVISOR: usize = 8;
 

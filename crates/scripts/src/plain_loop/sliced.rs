@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use super::super::python::{calls, headers, line_begins};
 use super::lines::{assignment, calls_in, is_optimizer, lines_in};
+use super::means::COUNTS;
 use super::{LoopOfBatches, PythonToken, TokenKind, arguments, rest_of_line};
 
 /// Calls that count.
 const RANGES: [&str; 2] = ["range", "trange"];
-/// What tells how many samples a value has.
-const LENGTHS: [&str; 3] = ["len", "shape", "size"];
-
 /// The name of the width of the slices that the loop at `begin` goes over, the last argument of its `range(0, n, width)`, where no
 /// optimizer steps within it.
 fn width<'t>(tokens: &[PythonToken<'t>], begin: usize) -> Option<&'t str> {
@@ -74,7 +72,7 @@ pub(super) fn counts<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
 impl LoopOfBatches<'_, '_> {
     /// Whether a line weighs the mean over a slice as a part of the batch: `loss * len(part) / len(ids)`.
     pub(super) fn weighs_a_slice(&self) -> bool {
-        let sized = |tokens: &[PythonToken<'_>]| tokens.iter().any(|t| LENGTHS.contains(&t.text));
+        let sized = |tokens: &[PythonToken<'_>]| tokens.iter().any(|t| COUNTS.contains(&t.text));
         is_sliced(self.tokens, self.begin)
             && self.lines.iter().any(|at| {
                 let line = self.line(*at);

@@ -11,7 +11,11 @@ impl LoopProgram<'_, '_> {
     /// The condition that lets an optimizer step after so many micro batches, and never at the end of the loop over a loader or there
     /// after fewer.
     pub(super) fn tail(&self) -> Option<DoubtPlace> {
-        if self.uses(&["drop_last"]) {
+        let drops = |(file, at): &(usize, usize)| {
+            let given = &self.files[*file][at + 1..];
+            !matches!(given, [equals, no, ..] if equals.is("=") && no.is("False"))
+        };
+        if self.places("drop_last").iter().any(drops) {
             return None;
         }
         self.loops().iter().find_map(LoopOfBatches::tail)
