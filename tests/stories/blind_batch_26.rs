@@ -131,3 +131,17 @@ fn a_missing_log_a_program_and_a_lone_log_name_what_lies_beside() {
     typo.says(&["--fresh"]);
     assert!(!typo.told().contains("as a value"), "{}", typo.told());
 }
+
+/// `section = config["train_config"]`, then `train(**section)`: all keys of that section reach the program.
+#[test]
+fn a_section_that_is_handed_on_by_a_name_is_read() {
+    let program = "import argparse, json, torch\nimport torch.nn.functional as F\n\
+        def train(epochs, learning_rate, batch_size):\n    model = torch.nn.Linear(8, 2)\n    opt = torch.optim.AdamW(model.parameters())\n    \
+        loader = torch.utils.data.DataLoader(data, batch_size=batch_size)\n    for x, y in loader:\n        \
+        F.cross_entropy(model(x), y).backward()\n        opt.step()\n        opt.zero_grad()\n\
+        p = argparse.ArgumentParser()\np.add_argument('-c', '--config', type=str)\nargs = p.parse_args()\n\
+        with open(args.config) as f:\n    config = json.loads(f.read())\ntrain_config = config['train_config']\ntrain(**train_config)\n";
+    let settings = "{\"train_config\": {\"epochs\": 9, \"learning_rate\": 1e-4, \"batch_size\": 32},\n \"data_config\": {\"length\": 16000}}\n";
+    let files = [("train.py", program), ("config.json", settings)];
+    fixed("python train.py -c config.json", &files).says(&["batch_size  32 -> 16  config.json:1"]);
+}

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::code_value::PythonFile;
+use super::program_text::assigned;
 use super::python::{PythonToken, TokenKind};
+use oomctl_base::only;
 
 /// Calls by which a program loads YAML, JSON or TOML, with what stands before the dot.
 const LOADERS: [(&str, &str); 10] = [
@@ -47,7 +49,7 @@ pub(super) fn settings_key(files: &[PythonFile<'_>], value: &[PythonToken<'_>]) 
 const MAX_KEYS: usize = 8;
 
 /// What code looks up in sections of the settings that it loaded: `cfg["a"]["b"]`, `cfg.a.b` and `cfg["a"].get("b")` are
-/// `a.b`, and `**cfg["a"]`, which hands on whatever stands there, is `a.*`. The object in which settings are kept may have a
+/// `a.b`, and `**cfg["a"]`, which hands on whatever stands there, is `a.*`, also as `**section` with `section = cfg["a"]`. The object in which settings are kept may have a
 /// name of its own, so the ends of a long chain count too.
 pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
@@ -60,12 +62,22 @@ pub(super) fn lookups(files: &[PythonFile<'_>]) -> BTreeSet<String> {
             if file.tokens[at].kind == TokenKind::Name && !follows {
                 let mut keys = chain(&file.tokens[at + 1..]);
                 let spread = at > 1 && file.tokens[at - 2..at].iter().all(|t| t.is("*"));
+                if spread && keys.is_empty() {
+                    keys = section(&file.tokens, file.tokens[at].text);
+                }
                 keys.extend((spread && !keys.is_empty()).then_some("*"));
                 all.extend((0..keys.len()).map(|from| keys[from..].join(".")));
             }
         }
     }
     all
+}
+
+/// The keys of the one section that a name stands for: `section = cfg["a"]`.
+fn section<'t>(tokens: &[PythonToken<'t>], name: &str) -> Vec<&'t str> {
+    // Behind the name, the sign and the object.
+    let given = only(assigned(tokens, name, false)).and_then(|at| tokens.get(at + 3..));
+    given.map(chain).unwrap_or_default()
 }
 
 /// The keys and attributes that follow each other.
