@@ -32,6 +32,9 @@ fn each_fault_of_the_project_file_is_shown_with_its_place_and_what_was_meant() {
     let text = errors(&[
         ("unknown key", "preset: weaver\nknob: { threads: 4 }\n"),
         ("unknown knob", "preset: weaver\nknobs:\n  thread: 4\n"),
+        ("an option of sbatch", "preset: weaver\npartition: gpu\n"),
+        ("a script", "preset: weaver\nscript: job.sh\n"),
+        ("no colon", "preset: weaver\nthreads\nrisk: 0.9\n"),
         ("wrong type", "preset: weaver\nknobs:\n  threads: many\n"),
         ("not whole", "preset: weaver\nknobs:\n  threads: 2.5\n"),
         (

@@ -7,8 +7,10 @@ use serde::de::DeserializeOwned;
 use super::ConfigError;
 use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Knob, Layer, LayerKind, MARK, Override, Preset, Setting};
-use oomctl_base::{Origin, Value, ValueKind, nearest};
+use oomctl_base::{Origin, Value, ValueKind, nearest, word_list};
 
+/// Options of sbatch that people write among the keys of a project.
+const OF_SBATCH: [&str; 5] = word_list("partition account qos constraint reservation");
 /// Keys that a hint lists.
 const MOST_KEYS: usize = 40;
 
@@ -103,6 +105,11 @@ impl ConfigDocument {
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
         match nearest(&key.name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None if OF_SBATCH.contains(&key.name.as_str()) => error.hint(format!(
+                "for a template `knobs: {{ {}: VALUE }}`, for a script of your own an #SBATCH line in it",
+                key.name
+            )),
+            None if key.name == "script" => error.hint("a job script goes on the command line: `oomctl plan SCRIPT`"),
             None if known.len() > MOST_KEYS => {
                 error.hint("`oomctl presets NAME` shows the knobs of a preset")
             }

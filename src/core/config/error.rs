@@ -119,8 +119,9 @@ fn nearest_expected(what: &str) -> Option<String> {
 
 /// What mends the faults of YAML that people make most.
 fn remedy(what: &str) -> Option<&'static str> {
-    const REMEDIES: [[&str; 2]; 7] = table(
+    const REMEDIES: [[&str; 2]; 8] = table(
         "
+        has no colon | write it as KEY: VALUE, or indent it to go on with the text above
         is given twice | remove one of the two, or give them different names
         tabs | indent with spaces
         unclosed | close it, or put the text into quotes
@@ -151,6 +152,7 @@ fn in_our_words(what: &str) -> String {
             let key = rest.split(',').next().unwrap_or(rest);
             format!("the key `{key}` is given twice")
         }
+        None if what.contains("simple key expect") => "this line has no colon".to_owned(),
         None if what.starts_with("multiple YAML documents") => {
             "the file holds several documents (`---`); oomctl reads only one".to_owned()
         }
