@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::loaded::{Unpacked, unpacked};
-use super::program_text::{CodeFiles, LOADS, assigned, computed, is_one_of, loads_a_model};
-use super::python::{PythonToken, TokenKind, arguments, calls};
+use super::program_text::{CodeFiles, LOADS, computed, is_one_of, loads_a_model};
+use super::python::{PythonToken, TokenKind, arguments, assigned, calls};
 use super::traced::Traced;
 use oomctl_base::only;
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::code_value::PythonFile;
-use super::program_text::assigned;
-use super::python::{PythonToken, TokenKind};
+use super::python::{PythonToken, TokenKind, assigned};
 use oomctl_base::only;
 
 /// Calls by which a program loads YAML, JSON or TOML, with what stands before the dot.

@@ -3,9 +3,9 @@
 use super::accumulation::alias;
 use super::code_value::{CodeValue, PythonFile};
 use super::declared::DeclaredOption;
-use super::program_text::{assigned, computed};
+use super::program_text::computed;
 use super::python::{
-    PythonToken, TokenKind, arguments, calls, headers, is_conditional, statements,
+    PythonToken, TokenKind, arguments, assigned, calls, headers, is_conditional, statements,
 };
 
 /// The value that code gives an option whatever the words say.

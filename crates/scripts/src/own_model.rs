@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::program_text::assigned;
-use super::python::{PythonToken, TokenKind, argument, arguments, calls};
+use super::python::{PythonToken, TokenKind, argument, arguments, assigned, calls};
 use oomctl_base::only;
 
 /// The name of it among the names of a program's text ([`super::CodeRule`]).

@@ -8,7 +8,9 @@ use super::constants::Constant;
 use super::declared::{DeclaredOption, Takes};
 use super::literal::is_off;
 use super::loaded::settings_key;
-use super::python::{PythonToken, TokenKind, argument, arguments, calls, is_conditional, keyword};
+use super::python::{
+    PythonToken, TokenKind, argument, arguments, assigned, calls, is_conditional, keyword,
+};
 use super::traced::{Quote, Traced, Why};
 use crate::Spelling;
 use oomctl_base::only;
@@ -245,30 +247,6 @@ pub(super) fn loads_a_model(tokens: &[PythonToken<'_>], at: usize) -> bool {
 
 pub(super) fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool {
     token.kind == TokenKind::Name && names.contains(token.text)
-}
-
-/// The places at which a name gets a value: `name =`, `name +=`, `for name in`; `name=name` hands it on.
-pub(super) fn assigned<'a>(
-    tokens: &'a [PythonToken<'_>],
-    name: &'a str,
-    attribute: bool,
-) -> impl Iterator<Item = usize> + 'a {
-    (0..tokens.len()).filter(move |at| {
-        let (token, next) = (&tokens[*at], |n: usize| tokens.get(at + n));
-        let is = |n: usize, text: &str| next(n).is_some_and(|t| t.is(text));
-        let before = at.checked_sub(1).map(|at| &tokens[at]);
-        if token.kind != TokenKind::Name
-            || token.text != name
-            || before.is_some_and(|t| t.is(".")) != attribute
-        {
-            return false;
-        }
-        let handed_on = next(2).is_some_and(|t| t.text == name) && (is(3, ",") || is(3, ")"));
-        let plain = is(1, "=") && !is(2, "=") && !handed_on;
-        let sign = |n: usize| ["+", "-", "*", "/", "%"].iter().any(|sign| is(n, sign));
-        let further = sign(1) && (is(2, "=") || sign(2) && is(3, "="));
-        plain || further || before.is_some_and(|t| t.is("for"))
-    })
 }
 
 /// An option with its default.

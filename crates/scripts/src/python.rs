@@ -2,8 +2,10 @@
 //!
 //! Source: the Python language reference, "Lexical analysis". Indentation is not needed and not read.
 
+mod assigned;
 mod blocks;
 
+pub(super) use assigned::assigned;
 pub(super) use blocks::{
     block, definition, ends_block, functions_around, headers, is_conditional, is_loop, is_main,
     line_above, lines_in, mark_lines,

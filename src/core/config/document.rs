@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 use super::ConfigError;
+use super::error::of_elsewhere;
 use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Knob, Layer, LayerKind, MARK, Override, Preset, Setting};
-use oomctl_base::{Origin, Value, ValueKind, nearest, word_list};
+use oomctl_base::{Origin, Value, ValueKind, nearest};
 
-/// Options of sbatch that people write among the keys of a project.
-const OF_SBATCH: [&str; 5] = word_list("partition account qos constraint reservation");
 /// Keys that a hint lists.
 const MOST_KEYS: usize = 40;
 
@@ -103,13 +102,10 @@ impl ConfigDocument {
     pub fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
         let what = format!("unknown key `{}`", key.name);
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
-        match nearest(&key.name, known.iter().copied()) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None if OF_SBATCH.contains(&key.name.as_str()) => error.hint(format!(
-                "for a template `knobs: {{ {}: VALUE }}`, for a script of your own an #SBATCH line in it",
-                key.name
-            )),
-            None if key.name == "script" => error.hint("a job script goes on the command line: `oomctl plan SCRIPT`"),
+        let near = nearest(&key.name, known.iter().copied());
+        let near = near.map(|near| format!("did you mean `{near}`?"));
+        match near.or_else(|| of_elsewhere(&key.name)) {
+            Some(hint) => error.hint(hint),
             None if known.len() > MOST_KEYS => {
                 error.hint("`oomctl presets NAME` shows the knobs of a preset")
             }

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration file.
 
-use oomctl_base::{nearest, table};
+use oomctl_base::{nearest, table, word_list};
 
 /// A fault of a configuration file: what, where, and the nearest right thing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +134,19 @@ fn remedy(what: &str) -> Option<&'static str> {
     let known = REMEDIES.iter().find(|[words, _]| what.contains(words));
     let help = known.map(|[_, help]| *help);
     Some(help.unwrap_or("text with colons, brackets or quotes must be quoted"))
+}
+
+/// Options of sbatch that people write among the keys of a project.
+const OF_SBATCH: [&str; 5] = word_list("partition account qos constraint reservation");
+
+/// Where a key belongs that people write into oomctl.yaml and that is none there.
+pub(super) fn of_elsewhere(key: &str) -> Option<String> {
+    if key == "script" {
+        return Some("a job script goes on the command line: `oomctl plan SCRIPT`".to_owned());
+    }
+    OF_SBATCH.contains(&key).then(|| {
+        format!("for a template `knobs: {{ {key}: VALUE }}`, for a script of your own an #SBATCH line in it")
+    })
 }
 
 /// Some messages of the reader start with their place, which we show ourselves.

@@ -25,12 +25,13 @@ pub(in super::super) fn accumulations<'o>(
 /// or a loop over micro batches goes over them. A loss that is only shown is divided by an interval of its log.
 pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
+    let backward = backward(files);
     for tokens in files {
         let names = (0..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::Name);
         // Of a batch it is a loop over samples.
         let names = names.filter(|at| !tokens[*at].text.to_lowercase().contains("batch"));
         let divides = names.filter(|at| is_divisor(tokens, *at));
-        let divides = divides.filter(|at| goes_backward(files, tokens, *at));
+        let divides = divides.filter(|at| goes_backward(&backward, tokens, *at));
         found.extend(divides.map(|at| tokens[at].text));
     }
     let is_counted = |name: &str, tokens: &[PythonToken<'_>]| {
@@ -41,23 +42,20 @@ pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> 
     found
 }
 
+/// The names that go backward: `loss.backward()`, `accelerator.backward(loss)`.
+fn backward<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&'t str> {
+    let named = files.iter().flat_map(|tokens| {
+        let all = calls(tokens, |t| t.is("backward"));
+        all.flat_map(|at| [at.checked_sub(2), Some(at + 2)].map(|at| tokens.get(at?)))
+    });
+    named.flatten().map(|t| t.text).collect()
+}
+
 /// Whether what the line of a place gives a value, or what it is, goes backward.
-fn goes_backward(files: &[&[PythonToken<'_>]], tokens: &[PythonToken<'_>], at: usize) -> bool {
+fn goes_backward(backward: &BTreeSet<&str>, tokens: &[PythonToken<'_>], at: usize) -> bool {
     let line = line(tokens, at);
-    if line.iter().any(|t| t.is("backward")) {
-        return true;
-    }
     let target = assignment(line).map(|_| line[0].text);
-    target.is_some_and(|target| {
-        files.iter().any(|tokens| {
-            let mut backward = calls(tokens, |t| t.is("backward"));
-            backward.any(|at| {
-                let of = at.checked_sub(2).map(|at| &tokens[at]);
-                let handed = tokens.get(at + 2);
-                of.is_some_and(|t| t.is(target)) || handed.is_some_and(|t| t.is(target))
-            })
-        })
-    })
+    line.iter().any(|t| t.is("backward")) || target.is_some_and(|name| backward.contains(name))
 }
 
 /// `(i + 1) % n`, or `for micro in range(n)` around a backward pass.

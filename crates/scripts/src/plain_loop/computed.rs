@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::accumulation::is_rate;
-use super::super::program_text::assigned;
 use super::super::python::{
-    argument_with, arguments, brackets, callee, calls, is_named, keyword, line,
+    argument_with, arguments, assigned, brackets, callee, calls, is_named, keyword, line,
 };
 use super::lines::{assignment, shows};
 use super::{DEPTH, LoopProgram, PythonToken, TokenKind, word_list};

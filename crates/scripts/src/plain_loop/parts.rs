@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::program_text::assigned;
-use super::super::python::line_begins;
+use super::super::python::{assigned, line_begins};
 use super::lines::assignment;
 use super::{DoubtPlace, LoopProgram, PythonToken, TokenKind, rest_of_line};
 use oomctl_base::only;
