@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 use super::ConfigError;
-use super::error::of_elsewhere;
+use super::error::meant_by;
 use super::node::{ConfigContent, ConfigKey, ConfigNode};
 use crate::core::recipe::{Knob, Layer, LayerKind, MARK, Override, Preset, Setting};
-use oomctl_base::{Origin, Value, ValueKind, nearest};
-
-/// Keys that a hint lists.
-const MOST_KEYS: usize = 40;
+use oomctl_base::{Origin, Value, ValueKind};
 
 /// A configuration file whose top is a map.
 #[derive(Debug, Clone)]
@@ -102,15 +99,7 @@ impl ConfigDocument {
     pub fn unknown_key(&self, key: &ConfigKey, known: &[&str]) -> ConfigError {
         let what = format!("unknown key `{}`", key.name);
         let error = ConfigError::at(&self.path, &self.text, key.line, key.column, what);
-        let near = nearest(&key.name, known.iter().copied());
-        let near = near.map(|near| format!("did you mean `{near}`?"));
-        match near.or_else(|| of_elsewhere(&key.name)) {
-            Some(hint) => error.hint(hint),
-            None if known.len() > MOST_KEYS => {
-                error.hint("`oomctl presets NAME` shows the knobs of a preset")
-            }
-            None => error.hint(format!("known keys here: {}", known.join(", "))),
-        }
+        error.hint(meant_by(&key.name, known))
     }
 
     /// The text under a key at the top.

@@ -139,14 +139,25 @@ fn remedy(what: &str) -> Option<&'static str> {
 /// Options of sbatch that people write among the keys of a project.
 const OF_SBATCH: [&str; 5] = word_list("partition account qos constraint reservation");
 
-/// Where a key belongs that people write into oomctl.yaml and that is none there.
-pub(super) fn of_elsewhere(key: &str) -> Option<String> {
-    if key == "script" {
-        return Some("a job script goes on the command line: `oomctl plan SCRIPT`".to_owned());
+/// Keys that a hint lists.
+const MOST_KEYS: usize = 40;
+
+/// What to write for a key that is none of the known ones.
+pub(super) fn meant_by(key: &str, known: &[&str]) -> String {
+    let listed = || match known.len() > MOST_KEYS {
+        true => "`oomctl presets NAME` shows the knobs of a preset".to_owned(),
+        false => format!("known keys here: {}", known.join(", ")),
+    };
+    match nearest(key, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if key == "script" => {
+            "a job script goes on the command line: `oomctl plan SCRIPT`".to_owned()
+        }
+        None if OF_SBATCH.contains(&key) => format!(
+            "for a template `knobs: {{ {key}: VALUE }}`, for a script of your own an #SBATCH line in it"
+        ),
+        None => listed(),
     }
-    OF_SBATCH.contains(&key).then(|| {
-        format!("for a template `knobs: {{ {key}: VALUE }}`, for a script of your own an #SBATCH line in it")
-    })
 }
 
 /// Some messages of the reader start with their place, which we show ourselves.
