@@ -1,8 +1,9 @@
-//! The job scripts that lie in a folder.
+//! The job scripts and the logs that lie in a folder.
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Entries of a folder that are looked at.
 const MOST: usize = 1_000;
@@ -10,12 +11,37 @@ const MOST: usize = 1_000;
 const HEAD: u64 = 4_096;
 /// Endings of job scripts.
 const SCRIPTS: [&str; 4] = ["slurm", "sbatch", "sh", "job"];
+/// Endings of logs.
+pub const LOGS: [&str; 3] = ["err", "log", "out"];
+
+fn paths(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().take(MOST);
+    entries.filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// The logs of a folder that changed last, the newest first.
+pub fn newest_logs(folder: &Path, most: usize) -> Vec<PathBuf> {
+    let logs = paths(folder).filter_map(|path| {
+        let ending = path.extension()?.to_str()?;
+        let changed = path.metadata().ok()?.modified().ok()?;
+        let shown = path.strip_prefix(".").unwrap_or(&path).to_owned();
+        LOGS.contains(&ending).then_some((changed, shown))
+    });
+    let mut logs: Vec<(SystemTime, PathBuf)> = logs.collect();
+    logs.sort();
+    let newest = logs.into_iter().rev().take(most);
+    newest.map(|(_, log)| log).collect()
+}
 
 /// The job scripts of a folder, by name.
 pub fn job_scripts(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().take(MOST);
-    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
-    let scripts = paths.filter(|path| is_job_script(path));
+    let scripts = paths(folder).filter(|path| is_job_script(path));
     let names = scripts.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
     let mut names: Vec<String> = names.collect();
     names.sort();

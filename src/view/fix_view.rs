@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::incident::IncidentView;
+use super::own_view::OWN_STEPS;
 use super::plan_after_view;
 use super::style::{DIM, NAME, Paint};
 use crate::core::adopt::Likely;
@@ -23,10 +24,6 @@ const MOST_SPELLINGS: usize = 2;
 const NO_FAILURE: &str = "no_failure";
 const NOTHING: &str = "
 nothing to fix. If the job failed all the same, its error is in another file: give that one
-";
-
-const OWN_STEPS: &str = "
-your own program: oomctl knows none of its options and settings
 ";
 
 /// A decision about a configuration, a script or a run.
@@ -208,7 +205,7 @@ impl LogAdvice {
     /// What to do where no framework is recognised.
     fn unrecognised(&self, log: &str, script: Option<&str>) -> String {
         let next = match script {
-            _ if self.makes_steps => return OWN_STEPS.to_owned(),
+            _ if self.makes_steps => return format!("\n{OWN_STEPS}\n"),
             None => {
                 let script = &self.beside;
                 format!(

@@ -26,6 +26,10 @@ use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
 use oomctl_base::Effect;
 
+/// A program that makes its steps of training itself, whose knobs are unknown.
+pub(super) const OWN_STEPS: &str =
+    "your own program: oomctl knows none of its options and settings";
+
 /// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
 const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
 const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
@@ -322,7 +326,7 @@ impl ScriptView {
             }
             None => {
                 let what = match self.trains {
-                    true => "your own program: oomctl knows none of its options and settings",
+                    true => OWN_STEPS,
                     false => "framework not recognised",
                 };
                 format!("{what}. oomctl can follow the job and say why it failed\n")

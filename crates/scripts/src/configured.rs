@@ -82,7 +82,7 @@ pub struct ProgramCode {
     accumulation: Option<String>,
     /// Names of its values that accumulate by their use.
     accumulations: BTreeSet<String>,
-    /// The one option that gives the loader of training its batch, whatever its name is.
+    /// The one option for what a forward takes, whatever its name is: the width of slices, or the batch of training's loader.
     used_batch: Option<String>,
 }
 

@@ -4,7 +4,7 @@
 
 use super::accumulation::{alias, is_rate};
 use super::declared::DeclaredOption;
-use super::plain_loop::{accumulations, first_slices};
+use super::plain_loop::{accumulations, begins_as_parameter, first_slices};
 use super::python::{
     PythonToken, TokenKind, argument_with, arguments, assignment, brackets, calls, calls_backward,
     functions_around, headers, is_conditional, is_loop, is_named, keyword, line, line_of,
@@ -246,11 +246,10 @@ impl MicroBatchText<'_, '_> {
         let name = dot.checked_sub(1).map(|at| &self.tokens[at]);
         let mut lines = self.tokens.split(|t| t.kind == TokenKind::End);
         let makes = |line: &[PythonToken<'_>], name: &PythonToken<'_>| {
-            let sign = assignment(line);
-            let head = sign.map_or(&[][..], |sign| &line[sign + 1..]);
-            let head = head.iter().take_while(|t| !t.opens());
-            let own = sign.is_some_and(|sign| line[..sign].iter().any(|t| t.is(name.text)));
-            own && head.last().is_some_and(|t| t.is("Parameter"))
+            assignment(line).is_some_and(|sign| {
+                let own = line[..sign].iter().any(|t| t.is(name.text));
+                own && begins_as_parameter(&line[sign + 1..])
+            })
         };
         name.is_some_and(|name| lines.any(|line| makes(line, name)))
     }

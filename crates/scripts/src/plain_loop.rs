@@ -59,6 +59,7 @@ use called_function::CalledFunction;
 use lines::{assignment, lines_in, value_of};
 use micro_batches::LoopOfBatches;
 use oomctl_base::word_list;
+pub(super) use parameters::begins_as_parameter;
 pub(super) use parts::{OF, part_and_whole};
 use scalers::Scalers;
 pub(super) use sliced::{first_slices, widths};

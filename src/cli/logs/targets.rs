@@ -64,11 +64,13 @@ fn groups(runs: &Runs, argument: &str, asks: bool) -> Result<Vec<LogGroup>, Comm
     if let Some(run) = run_of_many(runs, argument)? {
         return of_run(runs.open(&run)?);
     }
-    match (is_job_id(argument), slurm_is_here()) {
-        (true, true) => Ok(vec![of_job(&task_of_array(argument)?)?]),
-        (true, false) => Err(failure),
-        (false, _) if runs.names()?.is_empty() => Err(with_logs_there(&path, failure)),
-        (false, _) => Err(failure),
+    let may_be_a_job = is_job_id(argument);
+    if may_be_a_job && slurm_is_here() {
+        return Ok(vec![of_job(&task_of_array(argument)?)?]);
+    }
+    match !may_be_a_job && runs.names()?.is_empty() {
+        true => Err(with_logs_there(&path, failure)),
+        false => Err(failure),
     }
 }
 

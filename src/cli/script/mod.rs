@@ -25,7 +25,7 @@ pub use described::describes;
 pub use estimated::{estimated, narrower, without_model};
 pub use no_knob::knob_named;
 pub use outputs::{foreign_outputs, outputs_of};
-pub use read::{Read, Shelves, folder_of, no_script, text_of};
+pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{
     NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, submit,

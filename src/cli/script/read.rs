@@ -12,7 +12,7 @@ use crate::core::exit::Exit;
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
 use crate::io::files::{read_bounded, read_text};
-use crate::io::job_scripts::job_scripts;
+use crate::io::job_scripts::{LOGS, folder_of, job_scripts};
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
 use oomctl_base::nearest;
@@ -197,7 +197,7 @@ fn is_of_a_job(path: &Path, text: &str) -> Result<(), CommandFailure> {
         let ending = path.extension().and_then(|e| e.to_str());
         ending.is_some_and(|ending| endings.contains(&ending))
     };
-    if !text.starts_with("#!") && !text.contains("#SBATCH") && ends(&["err", "log", "out"]) {
+    if !text.starts_with("#!") && !text.contains("#SBATCH") && ends(&LOGS) {
         return refused(
             format!("{shown} is a log, not a job script"),
             &format!("`oomctl diagnose {shown}` says why its job died"),
@@ -238,12 +238,6 @@ fn runs_it(program: &Path) -> Option<String> {
     };
     let script = job_scripts(folder).into_iter().find(names)?;
     Some(program.with_file_name(script).display().to_string())
-}
-
-/// The folder of a file.
-pub fn folder_of(path: &Path) -> &Path {
-    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
 }
 
 /// A submission with the texts of all that its script names.

@@ -2,7 +2,7 @@
 
 use super::super::python::{calls, keyword, line};
 use super::lines::{assignment, calls_in};
-use super::means::{behind_call, is_of_all, is_unreduced};
+use super::means::{LOSSES, behind_call, is_of_all, is_unreduced};
 use super::{
     LAYERS, LoopProgram, PythonToken, TokenKind, arguments, bracket, line_of, rest_of_line,
 };
@@ -18,8 +18,6 @@ const DISTRIBUTIONS: [&str; 9] =
     word_list("Normal Laplace Bernoulli Categorical Poisson Beta Gamma LogNormal Exponential");
 /// What they compute of each value.
 const METHODS: [&str; 3] = ["log_prob", "entropy", "rsample"];
-/// Losses that are a mean unless they are told otherwise.
-const LOSSES: [&str; 3] = ["loss", "cross_entropy", "criterion"];
 /// Parts of names of loaders that train nothing.
 const ASIDE: [&str; 3] = ["val", "test", "eval"];
 

@@ -74,7 +74,7 @@ impl LoopProgram<'_, '_> {
             Some(_) => None,
             None => {
                 let whole = first.is_framework() || first.adds_losses_up();
-                (!whole).then(|| (UNDIVIDED, first.file, first.goes_backward()))
+                (!whole).then(|| (UNDIVIDED, first.file, first.backward_pass()))
             }
         }
     }

@@ -82,3 +82,19 @@ pub(super) fn value_of<'a, 't>(
     let begin = value.first()?.from;
     Some((line.iter().position(|t| t.from == begin)?, value))
 }
+
+/// Whether a line has `reduction="sum"`.
+pub(super) fn reduces_to_a_sum(line: &[PythonToken<'_>]) -> bool {
+    let mut parts = line.windows(3);
+    parts.any(|w| w[0].is("reduction") && w[1].is("=") && w[2].text == "sum")
+}
+
+/// Whether one of these signs stands outside of a line's brackets, or a mean anywhere.
+pub(super) fn has_sign_or_mean(line: &[PythonToken<'_>], signs: [&str; 2]) -> bool {
+    let mut depth = 0;
+    line.iter().any(|t| {
+        let sign = depth == 0 && signs.iter().any(|sign| t.is(sign));
+        depth = t.depth_after(depth);
+        sign || t.is("mean")
+    })
+}

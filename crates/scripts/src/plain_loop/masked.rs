@@ -1,6 +1,6 @@
 //! A loss that a class computes of what counts in a micro batch: in the forward of a model that returns its loss, in a loss of one's own.
 
-use super::super::python::{functions_around, line_begins};
+use super::super::python::{functions_around, keyword, line_begins};
 use super::lines::lines_in;
 use super::means::{adds_up, weighs};
 use super::{
@@ -51,11 +51,7 @@ impl LoopProgram<'_, '_> {
     /// `ignore_index=-1` where no line writes -1 into labels: no label is ignored.
     fn ignores_what_it_never_writes(&self, tokens: &[PythonToken<'_>], at: usize) -> bool {
         let all = arguments(&tokens[at + 2..]);
-        let ignored = all.iter().find_map(|argument| match argument {
-            [key, _, value @ ..] if key.is("ignore_index") => Some(value),
-            _ => None,
-        });
-        let Some([minus, number]) = ignored else {
+        let Some([minus, number]) = keyword(&all, "ignore_index") else {
             return false;
         };
         let is_number = |w: &[PythonToken<'_>]| w[0].is("-") && w[1].is(number.text);

@@ -188,6 +188,8 @@ pub(super) fn names_a_weight(name: &str) -> bool {
     WEIGHTS.iter().any(|part| name.contains(part))
 }
 
+/// Parts of names of losses, which are means unless a reduction says otherwise.
+pub(super) const LOSSES: [&str; 3] = word_list("loss cross_entropy criterion");
 /// Functions of which a mean over samples is no mean any more.
 const BENDS: [&str; 11] = word_list("sqrt rsqrt log log1p exp pow square norm clamp clip clamp_");
 
@@ -197,8 +199,7 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let before = |n: usize| at.checked_sub(n).map(|at| &tokens[at]);
     let of_loss = |t: &PythonToken<'_>| {
         let name = t.text.to_lowercase();
-        let is = ["loss", "cross_entropy", "criterion"].iter();
-        t.kind == TokenKind::Name && is.into_iter().any(|part| name.contains(part))
+        t.kind == TokenKind::Name && LOSSES.iter().any(|part| name.contains(part))
     };
     let method = before(1).is_some_and(|t| t.is("."));
     let object = before(2).filter(|_| method);
@@ -236,7 +237,7 @@ fn bends_a_mean(tokens: &[PythonToken<'_>], at: usize) -> bool {
     object.is_some_and(of_loss) || of_module && of_mean() || behind_mean() || behind_loss()
 }
 
-/// Whether a loss is told to give one value for each sample.
+/// Whether a loss gives one value for each sample: `reduction="none"`.
 pub(super) fn is_unreduced(tokens: &[PythonToken<'_>], at: usize) -> bool {
     let given = arguments(tokens.get(at + 2..).unwrap_or_default());
     let reduction = keyword(&given, "reduction");

@@ -8,7 +8,7 @@ use super::means::{axes, names_a_weight};
 use super::{DoubtPlace, LoopProgram, MIXED, PythonToken, TokenKind, arguments, rest_of_line};
 use oomctl_base::word_list;
 
-/// Norms that are told the axes which they go over.
+/// Norms that take the axes as an argument.
 const SHAPED: [&str; 4] = word_list("layer_norm LayerNorm rms_norm RMSNorm");
 /// Products of matrices.
 const PRODUCTS: [&str; 2] = ["matmul", "mm"];

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::called_function::CalledFunction;
 use super::conditions::{SYNCS, StepConditions};
 use super::libraries::names_a_task;
-use super::lines::{assignment, calls_in, is_optimizer, lines_in, shows};
+use super::lines::{
+    assignment, calls_in, has_sign_or_mean, is_optimizer, lines_in, reduces_to_a_sum, shows,
+};
 use super::sliced::is_sliced;
 use super::windows::is_window;
 use super::{
@@ -140,7 +142,7 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     }
 
     /// Where its loss goes backward, or is returned to a framework; else where it begins.
-    pub(super) fn goes_backward(&self) -> usize {
+    pub(super) fn backward_pass(&self) -> usize {
         let all = || self.lines.iter().chain(&self.waits).copied();
         let mut calls = all().flat_map(|at| calls_in(self.tokens, at, self.line(at).len()));
         let backward = calls.find(|at| self.program.goes_backward(self.file, *at));
@@ -214,23 +216,13 @@ impl<'a, 't> LoopOfBatches<'a, 't> {
     /// `F.cross_entropy(x, y, reduction="sum") / num_items_in_batch`, and nothing beside it: the mean over a whole step.
     pub(super) fn divides_a_sum(&self) -> bool {
         let lines = || self.lines.iter().map(|at| self.line(*at));
-        let sums = lines().any(|line| {
-            line.windows(3)
-                .any(|w| w[0].is("reduction") && w[1].is("=") && w[2].text == "sum")
-        });
+        let sums = lines().any(reduces_to_a_sum);
         let divides = lines().any(|line| {
             line.windows(2)
                 .any(|w| w[0].is("/") && w[1].is("num_items_in_batch"))
         });
         // A further term would not be divided.
-        let adds = |line: &[PythonToken<'_>]| {
-            let mut depth = 0;
-            line.iter().any(|t| {
-                let adds = depth == 0 && (t.is("+") || t.is("-"));
-                depth = t.depth_after(depth);
-                adds || t.is("mean")
-            })
-        };
+        let adds = |line| has_sign_or_mean(line, ["+", "-"]);
         let of_loss = |t: &PythonToken<'_>| t.text.contains("loss");
         let changes = |line: &[PythonToken<'_>]| {
             let made = assignment(line).is_some() && of_loss(&line[0]);

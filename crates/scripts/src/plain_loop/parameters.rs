@@ -45,15 +45,20 @@ impl LoopProgram<'_, '_> {
         let made = self.made_by(name.text);
         let makes = |value: &[PythonToken<'_>]| {
             let path = value.iter().take_while(|t| !t.opens()).count();
-            let class = path.checked_sub(1).and_then(|at| value.get(at));
             let given = value.get(path + 1..).and_then(closed_call);
             let whole = given.is_some_and(|(_, end)| value.last().is_some_and(|t| t.to == end));
-            whole && class.is_some_and(|t| t.is("Parameter"))
+            whole && begins_as_parameter(value)
         };
         own.is_some_and(goes_over)
             || headers(tokens, at).any(|(_, header)| header[0].is("for") && goes_over(header))
             || !made.is_empty() && made.iter().all(|(.., value)| makes(value))
     }
+}
+
+/// `nn.Parameter(…)`: whether a value begins with it.
+pub(in super::super) fn begins_as_parameter(value: &[PythonToken<'_>]) -> bool {
+    let head = value.iter().take_while(|t| !t.opens());
+    head.last().is_some_and(|t| t.is("Parameter"))
 }
 
 /// The names in a value that stand for data: of `q.pow(2)` and `model.q` it is `q`.

@@ -9,6 +9,7 @@ use super::{LoopOfBatches, PythonToken, TokenKind, arguments, rest_of_line};
 
 /// Calls that count.
 const RANGES: [&str; 2] = ["range", "trange"];
+
 /// The name of the width of the slices that the loop at `begin` goes over, the last argument of its `range(0, n, width)`, where no
 /// optimizer steps within it.
 fn width<'t>(tokens: &[PythonToken<'t>], begin: usize) -> Option<&'t str> {

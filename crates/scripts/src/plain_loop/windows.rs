@@ -1,7 +1,9 @@
 //! A loop over the micro batches of one step that were collected before, with a count over all of them: `n = sum(count(b) for b in
 //! window)`, then `for batch in window:` with the sum of its losses divided by `n`.
 
-use super::lines::{assignment, calls_in, is_optimizer, lines_in};
+use super::lines::{
+    assignment, calls_in, has_sign_or_mean, is_optimizer, lines_in, reduces_to_a_sum,
+};
 use super::{LoopOfBatches, LoopProgram, PythonToken, headers, rest_of_line};
 use oomctl_base::word_list;
 
@@ -77,23 +79,17 @@ impl<'t> LoopOfBatches<'_, 't> {
             line.iter()
                 .any(|t| t.text.contains("loss") || t.is("backward"))
         };
-        let sums = |line: &[PythonToken<'_>]| {
-            let mut parts = line.windows(3);
-            parts.any(|w| w[0].is("reduction") && w[1].is("=") && w[2].text == "sum")
-        };
-        let adds = |line: &[PythonToken<'_>]| {
-            let mut depth = 0;
-            line.iter().any(|t| {
-                let adds = depth == 0 && (t.is("+") || t.is("*"));
-                depth = t.depth_after(depth);
-                adds || t.is("mean")
-            })
-        };
         let signs = all().filter(of_loss).flatten().filter(|t| t.is("/"));
         signs.count() == 1
-            && all().filter(of_loss).filter(|line| sums(line)).count() == 1
+            && all()
+                .filter(of_loss)
+                .filter(|line| reduces_to_a_sum(line))
+                .count()
+                == 1
             && all().any(divides)
-            && !all().filter(of_loss).any(adds)
+            && !all()
+                .filter(of_loss)
+                .any(|line| has_sign_or_mean(line, ["+", "*"]))
             && !self
                 .program
                 .is_handed("Accelerator", |t| self.program.is_accumulation(t))
