@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
-use super::constants::{BATCH, Constant, constants, loaded_option, settings};
+use super::constants::{Constant, loaded_option, settings};
 use super::declared::Takes;
-use super::dictionary::entries;
 use super::filled_class::{ArgumentRoom, FilledClass};
+use super::fixed::fixed;
 use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::{part_and_whole, used_accumulations, widths};
+use super::plain_loop::{cuts, used_accumulations, widths};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
 use super::spelling::{attribute, same_flag, setting_names};
@@ -104,7 +104,7 @@ impl ProgramCode {
             let meant = all.filter(|o| o.takes == Takes::Value && is_meant(&o.name));
             only(meant).map(|option| option.flag.clone())
         };
-        let used = used_accumulations(&tokens);
+        let mut used = used_accumulations(&tokens);
         let loaded = loaded_option(files);
         let loaded = by_use(&|name| loaded == Some(name));
         let widths: BTreeSet<&str> = tokens.iter().flat_map(|tokens| widths(tokens)).collect();
@@ -112,11 +112,23 @@ impl ProgramCode {
         let parts = parts(&options);
         let parts = parts.or_else(|| sliced.clone().zip(loaded.clone()));
         let parts = parts.filter(|(part, whole)| part != whole);
+        // DataParallel's batch is the one of a forward, whatever cuts it.
+        if text.uses(&["DataParallel"].into()) {
+            used.retain(|name| !cuts(&tokens, |t| t.is(name)));
+        }
+        let accumulates = |name: &str| name.contains("acc") || used.contains(name);
+        let cut = by_use(&|name| accumulates(name) && cuts(&tokens, |t| t.is(name)));
+        // Chunks of the batch of a step: what one forward takes follows from their number.
+        let whole = cut.and_then(|_| loaded.clone().or_else(|| single(&options, &WHOLE_NAMES)));
         Self {
             accumulation: by_use(&|name| used.contains(name)),
             accumulations: used.iter().map(|name| (*name).to_owned()).collect(),
-            used_batch: sliced.or(loaded),
-            global_batch: global_batch(&options, parts.as_ref()),
+            used_batch: sliced
+                .or(loaded)
+                .filter(|used| whole.as_ref() != Some(used)),
+            global_batch: whole
+                .clone()
+                .or_else(|| global_batch(&options, parts.as_ref())),
             parts,
             class,
             arguments: text.arguments(&wanted.arguments),
@@ -292,13 +304,16 @@ fn argument_name(spellings: &[Spelling]) -> Option<String> {
 }
 
 fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
-    let single = |names: &[&str]| {
-        let named = options
-            .iter()
-            .filter(|o| names.contains(&&*attribute(&o.flag)));
-        only(named).map(|option| option.flag.clone())
-    };
-    Some((single(&PART_NAMES)?, single(&WHOLE_NAMES)?))
+    Some((
+        single(options, &PART_NAMES)?,
+        single(options, &WHOLE_NAMES)?,
+    ))
+}
+
+/// The one option that has one of the names.
+fn single(options: &[ProgramOption], names: &[&str]) -> Option<String> {
+    let is_named = |o: &&ProgramOption| names.contains(&&*attribute(&o.flag));
+    only(options.iter().filter(is_named)).map(|option| option.flag.clone())
 }
 
 /// The options of a program, and those that it reads from variables.
@@ -341,51 +356,6 @@ fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> 
         Some(first) => all.next().is_none().then(|| first.flag.clone()),
         None => parts.map(|(_, whole)| whole.clone()),
     }
-}
-
-/// The name that a batch of all GPUs has of which an accumulation is computed.
-const GLOBAL_BATCH: &str = "global_batch_size";
-
-/// The name that an accumulation has which its use alone tells.
-const ACCUMULATION: &str = "gradient_accumulation_steps";
-
-/// The values that a program's text fixes, by names in small letters: constants, and entries of dictionaries. Names of `used`
-/// accumulate, and `widths` are those of the slices of a batch.
-fn fixed(
-    files: &[PythonFile<'_>],
-    used: &BTreeSet<&str>,
-    widths: &BTreeSet<&str>,
-) -> BTreeMap<String, Constant> {
-    let mut all = constants(files);
-    for (key, constant) in entries(files) {
-        let key = key.to_lowercase();
-        if all.remove(&key).is_none() {
-            all.insert(key, constant);
-        }
-    }
-    let computed = only(
-        files
-            .iter()
-            .filter_map(|file| part_and_whole(&file.tokens, used)),
-    );
-    if let Some((part, whole)) = computed {
-        let named = |name: &str| all.get(&name.to_lowercase()).cloned();
-        if let (Some(part), Some(whole)) = (named(part), named(whole)) {
-            let is_global = true;
-            all.entry(BATCH.to_owned()).or_insert(part);
-            all.entry(GLOBAL_BATCH.to_owned())
-                .or_insert(Constant { is_global, ..whole });
-        }
-    }
-    for (names, knob) in [(used, ACCUMULATION), (widths, BATCH)] {
-        let named = names
-            .iter()
-            .filter_map(|name| all.get(&name.to_lowercase()));
-        if let Some(one) = only(named).cloned() {
-            all.entry(knob.to_owned()).or_insert(one);
-        }
-    }
-    all
 }
 
 #[cfg(test)]

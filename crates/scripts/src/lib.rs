@@ -26,6 +26,7 @@ mod edit;
 mod eval_loader;
 mod exit_code;
 mod filled_class;
+mod fixed;
 mod given_keys;
 mod host_memory;
 pub mod hydra;

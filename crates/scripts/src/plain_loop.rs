@@ -54,7 +54,7 @@ use super::python::{
     PythonToken, TokenKind, argument, arguments, bracket, calls, functions_around, headers,
     is_loop, is_named, line_of, rest_of_line,
 };
-pub(super) use by_use::{accumulations, used_accumulations};
+pub(super) use by_use::{accumulations, cuts, used_accumulations};
 use called_function::CalledFunction;
 use lines::{assignment, lines_in, value_of};
 use micro_batches::LoopOfBatches;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::python::{arguments, callee, calls, line};
+use super::super::python::{callee, line};
+use super::by_use::{CUTS, cuts};
 use super::computed::{
     STOPS, computes, counts_only, is_batch, is_excused, is_loader_batch, is_of_all, part,
     scales_a_rate, target_of,
@@ -20,9 +21,6 @@ const SAME: &str = "this loop takes the same micro batch each time";
 /// Calls that take so many.
 const COUNTED: [&str; 2] = ["islice", "take"];
 
-/// Calls that cut a batch.
-const CUTS: [&str; 4] = word_list("chunk split tensor_split array_split");
-
 impl<'t> LoopOfBatches<'_, 't> {
     /// What its header goes over: parts of a batch, or so many micro batches.
     pub(super) fn over(&self) -> Option<(&'static str, usize)> {
@@ -30,7 +28,8 @@ impl<'t> LoopOfBatches<'_, 't> {
         let has = |names: &[&str]| header.iter().any(|t| names.contains(&t.text));
         match self.accumulates {
             true => {
-                let cut = has(&CUTS) || self.program.cuts_by_accumulation();
+                let cut =
+                    has(&CUTS) || cuts(self.program.files, |t| self.program.is_accumulation(t));
                 let cut = cut.then_some((SPLIT, self.begin));
                 cut.or_else(|| self.takes_none().then_some((SAME, self.begin)))
             }
@@ -139,18 +138,6 @@ impl LoopProgram<'_, '_> {
         values.any(|value| {
             let mut calls = value.windows(2).filter(|w| w[1].is("("));
             calls.any(|w| w[0].text.to_lowercase().contains("loader"))
-        })
-    }
-
-    /// `parts = images.chunk(args.accum)`
-    fn cuts_by_accumulation(&self) -> bool {
-        self.files.iter().any(|tokens| {
-            let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
-            cuts.any(|at| {
-                let given = arguments(&tokens[at + 2..]);
-                let mut given = given.iter().flat_map(|value| value.iter());
-                given.any(|t| self.is_accumulation(t))
-            })
         })
     }
 }

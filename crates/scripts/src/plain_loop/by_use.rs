@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use super::super::accumulation::is_divisor;
 use super::super::declared::DeclaredOption;
 use super::super::python::{PythonToken, TokenKind, calls, line, line_of, rest_of_line};
+use super::arguments;
 use super::lines::{assignment, lines_in};
 
 /// What takes the next data.
 const NEXT: [&str; 5] = ["next", "next_batch", "get_batch", "get_batches", "sample"];
+/// Calls that cut a batch.
+pub(super) const CUTS: [&str; 4] = ["chunk", "split", "tensor_split", "array_split"];
 
 /// The options that accumulate, by their names or by their use.
 pub(in super::super) fn accumulations<'o>(
@@ -28,18 +31,39 @@ pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> 
     let backward = backward(files);
     for tokens in files {
         let names = (0..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::Name);
-        // Of a batch it is a loop over samples.
-        let names = names.filter(|at| !tokens[*at].text.to_lowercase().contains("batch"));
+        let names = names.filter(|at| !is_size(tokens[*at].text));
         let divides = names.filter(|at| is_divisor(tokens, *at));
         let divides = divides.filter(|at| goes_backward(&backward, tokens, *at));
         found.extend(divides.map(|at| tokens[at].text));
     }
     let is_counted = |name: &str, tokens: &[PythonToken<'_>]| {
         let mut places = (0..tokens.len()).filter(|at| tokens[*at].is(name));
-        places.any(|at| counts(tokens, at))
+        places.any(|at| counts(tokens, at, cuts(files, |t| t.is(name))))
     };
     found.retain(|name| files.iter().any(|tokens| is_counted(name, tokens)));
     found
+}
+
+/// Whether a name is of a number of samples, not of batches. A loop over it goes over samples.
+fn is_size(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let counts = ["batches", "chunk", "split", "acc"];
+    name.contains("batch") && !counts.iter().any(|part| name.contains(part))
+}
+
+/// Whether a batch is cut by such a number: `torch.chunk(data, args.n)`, `x.split(len(x) // args.n)`.
+pub(in super::super) fn cuts(
+    files: &[&[PythonToken<'_>]],
+    is_number: impl Fn(&PythonToken<'_>) -> bool,
+) -> bool {
+    files.iter().any(|tokens| {
+        let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
+        cuts.any(|at| {
+            let given = arguments(tokens.get(at + 2..).unwrap_or_default());
+            let mut given = given.iter().flat_map(|value| value.iter());
+            given.any(&is_number)
+        })
+    })
 }
 
 /// The names that go backward: `loss.backward()`, `accelerator.backward(loss)`.
@@ -59,7 +83,8 @@ fn goes_backward(backward: &BTreeSet<&str>, tokens: &[PythonToken<'_>], at: usiz
 }
 
 /// `(i + 1) % n`, or `for micro in range(n)` around a backward pass.
-fn counts(tokens: &[PythonToken<'_>], at: usize) -> bool {
+/// A batch that is not cut into as many chunks takes further data there.
+fn counts(tokens: &[PythonToken<'_>], at: usize, is_cut: bool) -> bool {
     let begin = line_of(tokens, at);
     let line = &tokens[begin..at];
     let rest = || line.iter().any(|t| t.is("%"));
@@ -69,7 +94,7 @@ fn counts(tokens: &[PythonToken<'_>], at: usize) -> bool {
         let names = inside.filter(|t| t.kind == TokenKind::Name);
         // One that takes no further data goes over something else than micro batches.
         let has = |wanted: &[&str]| names.clone().any(|t| wanted.contains(&t.text));
-        has(&["backward"]) && has(&NEXT)
+        has(&["backward"]) && (is_cut || has(&NEXT))
     };
     let ranges = || line.iter().any(|t| t.is("range"));
     rest() || line.first().is_some_and(|t| t.is("for")) && ranges() && loops()
@@ -89,6 +114,13 @@ mod tests {
             "for _ in range(every):\n  with ctx():\n    loss = f(next(x))\n    loss = loss / every\n    acc.backward(loss)\n",
         ] {
             assert!(is(text), "{text}");
+        }
+        let chunks =
+            "for i in range(a.batch_chunk):\n  loss = f(x[i]) / a.batch_chunk\n  loss.backward()\n";
+        let cut = format!("x = torch.chunk(x, a.batch_chunk, 1)\n{chunks}");
+        for (text, is) in [(chunks, false), (&cut, true)] {
+            let used = used_accumulations(&[&tokens(text)]).contains("batch_chunk");
+            assert_eq!(used, is, "{text}");
         }
         for text in [
             "loss.backward()\ntotal += loss.item()\nif i % args.every == 0:\n  print(total / args.every)\n",
