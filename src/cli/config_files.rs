@@ -1,6 +1,7 @@
 //! Reading configuration files: the project's, and those of site and user around it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use crate::core::config::ConfigDocument;
 use crate::core::recipe::LayerKind;
 use crate::io::files::read_text;
 use crate::io::scheduler::slurm::{RestAddress, RestPlace};
+use crate::io::site::site_folder;
 use crate::view::{CommandFailure, print};
 
 const MAX_FILE: u64 = 1 << 20;
@@ -33,21 +35,49 @@ pub fn document(path: &Path, here: &Path) -> Result<ConfigDocument, CommandFailu
 
 /// Site and user files, where they exist.
 pub fn outer_files() -> Result<Vec<(LayerKind, ConfigDocument)>, CommandFailure> {
-    let mut files = Vec::new();
-    if let Some(path) = std::env::var_os("OOMCTL_SITE_CONFIG").filter(|p| !p.is_empty()) {
-        files.push((LayerKind::Site, document(Path::new(&path), Path::new("/"))?));
-    }
+    let checked = |path: &Path| {
+        let file = document(path, Path::new("/"))?;
+        file.check_keys(&SITE_KEYS)?;
+        Ok(file)
+    };
+    let site = site_file().and_then(|path| of_site(checked(&path)));
+    let mut files: Vec<_> = site
+        .map(|file| (LayerKind::Site, file))
+        .into_iter()
+        .collect();
     use etcetera::BaseStrategy;
     if let Ok(dirs) = etcetera::choose_base_strategy() {
         let path = dirs.config_dir().join("oomctl/config.yaml");
         if path.is_file() {
-            files.push((LayerKind::User, document(&path, Path::new("/"))?));
+            files.push((LayerKind::User, checked(&path)?));
         }
     }
-    for (_, file) in &files {
-        file.check_keys(&SITE_KEYS)?;
-    }
     Ok(files)
+}
+
+/// The site's file: the one that `OOMCTL_SITE_CONFIG` names, or else the one in the site's folder, where that has one.
+fn site_file() -> Option<PathBuf> {
+    match std::env::var_os("OOMCTL_SITE_CONFIG") {
+        Some(path) => (!path.is_empty()).then(|| path.into()),
+        None => {
+            let path = site_folder()?.join("config.yaml");
+            path.is_file().then_some(path)
+        }
+    }
+}
+
+/// What a file of the site says; where it has a fault, nothing. That is said once: it stops nobody's job.
+pub fn of_site<T>(read: Result<T, CommandFailure>) -> Option<T> {
+    static SAID: Once = Once::new();
+    let say = |fault: CommandFailure| {
+        let fault = fault.sentence();
+        SAID.call_once(|| {
+            print::warn(&format!(
+                "{fault}. This file is the site's, and does not count until it is fixed. Tell your site; `OOMCTL_SITE_CONFIG=` leaves it out"
+            ));
+        });
+    };
+    read.map_err(say).ok()
 }
 
 /// Where slurmrestd is, as the project says, or else the user's file, or else the site's; none where Slurm's commands are used. A

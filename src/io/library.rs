@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use include_dir::{Dir, include_dir};
 
 use super::files::{FileError, read_text};
+use super::site::site_folder;
 use crate::core::request::NamedText;
 use oomctl_diagnose::Bugs;
 
@@ -115,14 +116,16 @@ impl Library {
         }
     }
 
-    /// The text of a thing: the project's file if there is one, else the built-in one.
+    /// The text of a thing: the project's file if there is one, else the site's, else the built-in one.
     ///
     /// # Errors
     /// `LibraryError`.
     pub fn get(&self, shelf: LibraryFolder, name: &str) -> Result<NamedText, LibraryError> {
         check_name(shelf, name)?;
-        let relative = Path::new(shelf.folder()).join(format!("{name}.yaml"));
-        if let Some(path) = self.own(Path::new("presets").join(&relative)) {
+        let file = format!("{name}.yaml");
+        let relative = Path::new(shelf.folder()).join(&file);
+        let mut files = self.folders(shelf).map(|folder| folder.join(&file));
+        if let Some(path) = files.find(|path| path.is_file()) {
             let text = read_text(&path, MAX_FILE)?;
             let path = path.display().to_string();
             return Ok(NamedText { path, text });
@@ -143,6 +146,16 @@ impl Library {
     fn own(&self, relative: PathBuf) -> Option<PathBuf> {
         let path = self.project.as_ref()?.join(relative);
         path.is_file().then_some(path)
+    }
+
+    /// The folders that have things of a shelf beside the binary: the project's, and of cluster profiles the site's.
+    fn folders(&self, shelf: LibraryFolder) -> impl Iterator<Item = PathBuf> {
+        let own = self.project.as_ref();
+        let own = own.map(|project| project.join("presets").join(shelf.folder()));
+        let is_shared = shelf == LibraryFolder::Clusters;
+        let site = site_folder().filter(|_| is_shared);
+        own.into_iter()
+            .chain(site.map(|site| site.join(shelf.folder())))
     }
 
     /// What the project itself has on a shelf, by name.
@@ -173,8 +186,7 @@ impl Library {
         };
         let built_in = dir.into_iter().flat_map(|d| d.files());
         names.extend(built_in.filter_map(|f| yaml_name(f.path())));
-        if let Some(project) = &self.project {
-            let folder = project.join("presets").join(shelf.folder());
+        for folder in self.folders(shelf) {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             names.extend(entries.filter_map(|e| yaml_name(&e.path())));
         }

@@ -34,6 +34,7 @@ pub mod sampler;
 mod sandbox;
 pub mod scheduler;
 pub mod scratch;
+pub mod site;
 pub mod snapshots;
 pub mod uptime;
 pub mod window;

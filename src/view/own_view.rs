@@ -62,6 +62,8 @@ pub struct ScriptView {
     /// What is known of the framework's version.
     version: Option<String>,
     workdir: String,
+    /// The nodes that the job goes to, where Slurm describes them.
+    nodes: Option<String>,
     /// Memory of one GPU, and who says so, where it is known.
     gpu_memory: Option<String>,
     /// The job that is the first attempt, where it was submitted without us.
@@ -157,17 +159,14 @@ impl ScriptView {
             preset: recognised.then(|| told.preset.name.clone()),
             version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
             workdir: inputs.workdir.clone(),
+            nodes: inputs.nodes.clone(),
             gpu_memory: told.gpu_memory.map(memory),
             job: told.job.map(str::to_owned),
             sbatch: inputs.sbatch.iter().filter(given).cloned().collect(),
             programs: adoption.map_or(0, |a| a.calls().count()),
             computed: adoption.map_or_else(Vec::new, |a| computed(told.preset, a)),
             unread: adoption.map_or_else(Vec::new, |a| a.unread().into_iter().collect()),
-            missing: adoption
-                .map_or_else(Vec::new, missing)
-                .into_iter()
-                .chain(told.absent.keys().cloned())
-                .collect(),
+            missing: missing(adoption, told.absent.keys()),
             absent: told.absent,
             not_comparable: told.not_comparable,
             taught: has(LayerKind::Learned),

@@ -51,6 +51,8 @@ pub struct PlanSettings {
     pub most_attempts: u32,
     /// When Slurm would start the job.
     pub queue: Option<StartsView>,
+    /// The nodes that the job goes to, where Slurm describes them.
+    pub nodes: Option<String>,
 }
 
 impl PlanView {
@@ -84,6 +86,8 @@ impl PlanView {
         let mut out = format!("{}\n{}", self.head(), self.table(columns, all));
         if all {
             out += &not_used(&self.not_used);
+            let nodes = self.settings.nodes.iter();
+            out.extend(nodes.map(|nodes| format!("\nThe job goes to {nodes}.\n")));
         }
         if self.rungs.is_empty() {
             out.push_str("\nNo rungs: the run ends when it runs out of memory.\n");

@@ -205,11 +205,16 @@ impl UnchangedRetry {
 }
 
 /// Files that the scripts name and that are not there. The script that activates an environment gives no value.
-pub fn missing(adoption: &Adoption<'_>) -> Vec<String> {
+/// `others` are further ones.
+pub fn missing<'p>(
+    adoption: Option<&Adoption<'_>>,
+    others: impl Iterator<Item = &'p String>,
+) -> Vec<String> {
     let activates = |path: &&String| path.rsplit('/').next() == Some("activate");
-    let reading = &adoption.reading;
-    let wanted = reading.wanted.difference(&reading.data);
-    wanted.filter(|path| !activates(path)).cloned().collect()
+    let reading = adoption.iter().map(|adoption| &adoption.reading);
+    let wanted = reading.flat_map(|reading| reading.wanted.difference(&reading.data));
+    let wanted = wanted.filter(|path| !activates(path)).cloned();
+    wanted.chain(others.cloned()).collect()
 }
 
 /// Of a program that no preset knows by its name, and whose batch of training is not known: its words that have one in

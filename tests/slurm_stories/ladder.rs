@@ -5,20 +5,14 @@ use std::fs;
 use super::cluster::{Cluster, answer, lost_nodes, program};
 use super::place::{LARGE_CARD, Place};
 
-/// What the nodes of the test cluster have.
-const PROFILE: &str = "cluster: tests
-summary: nodes of the test cluster
-facts: { gpus_per_node: 8, nodes: 3, node_memory: 64000M, cpus_per_node: 16, time_limit: 4:00:00 }
-knobs: { partition: gpu, gpu_type: h100, cpus_per_task: 2, mem: 4G, time_limit: 30:00 }
-";
-
-fn with_profile(place: Place) -> Place {
-    let folder = place.file("presets/clusters");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("tests.yaml"), PROFILE).unwrap();
-    place.configure("cluster: tests\n");
-    place
-}
+/// What the job asks for. How many GPUs, CPUs and how much memory a node has, Slurm says.
+const ASKED: [&str; 5] = [
+    "--set=partition=gpu",
+    "--set=gpu_type=h100",
+    "--set=cpus_per_task=2",
+    "--set=mem=4G",
+    "--set=time_limit=30:00",
+];
 
 #[test]
 fn the_example_goes_from_out_of_memory_to_success_with_one_job_for_each_attempt() {
@@ -80,16 +74,23 @@ fn more_gpus_are_asked_for_when_nothing_else_fits_and_never_more_than_a_node_has
         return;
     };
     // Adam's step on four GPUs needs more than 40 GiB on each, whatever the batch, the engine and the length.
-    let place = with_profile(place.with(&[("SIM_GPU_GIB", "40")]));
-    let told = place.submit_and_watch(&[]).expect_code(0);
+    let place = place.with(&[("SIM_GPU_GIB", "40")]);
+    let told = place.submit_and_watch(&ASKED).expect_code(0);
     told.says("more-gpus: twice as many GPUs a node");
     // Slurm was asked when that would start, and the questions left no job.
     told.says("queue: more-gpus (8 GPUs) starts");
     let ledger = place.text(&format!(".oomctl/runs/{}/ledger.jsonl", place.run()));
     let asked = ledger.lines().find(|l| l.contains("queue_asked")).unwrap();
     assert!(asked.contains(r#""start":{"at":"#), "{asked}");
-    let plan = place.oomctl(&["plan", "--fresh"]).expect_code(0).stdout;
-    assert!(plan.contains("; more-gpus: 8 GPUs "), "{plan}");
+    let plan = |words: &[&str]| {
+        let words = [&["plan"], words, &ASKED].concat();
+        place.oomctl(&words).expect_code(0).stdout
+    };
+    let short = plan(&["--fresh"]);
+    assert!(short.contains("; more-gpus: 8 GPUs "), "{short}");
+    let all = plan(&["--fresh", "--all"]);
+    let nodes = "The job goes to partition gpu: 12 nodes of 8 h100 GPUs, 16 CPUs, 64000M";
+    assert!(all.contains(nodes), "{all}");
     let jobs = place.one_job_per_attempt(place.run());
     let asked = |job: &super::place::Job, what: &str| -> u64 {
         let tres = job.asked.split(',').find_map(|t| t.strip_prefix(what));

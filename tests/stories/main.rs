@@ -99,6 +99,7 @@ mod sectioned_options;
 mod settings_modules;
 mod seventeenth_stranger;
 mod shell;
+mod site;
 mod slurm;
 mod snapshot;
 mod storage;

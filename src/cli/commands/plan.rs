@@ -105,6 +105,7 @@ fn settings(session: &Session, request: &Request) -> Result<PlanSettings, Comman
     let workdir = Path::new(&request.inputs().workdir);
     let known = LookupTables::new(&session.library, workdir);
     Ok(PlanSettings {
+        nodes: request.inputs().nodes.clone(),
         places: places_of(&recipe),
         gpu_unknown: gpu_unknown(request, &recipe, &known),
         most_attempts: request.inputs().limits.attempts,

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::request::known::LookupTables;
 use crate::io::files::{Access, check_run_name, write_to};
+use crate::io::library::Library;
 use crate::io::scheduler::slurm::{ClusterPartition, Slurm, SlurmCluster};
 use crate::view::CommandFailure;
 use oomctl_base::Value;
+use oomctl_memory::Capacity;
 use oomctl_scripts::yaml::written;
 
 /// Asks Slurm, and writes the profile into the project's folder. Without a name it is called as the cluster is.
@@ -31,7 +34,14 @@ pub fn write(folder: &Path, name: &str, force: bool) -> Result<PathBuf, CommandF
     std::fs::create_dir_all(dir).map_err(|e| {
         CommandFailure::configuration(format!("cannot create {}: {e}", dir.display()))
     })?;
-    write_to(&path, text(&name, &facts).as_bytes(), Access::Shared)?;
+    let library = Library::new(Some(folder));
+    let tables = LookupTables::new(&library, folder);
+    let memory_of = |kind: &str| match tables.gpu(kind).ok()?? {
+        (Capacity::Known(text, _), _) => Some(text),
+        _ => None,
+    };
+    let text = text(&name, &facts, memory_of);
+    write_to(&path, text.as_bytes(), Access::Shared)?;
     Ok(path)
 }
 
@@ -78,13 +88,39 @@ fn fact_of((name, of): &PartitionFact, alike: &[&ClusterPartition]) -> String {
     line.unwrap_or_default()
 }
 
-fn text(name: &str, facts: &SlurmCluster) -> String {
+/// The types of GPU for the rung `larger-gpu`, where there are several. Where their memory is not known, people have to say it.
+fn gpu_types(facts: &SlurmCluster, memory_of: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let types = facts.partitions.iter();
+    let types = types.filter_map(|p| Some((p.gpu_type.as_deref()?, quoted(&p.name))));
+    let line = |(kind, partition): (&str, String)| {
+        let memory = memory_of(kind);
+        let named = quoted(kind);
+        let (mark, size) = match &memory {
+            Some(memory) => ("  ", memory.as_str()),
+            None => ("# ", "??GiB"),
+        };
+        let set = format!("gpu_type: {named}, partition: {partition}");
+        let text = format!("  {mark}  - {{ name: {named}, memory: {size}, set: {{ {set} }} }}\n");
+        (memory.is_some(), text)
+    };
+    let (known, lines): (Vec<bool>, Vec<String>) = types.map(line).unzip();
+    if lines.len() < 2 {
+        return None;
+    }
+    let by_hand =
+        "  # Fill in the memory that PyTorch reports (`oomctl gpus` on a node) in lines with ??.\n";
+    let by_hand = if known.contains(&false) { by_hand } else { "" };
+    let mark = if known.contains(&true) { "  " } else { "  # " };
+    Some(format!("{by_hand}{mark}gpu_types:\n{}", lines.concat()))
+}
+
+fn text(name: &str, facts: &SlurmCluster, memory_of: impl Fn(&str) -> Option<String>) -> String {
     let mut names: Vec<&str> = facts.partitions.iter().map(|p| p.name.as_str()).collect();
     names.dedup();
     let summary = quoted(&format!("Partitions {}", names.join(", ")));
     let mut out = format!(
         "# Written by `oomctl init --cluster` from sinfo, scontrol and sacctmgr. Look it over, then share it: here, or for\n\
-         # everybody through OOMCTL_SITE_CONFIG. A fact that is left out is unknown, and a rung that needs it is skipped.\n\
+         # everybody in /etc/oomctl/clusters (or $OOMCTL_SITE/clusters). A fact that is left out is unknown, and a rung that needs it is skipped.\n\
          # node_memory is all that Slurm gives to jobs on a node; less where the site keeps some (MemSpecLimit).\n\
          cluster: {}\nsummary: {summary}\n",
         quoted(name)
@@ -99,17 +135,7 @@ fn text(name: &str, facts: &SlurmCluster) -> String {
     };
     out.push_str("\nfacts:\n");
     out.extend(FACTS.iter().map(|fact| fact_of(fact, &alike)));
-    let types = facts.partitions.iter().filter(|p| p.gpu_type.is_some());
-    if types.clone().count() > 1 {
-        out.push_str("  # For the rung `larger-gpu`, once you fill in the memory that PyTorch reports (`oomctl gpus` on a node):\n  # gpu_types:\n");
-        for p in types {
-            let kind = quoted(p.gpu_type.as_deref().unwrap_or_default());
-            let partition = quoted(&p.name);
-            out.push_str(&format!(
-                "  #   - {{ name: {kind}, memory: ??GiB, set: {{ gpu_type: {kind}, partition: {partition} }} }}\n"
-            ));
-        }
-    }
+    out.extend(gpu_types(facts, memory_of));
     out.push_str(&format!("\nknobs:\n  partition: {}\n", quoted(&usual.name)));
     out.push_str(&fact_of(&GPU_TYPE, &alike));
     match facts.accounts.as_slice() {

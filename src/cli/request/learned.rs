@@ -1,17 +1,13 @@
 //! Requests that start where earlier runs of the project say that they should.
 
-use std::path::PathBuf;
-
 use super::load;
 use crate::cli::args::Configuration;
 use crate::cli::session::Session;
 use crate::core::learn::LearnedEntries;
 use crate::core::request::{Request, Start};
 use crate::io::fits;
+use crate::io::site::site_folder;
 use crate::view::{CommandFailure, print, start_view};
-
-/// Where a site keeps its files, unless `OOMCTL_SITE` says another folder.
-const SITE: &str = "/etc/oomctl";
 
 impl Session {
     /// The request for a run of this name, and where it starts.
@@ -67,15 +63,9 @@ pub fn memory(session: &Session, fresh: bool) -> Option<LearnedEntries> {
     Some(own.with_site(site()))
 }
 
-/// The file in which a site keeps what its projects shared; none where `OOMCTL_SITE` is set and empty.
-fn site_file() -> Option<PathBuf> {
-    let folder = std::env::var_os("OOMCTL_SITE").map_or_else(|| SITE.into(), PathBuf::from);
-    (!folder.as_os_str().is_empty()).then(|| folder.join("fits.jsonl"))
-}
-
 /// What other projects of the site shared. What cannot be read of it is told, and stops nothing.
 fn site() -> LearnedEntries {
-    let Some(path) = site_file() else {
+    let Some(path) = site_folder().map(|folder| folder.join("fits.jsonl")) else {
         return LearnedEntries::default();
     };
     match fits::read_site(&path) {

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{climbing, copied, known, packages, sections, signatures, yaml_lint};
+use super::nodes::AskedNodes;
+use super::profile::{named, profile};
+use super::{climbing, copied, known, nodes, packages, sections, signatures, yaml_lint};
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::config_files::outer_files;
+use crate::cli::config_files::{of_site, outer_files};
 use crate::cli::session::Session;
 use crate::core::config::{
     ConfigDocument, from_environment, from_flags, merge_ladder, parse_data, parse_knob_set,
@@ -27,7 +29,6 @@ const PROJECT_KEYS: [&str; 19] = word_list(
     "preset dataset cluster backend slurm policy one_rung whole_rungs min_fit_probability knobs pin overrides
      ladder limits supervision notices signatures spellings risk",
 );
-const PROFILE_KEYS: [&str; 6] = ["summary", "preset", "facts", "knobs", "pin", "overrides"];
 
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
 pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
@@ -105,23 +106,12 @@ pub fn request(
     let named = |key: &str, flag: &Option<String>| named(session, key, flag.as_deref());
     let outer = outer_files()?;
     let dataset = named("dataset", &flags.dataset)?;
-    let mut cluster = named("cluster", &flags.cluster)?;
-    for (_, file) in &outer {
-        if cluster.is_none() {
-            cluster = file.text("cluster")?.map(|g| g.text);
-        }
-    }
+    let (cluster, cluster_doc) = nodes::cluster_profile(session, flags, &outer)?;
     let dataset_doc = profile(
         session,
         LibraryFolder::Datasets,
         "dataset",
         dataset.as_deref(),
-    )?;
-    let cluster_doc = profile(
-        session,
-        LibraryFolder::Clusters,
-        "cluster",
-        cluster.as_deref(),
     )?;
     let named_preset = preset_named(session, flags, dataset_doc.as_ref())?;
     let default = || session.library.default_preset().to_owned();
@@ -140,10 +130,11 @@ pub fn request(
     let for_a_job = is_for_a_job(session, named_preset.as_deref(), &layers);
     let ladder = merge_ladder(&preset.ladder, doc.ladder()?.as_deref())?;
     let backend = backend(session, flags)?;
-    let cluster_facts = sections::facts(cluster_doc.as_ref())?;
+    let asked = AskedNodes::of_layers(preset, &layers, sbatch);
+    let nodes = nodes::of_job(session, cluster_doc.as_ref(), backend, &asked)?;
     let originals = copied::read(&session.folder, preset, &mut layers)?;
     let places = (&session.library, session.folder.as_path());
-    known::complete(places, preset, &cluster_facts, backend, &mut layers);
+    known::complete(places, preset, &nodes, backend, &mut layers);
     let environments = packages::environments_of_jobs(&layers, &session.folder);
     let inputs = Inputs {
         installed: versions(&environments),
@@ -151,7 +142,8 @@ pub fn request(
         ladder: ladder.into(),
         templates: session.library.templates()?.into(),
         originals: originals.into(),
-        cluster_facts,
+        cluster_facts: nodes.facts,
+        nodes: nodes.described,
         cluster,
         dataset,
         layers,
@@ -217,7 +209,11 @@ fn layers<'a>(
 ) -> Result<Vec<Layer>, CommandFailure> {
     let mut layers = Vec::new();
     for (kind, file) in files {
-        layers.push(layer(file, kind, preset)?);
+        let layer = layer(file, kind, preset);
+        match kind {
+            LayerKind::Site => layers.extend(of_site(layer)),
+            _ => layers.push(layer?),
+        }
     }
     let variables = variables();
     yaml_lint::variables(preset, variables.keys().map(String::as_str));
@@ -225,29 +221,6 @@ fn layers<'a>(
     layers.push(from_environment(preset, pairs)?);
     layers.push(from_flags(preset, &flags.set, &flags.overrides)?);
     Ok(layers)
-}
-
-/// The name under a key, from its flag or the project file. One that does not exist is refused where it is named.
-pub fn named(
-    session: &Session,
-    key: &str,
-    flag: Option<&str>,
-) -> Result<Option<String>, CommandFailure> {
-    if let Some(name) = flag {
-        return Ok(Some(name.to_owned()));
-    }
-    let Some(given) = session.document.text(key)? else {
-        return Ok(None);
-    };
-    let shelf = match key {
-        "dataset" => LibraryFolder::Datasets,
-        "cluster" => LibraryFolder::Clusters,
-        _ => LibraryFolder::Presets,
-    };
-    match session.library.get(shelf, &given.text) {
-        Ok(_) => Ok(Some(given.text)),
-        Err(e) => Err(CommandFailure::from(e).at(&given.origin)),
-    }
 }
 
 /// A preset made ready.
@@ -334,23 +307,6 @@ fn stack(session: &Session, name: &str) -> Result<PresetStack, CommandFailure> {
 
 fn layer(doc: &ConfigDocument, kind: LayerKind, preset: &Preset) -> Result<Layer, CommandFailure> {
     Ok(doc.layer(kind, preset)?)
-}
-
-pub fn profile(
-    session: &Session,
-    shelf: LibraryFolder,
-    key: &str,
-    name: Option<&str>,
-) -> Result<Option<ConfigDocument>, CommandFailure> {
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    let source = session.library.get(shelf, name)?;
-    let doc = ConfigDocument::parse(&source.path, &source.text)?;
-    let mut known = PROFILE_KEYS.to_vec();
-    known.push(key);
-    doc.check_keys(&known)?;
-    Ok(Some(doc))
 }
 
 /// The backend: flag, project file, or Slurm where there is a way to it.

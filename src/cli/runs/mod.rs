@@ -12,6 +12,7 @@ pub mod sweeps;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::core::engine::History;
 use crate::core::request::{Inputs, Request, Stacks};
@@ -22,7 +23,7 @@ use crate::io::files::{io_error, make_private_dir};
 use crate::io::scheduler::flux::Flux;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::pbs::Pbs;
-use crate::io::scheduler::slurm::{self, RestPlace, Slurm};
+use crate::io::scheduler::slurm::{self, ClusterPartition, RestPlace, Slurm};
 use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::CommandFailure;
 use oomctl_base::meant;
@@ -41,6 +42,7 @@ pub struct Runs {
     project: PathBuf,
     /// Where slurmrestd is, where it is to be asked in place of Slurm's commands.
     rest: Option<RestPlace>,
+    partitions: OnceLock<Vec<ClusterPartition>>,
 }
 
 /// A run on disk.
@@ -58,6 +60,7 @@ impl Runs {
         Self {
             project: project.to_owned(),
             rest: None,
+            partitions: OnceLock::new(),
         }
     }
 
@@ -69,6 +72,15 @@ impl Runs {
     /// Is there a way to Slurm: its commands, or slurmrestd?
     pub fn reach_slurm(&self) -> bool {
         self.rest.is_some() || slurm_is_here()
+    }
+
+    /// What Slurm says of its partitions, asked once; nothing where it does not answer.
+    pub fn partitions(&self) -> &[ClusterPartition] {
+        let ask = || match slurm_is_here() {
+            true => Slurm::new().partitions().unwrap_or_default(),
+            false => Vec::new(),
+        };
+        self.partitions.get_or_init(ask)
     }
 
     /// Where slurmrestd is, where it is asked.

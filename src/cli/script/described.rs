@@ -3,7 +3,7 @@
 //! Rule: what is said and does not count is named.
 
 use crate::cli::args::Configuration;
-use crate::cli::config_files::outer_files;
+use crate::cli::config_files::{of_site, outer_files};
 use crate::cli::session::Session;
 use crate::core::config::{ConfigDocument, from_environment, from_flags};
 use crate::core::recipe::{Knob, Layer, LayerKind, Preset, bounds, knobs_in};
@@ -46,7 +46,12 @@ pub fn layers(
     let counting: Vec<&str> = free.map(String::as_str).chain(DESCRIBING).collect();
     let (mut layers, mut unused) = (Vec::new(), Vec::new());
     for (kind, file) in files {
-        let (mut layer, others) = file.some_knobs(kind, preset, &counting)?;
+        let known = file.some_knobs(kind, preset, &counting);
+        let known = known.map_err(CommandFailure::from);
+        let (mut layer, others) = match kind {
+            LayerKind::Site => of_site(known).unwrap_or_else(|| (Layer::new(kind), Vec::new())),
+            _ => known?,
+        };
         if of_another(preset, &layer, of_script) {
             layer
                 .settings
@@ -65,20 +70,7 @@ pub fn layers(
             if unused.len() == 1 { "is" } else { "are" }
         ));
     }
-    let variables: Vec<(String, String)> = variables().into_iter().collect();
-    let all = || variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let mut environment = from_environment(preset, all())?;
-    environment.settings.retain(|name, setting| {
-        let counts = counting.contains(&name.as_str());
-        if !counts {
-            print::talk(&format!(
-                "note: {} is for templates; the script gives its values itself",
-                setting.origin
-            ));
-        }
-        counts
-    });
-    layers.push(environment);
+    layers.push(of_variables(preset, &counting)?);
     for set in &flags.set {
         counts(preset, of_script, set)?;
     }
@@ -99,6 +91,24 @@ pub fn layers(
         .collect();
     layers.push(told);
     Ok(layers)
+}
+
+/// What variables say, of the knobs that count.
+fn of_variables(preset: &Preset, counting: &[&str]) -> Result<Layer, CommandFailure> {
+    let variables = variables();
+    let all = variables.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    let mut environment = from_environment(preset, all)?;
+    environment.settings.retain(|name, setting| {
+        let counts = counting.contains(&name.as_str());
+        if !counts {
+            print::talk(&format!(
+                "note: {} is for templates; the script gives its values itself",
+                setting.origin
+            ));
+        }
+        counts
+    });
+    Ok(environment)
 }
 
 /// Whether `--set` says what the script leaves open. It changes nothing in the script.

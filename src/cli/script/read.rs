@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cli::request::load;
+use crate::cli::request::profile::named;
 use crate::cli::session::Session;
 use crate::core::adopt::version::LogExcerpt;
 use crate::core::config::{parse_data, parse_knob_set, parse_preset};
@@ -72,7 +73,7 @@ impl Shelves {
     /// nothing and so is meant for scripts.
     pub fn for_script(session: &Session, flag: Option<&str>) -> Result<Self, CommandFailure> {
         let library = &session.library;
-        let of_project = load::named(session, "preset", None)?.filter(|_| flag.is_none());
+        let of_project = named(session, "preset", None)?.filter(|_| flag.is_none());
         let only = match &of_project {
             Some(name) => {
                 let source = library.get(LibraryFolder::Presets, name)?;

@@ -4,8 +4,11 @@ use super::{described, version};
 use std::sync::Arc;
 
 use crate::cli::args::Configuration;
+use crate::cli::config_files::outer_files;
+use crate::cli::request::known;
 use crate::cli::request::load::{self, PresetStack};
-use crate::cli::request::{known, sections};
+use crate::cli::request::nodes::{self, AskedNodes};
+use crate::cli::request::profile::named;
 use crate::cli::script::read::{Read, Shelves};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
@@ -28,6 +31,16 @@ pub fn request(
     over(session, flags, run, (read, shelves), |_, _| None)
 }
 
+fn source(session: &Session, adoption: &Adoption<'_>) -> Result<NamedText, CommandFailure> {
+    Ok(match adoption.stack {
+        Some(stack) => session.library.get(LibraryFolder::Presets, &stack.name)?,
+        None => NamedText {
+            path: "no preset".to_owned(),
+            text: UNKNOWN.to_owned(),
+        },
+    })
+}
+
 /// The same over a layer that is made of the preset and of what was read.
 pub fn over(
     session: &Session,
@@ -37,14 +50,7 @@ pub fn over(
     below: impl FnOnce(&Preset, &Adoption<'_>) -> Option<Layer>,
 ) -> Result<Request, CommandFailure> {
     let adoption = read.adoption(shelves);
-    let source = match adoption.stack {
-        Some(stack) => session.library.get(LibraryFolder::Presets, &stack.name)?,
-        None => NamedText {
-            path: "no preset".to_owned(),
-            text: UNKNOWN.to_owned(),
-        },
-    };
-    let (texts, file, parsed) = load::texts(session, source)?;
+    let (texts, file, parsed) = load::texts(session, source(session, &adoption)?)?;
     let version_key = file.framework.as_ref().map(|f| f.version_key.clone());
     let (flags, by_flag) = without_version(flags, version_key.as_deref());
     let of_file = version_key
@@ -62,14 +68,7 @@ pub fn over(
     let any = adoption.stack.is_none().then(any);
     let mut preset = adopt::assemble(file, parsed, taken.version.as_deref())?;
     adopt::doubt(&mut preset, &adoption);
-    let cluster = load::named(session, "cluster", flags.cluster.as_deref())?;
-    let profile = load::profile(
-        session,
-        LibraryFolder::Clusters,
-        "cluster",
-        cluster.as_deref(),
-    )?;
-    let cluster_facts = sections::facts(profile.as_ref())?;
+    let (cluster, profile) = nodes::cluster_profile(session, &flags, &outer_files()?)?;
     let backend = load::backend(session, &flags)?;
     let unknown = any.as_ref().map(|any| read.adoption_by(shelves, any));
     let of_script = adopt::layer(&preset, unknown.as_ref().unwrap_or(&adoption));
@@ -79,7 +78,9 @@ pub fn over(
     layers.extend(beside);
     let ladder = ladder(session, &adoption, &preset, &mut layers)?;
     let places = (&session.library, read.workdir.as_path());
-    known::complete(places, &preset, &cluster_facts, backend, &mut layers);
+    let asked = AskedNodes::of_script(&adoption.reading, &preset, &layers);
+    let nodes = nodes::of_job(session, profile.as_ref(), backend, &asked)?;
+    known::complete(places, &preset, &nodes, backend, &mut layers);
     let templates = preset.stand_in_templates().into();
     let stack = PresetStack {
         preset,
@@ -98,7 +99,8 @@ pub fn over(
             ..Scripts::of(&read.submission, &adoption, &shelves.launchers)
         }),
         user: std::env::var("USER").ok(),
-        cluster_facts,
+        cluster_facts: nodes.facts,
+        nodes: nodes.described,
         cluster,
         layers,
         workdir: read.workdir.display().to_string(),
@@ -128,7 +130,7 @@ fn check_keys(
     shelves: &Shelves,
     file: &PresetFile,
 ) -> Result<(), CommandFailure> {
-    let own = match load::named(session, "preset", None)? {
+    let own = match named(session, "preset", None)? {
         Some(name) => {
             let source = session.library.get(LibraryFolder::Presets, &name)?;
             Some(parse_preset(&source.path, &source.text)?)
@@ -140,7 +142,7 @@ fn check_keys(
 
 /// Whether the project's pins and rungs are for the preset that was recognised. Where they are not, a note says so.
 fn counts(session: &Session, recognised: Option<&str>) -> Result<bool, CommandFailure> {
-    let named = load::named(session, "preset", None)?;
+    let named = named(session, "preset", None)?;
     let why = match (recognised, named) {
         (None, _) => "has no effect: framework not recognised".to_owned(),
         (Some(ours), Some(theirs)) if ours != theirs => {

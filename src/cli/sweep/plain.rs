@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::args::Configuration;
-use crate::cli::request::load;
+use crate::cli::request::profile::named;
 use crate::cli::script::{self, Read, Shelves, text_of};
 use crate::cli::session::Session;
 use crate::core::recipe::{Knob, Layer, LayerKind, Preset, knobs_in};
@@ -25,8 +25,8 @@ pub fn is_plain(
     flags: &Configuration,
     sweep: &Sweep,
 ) -> Result<bool, CommandFailure> {
-    let chosen = load::named(session, "preset", flags.preset.as_deref())?.is_some()
-        || load::named(session, "dataset", flags.dataset.as_deref())?.is_some();
+    let chosen = named(session, "preset", flags.preset.as_deref())?.is_some()
+        || named(session, "dataset", flags.dataset.as_deref())?.is_some();
     Ok(!chosen && !sweep.command.is_empty())
 }
 
@@ -36,7 +36,7 @@ pub fn of_another(
     flags: &Configuration,
     sweep: &Sweep,
 ) -> Result<Option<String>, CommandFailure> {
-    let of_project = load::named(session, "preset", None)?.filter(|_| flags.preset.is_none());
+    let of_project = named(session, "preset", None)?.filter(|_| flags.preset.is_none());
     let Some(project) = of_project.filter(|_| !sweep.command.is_empty()) else {
         return Ok(None);
     };

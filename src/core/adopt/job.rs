@@ -137,17 +137,22 @@ fn is_memory(text: &str) -> bool {
 
 /// The index of the task, where the job is one of an array; of a whole array the list of all.
 pub fn array(reading: &Reading) -> Option<String> {
-    wins(&directives(reading), "array").map(text)
+    given(reading, "array")
+}
+
+/// What the script, or how it is submitted, gives an option of sbatch.
+pub fn given(reading: &Reading, option: &str) -> Option<String> {
+    wins(&directives(reading), option).map(text)
 }
 
 /// Which of the environment the job is to get, where the script says so.
 pub fn export(reading: &Reading) -> Option<String> {
-    wins(&directives(reading), "export").map(text)
+    given(reading, "export")
 }
 
 /// Whether standard error has a log of its own.
 pub fn has_error_log(reading: &Reading) -> bool {
-    wins(&directives(reading), "error").is_some()
+    given(reading, "error").is_some()
 }
 
 /// Where the user looks for standard output and standard error. None for a pattern that names a thing which is

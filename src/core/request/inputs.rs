@@ -109,6 +109,9 @@ pub struct Inputs {
     pub memory_profile: Option<NamedText>,
     /// Facts about the cluster.
     pub cluster_facts: ClusterFacts,
+    /// The nodes that they are of in words, where no profile says them but Slurm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
     /// Name of the dataset profile.
     pub dataset: Option<String>,
     /// Layers below the rungs.

@@ -26,6 +26,8 @@ impl ScriptView {
     pub fn diffs(&self, columns: usize) -> String {
         let mut out = self.head(true);
         let _ = writeln!(out, "runs in {}", self.workdir);
+        let nodes = self.nodes.iter();
+        out.extend(nodes.map(|nodes| format!("goes to {nodes}\n")));
         self.gaps(&mut out);
         out += &self.doubts();
         let _ = write!(out, "{}\n\n{}", self.memory(), self.table(columns, true));

@@ -35,7 +35,10 @@ impl Adoption<'_> {
             }
         }
         if let Some(entry) = copies.first() {
-            files.insert(submission.script.clone(), entry.text.clone());
+            // Without the line of ours, whose exports the originals lack.
+            let ours = place.head.map(|head| format!("{head}\n"));
+            let text = ours.map_or(entry.text.clone(), |ours| entry.text.replacen(&ours, "", 1));
+            files.insert(submission.script.clone(), text);
         }
         let is = Adoption::read(SubmissionContext {
             submission,

@@ -9,24 +9,36 @@ use crate::{
 };
 use oomctl_base::{Effect, Role, Value, ValueKind};
 
-/// Any program that torchrun starts, and its batch.
+/// The line that a copy gets.
+const HEAD: &str = "export SLURM_JOB_NAME=g; true # ours";
+
+/// Any program that torchrun starts, its batch and the name of its experiment.
 fn stack() -> Stack {
+    let knob = |name: &str, role, kind, effect| StackKnob {
+        name: name.to_owned(),
+        role,
+        kind,
+        effect,
+        reader: SettingsReader::Any,
+        spellings: vec![Spelling::Flag(format!("--{name}"))],
+        styles: vec![0],
+        endings: Vec::new(),
+    };
     Stack {
         name: "any".to_owned(),
         recognise: Recognise {
             launchers: vec!["torchrun".to_owned()],
             ..Recognise::default()
         },
-        knobs: vec![StackKnob {
-            name: "batch_size".to_owned(),
-            role: Some(Role::MicroBatch),
-            kind: ValueKind::Int,
-            effect: Effect::ChangesTraining,
-            reader: SettingsReader::Any,
-            spellings: vec![Spelling::Flag("--batch_size".to_owned())],
-            styles: vec![0],
-            endings: Vec::new(),
-        }],
+        knobs: vec![
+            knob(
+                "batch_size",
+                Some(Role::MicroBatch),
+                ValueKind::Int,
+                Effect::ChangesTraining,
+            ),
+            knob("name", None, ValueKind::Text, Effect::Resources),
+        ],
     }
 }
 
@@ -66,7 +78,7 @@ fn copied(
         folder,
         workdir: "/w",
         taken: &["claim"],
-        head: Some("true # ours"),
+        head: Some(HEAD),
         runs_in_place: false,
     };
     let placed = adoption.placed(&patch.map_err(why)?, &place).map_err(why)?;
@@ -81,9 +93,16 @@ fn called(by: &str) -> Result<String, String> {
     let copies = placed(&[("job.sh", &job), ("sub/run.sh", RUN)], "/a/attempt-2")?;
     assert_eq!(copies["run.sh"], RUN.replace("32", "16"));
     let text = &copies["job.sh"];
-    let (head, rest) = text.split_once("true # ours\n").unwrap();
+    let (head, rest) = text.split_once(&format!("{HEAD}\n")).unwrap();
     assert_eq!(head, "#!/bin/bash\n#SBATCH --mem=1G\n");
     Ok(rest.strip_suffix("\necho end\n").unwrap().to_owned())
+}
+
+#[test]
+fn what_the_line_of_a_copy_exports_makes_no_value_another() {
+    let job = "#!/bin/bash\ntorchrun t.py --batch_size 32 --name $SLURM_JOB_NAME-1\n";
+    let copies = placed(&[("job.sh", job)], "/a/attempt-2").unwrap();
+    assert!(copies["job.sh"].contains("--batch_size 16 --name $SLURM_JOB_NAME-1"));
 }
 
 #[test]
@@ -204,7 +223,7 @@ fn line() -> impl proptest::strategy::Strategy<Value = String> {
 
 /// What a script may have been before it got the line.
 fn without_ours(copy: &str) -> [String; 2] {
-    ["", "\n"].map(|before| copy.replacen("true # ours\n", before, 1))
+    ["", "\n"].map(|before| copy.replacen(&format!("{HEAD}\n"), before, 1))
 }
 
 proptest::proptest! {
@@ -240,7 +259,7 @@ fn the_first_command_itself_may_change_behind_the_line_of_ours() {
         ],
         "/a/attempt-2",
     );
-    let job = "#!/bin/bash\n#SBATCH --mem=1G\ntrue # ours\n/a/attempt-2/run.sh\n";
+    let job = format!("#!/bin/bash\n#SBATCH --mem=1G\n{HEAD}\n/a/attempt-2/run.sh\n");
     assert_eq!(copies.unwrap()["job.sh"], job);
 }
 
@@ -260,7 +279,7 @@ fn the_line_of_ours_takes_the_place_of_a_blank_one_that_no_directive_follows() {
         let job = format!("#!/bin/bash\n{script}");
         let copies = placed(&[("job.sh", &job), ("run.sh", RUN)], "/a/attempt-2").unwrap();
         let copy = copy
-            .replace("OURS", "true # ours")
+            .replace("OURS", HEAD)
             .replace("./run.sh", "/a/attempt-2/run.sh");
         assert_eq!(copies["job.sh"], format!("#!/bin/bash\n{copy}"));
     }
@@ -278,7 +297,7 @@ fn a_copy_is_called_as_the_container_sees_it() {
         ];
         let copies = placed(&files, folder)?;
         assert_eq!(copies["run.sh"], RUN.replace("32", "16"));
-        let text = copies["job.sh"].split_once("true # ours\n");
+        let text = copies["job.sh"].split_once(&format!("{HEAD}\n"));
         Ok::<_, String>(text.unwrap().1.trim_end().to_owned())
     };
     for (before, script, copy) in [

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::LookupTables;
+use crate::cli::request::nodes::JobNodes;
 use crate::core::memory::{Naming, follow, gpu_of_cluster, naming, of_another};
-use crate::core::recipe::{ClusterFacts, Layer, Preset, Setting};
+use crate::core::recipe::{Layer, Preset, Setting};
 use crate::io::library::Library;
 use oomctl_base::{Origin, Role, Value};
 use oomctl_gpu::nvml;
@@ -27,7 +28,7 @@ pub fn model_knob(preset: &Preset) -> Option<&str> {
 pub fn complete(
     (library, workdir): (&Library, &Path),
     preset: &Preset,
-    facts: &ClusterFacts,
+    nodes: &JobNodes,
     backend: &str,
     layers: &mut Vec<Layer>,
 ) {
@@ -41,7 +42,7 @@ pub fn complete(
         complete_model(known, preset, named, layers);
     }
     if preset.knob(GPU_MEMORY).is_some() {
-        complete_gpu(known, preset, facts, backend, layers);
+        complete_gpu(known, preset, nodes, backend, layers);
     }
 }
 
@@ -62,7 +63,7 @@ fn complete_model(
 fn complete_gpu(
     known: &LookupTables<'_>,
     preset: &Preset,
-    facts: &ClusterFacts,
+    nodes: &JobNodes,
     backend: &str,
     layers: &mut Vec<Layer>,
 ) {
@@ -70,7 +71,7 @@ fn complete_gpu(
         let value = Value::Text(memory.to_owned());
         BTreeMap::from([(GPU_MEMORY.to_owned(), Setting { value, origin })])
     };
-    if let Some((at, gpu)) = gpu_of_cluster(preset, layers, facts) {
+    if let Some((at, gpu)) = gpu_of_cluster(preset, layers, &nodes.facts) {
         let expr = format!("{}, of the cluster profile's gpu_types", gpu.name);
         follow(
             preset,
@@ -86,8 +87,11 @@ fn complete_gpu(
         .map(|k| k.name.as_str());
     let named = knob.and_then(|knob| Some((knob, naming(preset, layers, knob)?)));
     let Some((knob, named)) = named else {
-        if backend == "local" && naming(preset, layers, GPU_MEMORY).is_none() {
-            let of_machine = of_this_machine(known);
+        if naming(preset, layers, GPU_MEMORY).is_none() {
+            let of_machine = match backend {
+                "local" => of_this_machine(known),
+                _ => of_nodes(known, nodes),
+            };
             let values = of_machine.map(|(text, expr)| memory(&text, Origin::Computed { expr }));
             follow(preset, layers, 0, values.unwrap_or_default());
         }
@@ -98,6 +102,17 @@ fn complete_gpu(
         _ => of_another(preset, layers, &named, knob, &[GPU_MEMORY]),
     };
     follow(preset, layers, named.layer, values);
+}
+
+/// The memory of the one type of GPU that the job may get, with where that is known from.
+fn of_nodes(known: &LookupTables<'_>, nodes: &JobNodes) -> Option<(String, String)> {
+    let kind = nodes.gpu_type.as_ref()?;
+    match known.gpu(kind) {
+        Ok(Some((Capacity::Known(text, _), path))) => {
+            Some((text, format!("{kind} as sinfo says, {path}")))
+        }
+        _ => None,
+    }
 }
 
 /// The memory of this machine's smallest GPU, with where that is known from.

@@ -2,6 +2,7 @@
 
 use super::super::command::CommandOutput;
 use super::Slurm;
+use oomctl_base::only;
 
 /// What Slurm says of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,9 +34,30 @@ pub struct ClusterPartition {
     pub gpus: u64,
     /// Type of its GPUs, as `--gres=gpu:TYPE` has it.
     pub gpu_type: Option<String>,
+    /// Features that `--constraint` may ask for.
+    pub features: Vec<String>,
+    /// The most nodes of one job; `None` where there is no limit.
+    pub most_nodes: Option<u64>,
 }
 
 impl Slurm {
+    /// Asks Slurm for the partitions, once for each kind of node.
+    ///
+    /// # Errors
+    /// Why none are to be seen.
+    pub fn partitions(&self) -> Result<Vec<ClusterPartition>, String> {
+        let words = ["-h", "-e", "-o", "%P|%l|%D|%c|%m|%G|%s|%f"].map(str::to_owned);
+        let nodes = self.clients.query("sinfo", &words);
+        if !nodes.is_clean() {
+            return Err(format!("sinfo does not answer: {}", nodes.describe()));
+        }
+        let partitions: Vec<_> = nodes.stdout.lines().filter_map(partition).collect();
+        match partitions.is_empty() {
+            true => Err("sinfo shows no partition".to_owned()),
+            false => Ok(partitions),
+        }
+    }
+
     /// Asks Slurm for it. What only the accounting knows may be missing.
     ///
     /// # Errors
@@ -45,14 +67,7 @@ impl Slurm {
             let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
             self.clients.query(program, &arguments)
         };
-        let nodes = ask("sinfo", &["-h", "-e", "-o", "%P|%l|%D|%c|%m|%G"]);
-        if !nodes.is_clean() {
-            return Err(format!("sinfo does not answer: {}", nodes.describe()));
-        }
-        let partitions: Vec<_> = nodes.stdout.lines().filter_map(partition).collect();
-        if partitions.is_empty() {
-            return Err("sinfo shows no partition".to_owned());
-        }
+        let partitions = self.partitions()?;
         let user = std::env::var("USER").unwrap_or_default();
         let user = format!("user={user}");
         let assoc = ["-n", "-P", "show", "assoc", &user, "format=account"];
@@ -64,13 +79,20 @@ impl Slurm {
     }
 }
 
-/// `gpu*|2-00:00:00|4|192|1900000+|gpu:h100:8(S:0-1)`.
+/// `gpu*|2-00:00:00|4|192|1900000+|gpu:h100:8(S:0-1)|1-infinite|h100,ib`.
 fn partition(line: &str) -> Option<ClusterPartition> {
     let mut fields = line.split('|').map(str::trim);
     let name = fields.next().filter(|name| !name.is_empty())?;
     let limit = fields.next()?.to_owned();
     let [nodes, cpus, memory_mib] = [fields.next()?, fields.next()?, fields.next()?].map(number);
     let (gpu_type, gpus) = gres(fields.next()?);
+    let (_, most) = fields
+        .next()
+        .unwrap_or_default()
+        .rsplit_once('-')
+        .unwrap_or_default();
+    let features = fields.next().unwrap_or_default().split(',');
+    let features = features.filter(|f| !f.is_empty() && *f != "(null)");
     Some(ClusterPartition {
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
@@ -80,6 +102,8 @@ fn partition(line: &str) -> Option<ClusterPartition> {
         memory_mib,
         gpus,
         gpu_type,
+        features: features.map(str::to_owned).collect(),
+        most_nodes: most.parse().ok(),
     })
 }
 
@@ -89,16 +113,21 @@ fn number(field: &str) -> u64 {
     digits.collect::<String>().parse().unwrap_or(0)
 }
 
-/// Type and count of GPUs: `gpu:h100:8(S:0-1),shard:h100:32`, `gpu:4`.
+/// Type and count of GPUs: `gpu:h100:8(S:0-1),shard:h100:32`, `gpu:4`. GPUs of several types have none.
 fn gres(field: &str) -> (Option<String>, u64) {
-    let gpus = field.split(',').find_map(|g| g.trim().strip_prefix("gpu:"));
-    let Some(gpus) = gpus else {
-        return (None, 0);
-    };
-    match gpus.split('(').next().unwrap_or(gpus).rsplit_once(':') {
-        Some((kind, count)) => (Some(kind.to_owned()), number(count)),
-        None => (None, number(gpus)),
-    }
+    let gpus = field
+        .split(',')
+        .filter_map(|g| g.trim().strip_prefix("gpu:"));
+    let gpus = gpus.map(|gpus| {
+        let gpus = gpus.split('(').next().unwrap_or(gpus);
+        gpus.rsplit_once(':')
+            .map_or((None, number(gpus)), |(kind, count)| {
+                (Some(kind.to_owned()), number(count))
+            })
+    });
+    let (mut kinds, counts): (Vec<Option<String>>, Vec<u64>) = gpus.unzip();
+    kinds.dedup();
+    (only(kinds.into_iter()).flatten(), counts.iter().sum())
 }
 
 fn cluster_name(config: &CommandOutput) -> Option<String> {
@@ -136,6 +165,11 @@ mod tests {
         let cpu = partition("cpu|infinite|10|64|256000|(null)").unwrap();
         assert_eq!((cpu.time_limit, cpu.gpus, cpu.gpu_type), (None, 0, None));
         assert_eq!(gres("gpu:4"), (None, 4));
+        assert_eq!(gres("gpu:a100:4(S:0),gpu:v100:2(S:1)"), (None, 6));
+        let all = partition("a|1:00|4|8|9|gpu:h100:8|1-2|ib,h100").unwrap();
+        assert_eq!((all.features.len(), all.most_nodes), (2, Some(2)));
+        let bare = partition("a|1:00|4|8|9|gpu:8|1-infinite|(null)").unwrap();
+        assert_eq!((bare.features.len(), bare.most_nodes), (0, None));
         assert_eq!(partition("no such thing"), None);
     }
 }
