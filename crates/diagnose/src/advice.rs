@@ -33,6 +33,8 @@ const ATTENTION_SCORES: &str = "attention_scores";
 
 /// The name of the row for weights, gradients and states that alone need more than a GPU has.
 const STATES: &str = "too_large_states";
+/// The row of an engine that keeps its memory while the models train.
+const AWAKE: &str = "engine_awake";
 
 /// The kind whose rows say what helps in each phase.
 const ORDINARY: &str = "cuda_oom";
@@ -141,8 +143,10 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let by_frames = by_frames.into_iter().filter(|(shown, _)| *shown);
     let by_frames = by_frames.filter(|_| incident.class == Class::GpuOom);
     let by_frames = by_frames.filter_map(|(_, name)| row(name, phase));
+    let awake = incident.engine_awake.then(|| row(AWAKE, phase)).flatten();
     let known = course
         .into_iter()
+        .chain(awake)
         .chain(pieces)
         .chain(held)
         .chain(by_frames);
@@ -243,8 +247,15 @@ mod tests {
             ];
             let course = course.iter().any(|pattern| pattern.word() == name);
             let course = course || name == "growth_of_host";
-            let shown = [FRAGMENTATION, LOGITS, ATTENTION_SCORES, ONE_TENSOR, STATES]
-                .contains(&name)
+            let shown = [
+                FRAGMENTATION,
+                LOGITS,
+                ATTENTION_SCORES,
+                ONE_TENSOR,
+                STATES,
+                AWAKE,
+            ]
+            .contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);
             assert!(kind || signature || course || shown, "{name}");
             assert!(!advice.helps.is_empty() && !advice.source.is_empty());

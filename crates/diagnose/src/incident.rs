@@ -93,6 +93,12 @@ pub struct Incident {
     /// An inference engine or Ray runs beside the trainer, by what the log prints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub engine: bool,
+    /// What other processes held of the GPU, this job's own or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_bytes: Option<Bytes>,
+    /// They held as much as the configuration gives its inference engine: it did not sleep while the models trained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub engine_awake: bool,
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames, and did not
     /// ask for less than 3 % of the GPU.
     #[serde(default)]

@@ -126,6 +126,14 @@ impl Incident {
         ));
     }
 
+    /// Takes note that what other processes hold is the share that the job gives its own engine.
+    pub fn engine_is_awake(&mut self, share: f64) {
+        self.advised_after(|incident| incident.engine_awake = true);
+        self.notes.push(format!(
+            "other processes hold as much as this job's inference engine gets ({share} of the GPU): it did not sleep"
+        ));
+    }
+
     /// Takes back that strangers hold memory of the GPU: each rank of the job loads a checkpoint there.
     pub fn holds_what_its_ranks_load(&mut self) {
         let mut held = None;
@@ -223,6 +231,7 @@ pub(super) fn figures(
     });
     incident.fragmentation = unallocated.is_some_and(|idle| is_fragmented(idle, &figures));
     let (strangers, note) = tenants::co_tenant(&figures, findings.ours);
+    incident.beside_bytes = tenants::beside(&figures, findings.ours).or(strangers);
     incident.co_tenant_bytes = strangers;
     if strangers.is_some() {
         incident.retryable_unchanged = None;

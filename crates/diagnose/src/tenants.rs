@@ -133,6 +133,13 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
     (Some(Bytes(bytes)), None)
 }
 
+/// What processes hold that are not known as ours.
+pub(crate) fn beside(figures: &MemoryFigures, ours: &Ours) -> Option<Bytes> {
+    let held = strangers(figures, ours).into_iter().map(|(_, held)| held.0);
+    let bytes = held.fold(0, u64::saturating_add);
+    (bytes > 0).then_some(Bytes(bytes))
+}
+
 /// Processes that are neither the one that failed nor known as ours.
 fn strangers(figures: &MemoryFigures, ours: &Ours) -> Vec<(u64, Bytes)> {
     let mut listed = figures.processes.clone();

@@ -131,8 +131,13 @@ impl Died {
             Some((adoption, patch)) => places_in(&adoption, patch, &steps),
             None => places_of(&request.recipe(rungs)?),
         };
-        let steps = request.planned(rungs, steps);
-        let now = request.memory(rungs);
+        let mut steps = request.planned(rungs, steps);
+        let mut now = request.memory(rungs);
+        // What it expected before the failure, the failure refutes.
+        if incident.class == Class::GpuOom && after.is_empty() {
+            now = None;
+            steps.iter_mut().for_each(|step| step.memory = None);
+        }
         let scripts = request.inputs().scripts.as_ref();
         let of_gpu = matches!(incident.class, Class::GpuOom | Class::EngineMemory);
         let unanswered = of_gpu && steps.is_empty() && incident.own_code.is_empty();

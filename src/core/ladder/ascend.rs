@@ -122,6 +122,9 @@ pub fn on_host(
     }
 }
 
+/// What a step must add to the probability to fit to be taken beside others, where all together reach less than what is asked for.
+const LITTLE: f64 = 0.02;
+
 impl Ascent<'_> {
     /// The first rungs with as many others as are needed.
     pub(super) fn ascended(
@@ -147,9 +150,10 @@ impl Ascent<'_> {
         if !alone || !self.has_chance(&steps, posterior) {
             let enough = self.enough(steps, posterior, failure, failed)?;
             steps = enough.steps;
+            let most = self.outlook.min_fit_probability;
             wanted = enough
                 .probability
-                .map(|p| p.min(self.outlook.min_fit_probability));
+                .map(|p| if p < most { p - LITTLE } else { most });
             if let Some(wanted) = wanted {
                 steps = self.fewest(steps, wanted, posterior, failure, &mut skipped)?;
             }

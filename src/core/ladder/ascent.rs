@@ -140,7 +140,11 @@ impl<'a> Ascent<'a> {
         };
         present.gpu_bytes?;
         let terms = phases(&present, profile);
-        if last.is_some_and(|last| is_of_missing_engine(last.incident, &terms)) {
+        // The model holds that an engine sleeps while the models train.
+        let is_other = |last: &FailedAttempt<'_>| {
+            last.incident.engine_awake || is_of_missing_engine(last.incident, &terms)
+        };
+        if last.is_some_and(is_other) {
             return None;
         }
         let mut posterior = Posterior::new(&present, profile);

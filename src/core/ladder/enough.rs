@@ -57,13 +57,15 @@ pub(super) struct Enough {
 
 impl Ascent<'_> {
     /// Why a rung would be taken in vain: neither where the job died nor where it is fullest does it need less GPU
-    /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said.
+    /// memory afterwards. Of a rung that changes nothing that the model knows nothing is said, nor where the job held more than
+    /// the model can explain.
     pub(super) fn in_vain(
         &self,
         rungs: &[Layer],
         step: &Step,
         failure: Option<&Incident>,
     ) -> Option<Skipped> {
+        let held = failure.and_then(|f| Some((f.allocated_bytes?.0 + f.requested_bytes?.0) as f64));
         let failure = FailureContext::of(failure);
         if failure.class != Class::GpuOom || self.named(&failure, step) {
             return None;
@@ -90,6 +92,11 @@ impl Ascent<'_> {
                 .is_none_or(|(before, after)| after < before)
         };
         if falls(&[]) || falls(fatal) {
+            return None;
+        }
+        let most = before.iter().filter(|p| fatal.contains(&p.phase));
+        let most = most.map(|p| p.high_bytes).reduce(f64::max);
+        if held.zip(most).is_some_and(|(held, most)| held > most) {
             return None;
         }
         let (before, after) = (need(&before, fatal)?, need(&after, fatal)?);

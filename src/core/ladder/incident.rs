@@ -41,6 +41,8 @@ pub(super) struct FailureContext {
     /// Part of the request that failed which an evaluation had room for. It keeps nothing for a backward pass, so a smaller batch
     /// frees little beside its part of the request.
     pub evaluates: Option<f64>,
+    /// An engine of the job kept its memory.
+    pub awake: bool,
     /// It died in a layer of the model.
     pub in_layer: bool,
     /// It died in an evaluation whose batches are not those of training.
@@ -116,6 +118,7 @@ impl FailureContext {
             cache: incident.and_then(|i| i.engine_cache),
             sampler: incident.and_then(sampler),
             evaluates: incident.and_then(evaluates),
+            awake: incident.is_some_and(|i| i.engine_awake),
             in_layer: incident.is_some_and(|i| i.in_layer),
             own_loader: incident.is_some_and(|i| i.own_loader),
             guessed: incident.is_some_and(|i| i.is_bare_kill() && i.says_what_helps()),
@@ -146,6 +149,10 @@ impl FailureContext {
         }
         if self.proves_idle(knob) {
             return Some(false);
+        }
+        // An engine that sleeps holds nothing there; this one did not.
+        if self.awake && knob.role == Some(Role::RolloutMemoryFraction) {
+            return Some(true);
         }
         let phases = knob.acts_on.as_ref()?;
         match self.phase() {
@@ -233,6 +240,7 @@ pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
     map.insert("sampler".to_owned(), warms_up_sampler(incident).into());
+    map.insert("engine_awake".to_owned(), incident.engine_awake.into());
     Jinja::from(minijinja::value::Serde(map))
 }
 
