@@ -214,14 +214,11 @@ fn a_loss_over_the_tokens_of_a_micro_batch_does_not_stay_the_same() {
 }
 
 #[test]
-fn a_program_that_is_nowhere_is_refused_although_no_like_one_is_near() {
+fn a_program_of_which_nothing_is_here_is_a_warning() {
     for program in ["foo/zzz.py", "zzz.py"] {
         let (place, _slurm) = with(&format!("python3 {program} --batch-size 64\n"));
-        let said = place.run("submit --yes job.sh").ends(5);
-        said.says(&[
-            &format!("the job would fail at once: file not found: {program} (job.sh:3)"),
-            "Without --yes, oomctl asks whether to submit it anyway.",
-        ]);
+        let said = place.run("submit --yes job.sh").ends(0);
+        said.says(&[&format!("file not found: {program}")]);
     }
     // A node's own folder may have it.
     let (place, _slurm) = with("python3 /node/zzz.py --batch-size 64\n");

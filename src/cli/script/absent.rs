@@ -72,7 +72,9 @@ pub fn fails_at_once(request: &Request, adoption: &Adoption<'_>) -> Option<Strin
             return None;
         }
         if let Some(said) = absent.get(program) {
-            return Some(format!("file not found: {program}{said}"));
+            // Of a program of which nothing is here nobody knows that the nodes lack it, too.
+            let is_near = meant(&workdir.join(program)).is_some();
+            return is_near.then(|| format!("file not found: {program}{said}"));
         }
         let refused = adoption.refused_of(call).into_iter().next();
         refused.or_else(|| {
