@@ -14,6 +14,7 @@ mod before_training;
 mod blind_batch_24;
 mod blind_batch_25;
 mod blind_batch_26;
+mod blind_batch_27;
 mod browser;
 mod cancelling;
 mod composed_groups;

@@ -112,7 +112,7 @@ pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace, same_flag};
 pub use stack::{Stack, StackKnob};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
-    Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, NamedFile,
+    Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, JOB_NAME, NamedFile,
     OutputFile, Reached, Reading, RefusedWord, SCRIPT, ScriptSource, SettingsFile, Submission,
     UnreadFile, folder_of_file, follow, joined,
 };

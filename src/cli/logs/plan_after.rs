@@ -6,7 +6,7 @@ use crate::cli::logs::{self, LogGroup};
 use crate::cli::request::load;
 use crate::cli::script::{self, NO_TERMINAL};
 use crate::cli::session::Session;
-use crate::core::adopt::command;
+use crate::core::adopt::{command, output_path};
 use crate::core::request::Request;
 use crate::view::{CommandFailure, columns, print};
 
@@ -47,12 +47,38 @@ pub fn decide(
                 [] => load::request(session, flags, "plan", &[])?,
                 words => of_script(session, flags, words, &mut group)?,
             };
-            let group = group.of_request(&request);
+            let group = with_outputs(group.of_request(&request), &request);
             let incident = group.diagnose(&session.own_failures()?)?;
             Died::at_first(request.on_gpu_of(&incident)?, incident)
         }
     };
     died.decided()
+}
+
+/// The logs with the files into which the script sends what its program prints. They are of the job whose number the log's name has,
+/// or else of the newest one.
+fn with_outputs(mut group: LogGroup, request: &Request) -> LogGroup {
+    let name = group.files.first().and_then(|path| path.file_stem());
+    let name = name.unwrap_or_default().to_string_lossy().into_owned();
+    let number = name
+        .rsplit(|c: char| !c.is_ascii_digit())
+        .find(|n| !n.is_empty());
+    for file in request.outputs() {
+        let path = file.path.and_then(|path| match path.contains("${") {
+            true => output_path(&path, number?, None),
+            false => Some(path),
+        });
+        let path = path.map(|path| request.workdir().join(path));
+        let new = path.filter(|path| path.is_file() && !group.files.contains(path));
+        if let Some(path) = new {
+            print::talk(&format!(
+                "also read: {}, where the script sends the output of its program",
+                path.display()
+            ));
+            group.files.push(path);
+        }
+    }
+    group
 }
 
 /// The request of a script, of which there is a log. It is of the script as it stands, whatever other runs have taught since.

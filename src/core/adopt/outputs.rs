@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{TaskList, origin};
-use oomctl_scripts::{Adoption, OutputFile};
+use super::{TaskList, job_name, origin};
+use oomctl_scripts::{Adoption, JOB_NAME, OutputFile};
 
 /// What stands in a path for the job's own number, for that of its array, and for its index in it.
 const JOB: &str = "${SLURM_JOB_ID}";
@@ -33,6 +33,18 @@ fn outputs(adoption: &Adoption<'_>) -> Vec<OutputFile> {
     }
     let mut files: Vec<OutputFile> = Vec::new();
     for file in calls.into_iter().flat_map(|call| &call.outputs) {
+        let name = || job_name(&adoption.reading);
+        let path = file
+            .path
+            .as_ref()
+            .map(|path| match path.contains(JOB_NAME) {
+                true => path.replace(JOB_NAME, &name()),
+                false => path.clone(),
+            });
+        let file = &OutputFile {
+            path,
+            ..file.clone()
+        };
         let is_same =
             |f: &OutputFile| f.path == file.path && (f.path.is_some() || f.word == file.word);
         if !files.iter().any(is_same) {

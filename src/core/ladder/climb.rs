@@ -10,7 +10,7 @@ use super::incident::{self, DOUBTED, FailureContext, RungObjection};
 use super::moves::{MAY_SET, TakenMoves};
 use super::{bug, older, packages, remedies};
 use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest_effect};
-use oomctl_base::{Effect, Refusal};
+use oomctl_base::{Effect, Refusal, Role};
 use oomctl_diagnose::Incident;
 
 /// Why rungs are not taken that change training, or may.
@@ -93,6 +93,10 @@ pub(super) fn climb_in(
         },
     })
 }
+
+/// Why training keeps the length of its sequences.
+const SHORTENS: &str =
+    "training would get shorter sequences, and only the evaluation ran out of memory";
 
 /// The decision for one step.
 fn single(step: Step, mut skipped: Vec<Skipped>) -> Decision {
@@ -244,7 +248,15 @@ impl RungView<'_, '_> {
         if let Some(why) = self.leaves_too_much(next, effect) {
             return Err(why);
         }
-        let in_vain = self.failure.in_vain.filter(|_| !self.context.whole_rungs);
+        let in_vain = self.failure.in_vain.or_else(|| {
+            let mut moved = changes
+                .iter()
+                .filter_map(|c| self.context.preset.knob(&c.knob));
+            let shortens = moved.any(|knob| knob.role == Some(Role::SequenceLength));
+            let evaluates = self.failure.phase() == Some("eval");
+            (shortens && evaluates).then_some(SHORTENS)
+        });
+        let in_vain = in_vain.filter(|_| !self.context.whole_rungs);
         if let Some(why) = in_vain.filter(|_| effect == Effect::ChangesTraining) {
             return Err(why.to_owned());
         }

@@ -166,7 +166,15 @@ impl FailureContext {
     /// nothing in a layer, where there are none, and a batch of training nothing in an evaluation that has a loader of its own.
     pub fn proves_idle(&self, knob: &Knob) -> bool {
         let of_training = [Role::TrainBatch, Role::MicroBatch, Role::GradAccumulation];
+        let of_lengths = [
+            Role::ResponseLength,
+            Role::PromptLength,
+            Role::SequenceLength,
+        ];
+        // A cache that found no room takes its share of the GPU, however long the sequences are.
+        let of_cache = self.class == Class::GpuOom && self.phase == "kv_cache";
         self.in_layer && knob.role == Some(Role::FusedLoss)
+            || of_cache && knob.role.is_some_and(|role| of_lengths.contains(&role))
             || self.own_loader && knob.role.is_some_and(|role| of_training.contains(&role))
     }
 

@@ -1,5 +1,6 @@
 //! What the figures and frames of one failure come to.
 
+use oomctl_base::units::Bytes;
 use oomctl_diagnose::{Class, Incident};
 
 /// Part that is taken of what an engine's sampler has room for.
@@ -7,7 +8,17 @@ const SAMPLER_MARGIN: f64 = 0.9;
 
 /// Share of the GPU that lay idle beyond the request that failed, free or reserved.
 pub(super) fn spare(incident: &Incident) -> Option<f64> {
-    let idle = incident.free_bytes?.as_f64() + incident.reserved_unallocated_bytes?.as_f64();
+    // A message of PyTorch 2.0 or older has the sum.
+    let rest = || {
+        Some(Bytes(
+            incident
+                .reserved_bytes?
+                .0
+                .checked_sub(incident.allocated_bytes?.0)?,
+        ))
+    };
+    let unused = incident.reserved_unallocated_bytes.or_else(rest)?;
+    let idle = incident.free_bytes?.as_f64() + unused.as_f64();
     Some((idle - incident.requested_bytes?.as_f64()) / incident.total_bytes?.as_f64())
 }
 

@@ -286,6 +286,13 @@ impl Walker<'_> {
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, CallTarget::Script(_)));
         let program = script.and_then(|word| self.resolved(&word.text, doc));
+        let mut outputs = self.outputs.clone();
+        for launchers in [
+            &self.around[..],
+            &chain.words[..chain.at.min(chain.words.len())],
+        ] {
+            outputs.extend(self.outputs_of_srun(launchers, doc));
+        }
         let call = Call {
             program,
             takes_no_words: false,
@@ -308,7 +315,7 @@ impl Walker<'_> {
             variables,
             folder: self.scope.folder.clone(),
             container: self.scope.container.clone(),
-            outputs: self.outputs.clone(),
+            outputs,
             end: end_of(command, doc),
         };
         self.out.calls.push(call);

@@ -22,6 +22,52 @@ pub(crate) const OF_JOB: [&str; 4] = [
     "SLURM_ARRAY_TASK_ID",
 ];
 
+/// Options of srun for the files of its streams.
+const OF_STREAMS: [&str; 4] = ["--output", "--error", "-o", "-e"];
+/// What Slurm puts into the name of such a file, and the variable that has it.
+const PATTERNS: [(&str, &str); 4] = [
+    ("%j", "${SLURM_JOB_ID}"),
+    ("%A", "${SLURM_ARRAY_JOB_ID}"),
+    ("%a", "${SLURM_ARRAY_TASK_ID}"),
+    ("%x", JOB_NAME),
+];
+/// What stands for the name of the job.
+pub const JOB_NAME: &str = "${SLURM_JOB_NAME}";
+
+/// Which of srun's words have the path of a stream, and at which byte it begins there.
+fn stream_values(words: &[String]) -> Vec<(usize, usize)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        let option = OF_STREAMS.iter().find_map(|option| {
+            let rest = word.strip_prefix(option)?;
+            let is_whole = !option.starts_with("--") || rest.is_empty() || rest.starts_with('=');
+            is_whole.then_some((option.len(), rest))
+        });
+        let has_value = word.contains('=');
+        at += match option {
+            Some((_, "")) => {
+                found.push((at + 1, 0));
+                2
+            }
+            Some((length, rest)) => {
+                found.push((at, length + usize::from(rest.starts_with('='))));
+                1
+            }
+            None if has_value || words.get(at + 1).is_none_or(|w| w.starts_with('-')) => 1,
+            None => 2,
+        };
+    }
+    found
+}
+
+/// A path with Slurm's patterns replaced; `None` where one of them is not known here.
+fn of_pattern(mut path: String) -> Option<String> {
+    for (pattern, variable) in PATTERNS {
+        path = path.replace(pattern, variable);
+    }
+    (!path.contains('%')).then_some(path)
+}
+
 impl Walker<'_> {
     /// The files that redirections name for what a command prints.
     pub(super) fn outputs_of(&mut self, redirects: &[Redirect], doc: &Rc<Doc>) -> Vec<OutputFile> {
@@ -109,6 +155,25 @@ impl Walker<'_> {
             .collect()
     }
 
+    /// The files that srun's own options name: `srun --output=logs/%x-%j.log`. Of one for each task or node nobody knows which to read.
+    pub(super) fn outputs_of_srun(&self, launchers: &[Arg], doc: &Doc) -> Vec<OutputFile> {
+        let words: Vec<String> = launchers.iter().map(|arg| arg.text.text()).collect();
+        let srun = words
+            .iter()
+            .position(|w| w == "srun" || w.ends_with("/srun"));
+        let options = srun.map_or(words.len(), |at| at + 1);
+        let named = stream_values(&words[options..]).into_iter();
+        let files = named.filter_map(|(at, begin)| {
+            let text = &launchers.get(options + at)?.text;
+            self.output(&text.slice(begin, text.text().len()), false, doc)
+        });
+        let known = |file: OutputFile| OutputFile {
+            path: file.path.and_then(of_pattern),
+            ..file
+        };
+        files.map(known).collect()
+    }
+
     /// A file by its path; nothing for a number of a stream, or a device.
     fn output(&self, path: &Traced, appends: bool, doc: &Doc) -> Option<OutputFile> {
         let word = path.text();
@@ -165,4 +230,36 @@ fn of_job(path: &Traced) -> Traced {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_sruns_streams_are_found_among_its_words() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let found = stream_values(&words).into_iter();
+            let value = |(at, begin): (usize, usize)| words.get(at).map(|w| w[begin..].to_owned());
+            found.filter_map(value).collect::<Vec<_>>().join(" ")
+        };
+        for (line, files) in [
+            ("--output=a.log --error b.log python", "a.log b.log"),
+            ("-l -oa.log -e b.log bash", "a.log b.log"),
+            (
+                "--ntasks 8 --output-format=x -o a.log torchrun -o c",
+                "a.log",
+            ),
+            ("--mpi=pmix python -o c", ""),
+            ("--output", ""),
+        ] {
+            assert_eq!(of(line), files, "{line}");
+        }
+        let of = |path: &str| of_pattern(path.to_owned());
+        let all = "l/${SLURM_JOB_NAME}-${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}";
+        assert_eq!(of("l/%x-%A_%a").as_deref(), Some(all));
+        assert_eq!(of("l/%j").as_deref(), Some("l/${SLURM_JOB_ID}"));
+        assert_eq!((of("l/%t.log"), of("l/%N")), (None, None));
+    }
 }
