@@ -1,7 +1,7 @@
 //! Policies: what is submitted after a failure.
 
 use oomctl::core::ladder::{
-    self, ClimbContext, Decision, Past, PastAttempt, Peak, PeakOf, Priors, ascend, climb, predict,
+    self, ClimbContext, Decision, Past, PastAttempt, Peak, PeakOf, Priors, ascend, climb, predicted,
 };
 use oomctl::core::recipe::{ClusterFacts, Layer, RungSpec};
 use oomctl_base::Refusal;
@@ -129,7 +129,7 @@ impl Climb {
             past,
         };
         if self.policy == ladder::Policy::Predict
-            && let Some(decision) = predict(context, &outlook, incident)?
+            && let Some(decision) = predicted(context, &outlook, incident)?
         {
             return Ok(decision);
         }

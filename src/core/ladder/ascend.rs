@@ -46,6 +46,34 @@ pub fn ascend(
     Ok(finer)
 }
 
+/// What `predict` finds; where that may change training and rungs that keep it are as likely to fit, or as likely as is asked for, those.
+/// `None` where the memory model cannot be asked.
+///
+/// # Errors
+/// As `climb`.
+pub fn predicted(
+    context: &ClimbContext<'_>,
+    outlook: &Priors<'_>,
+    failure: Option<&Incident>,
+) -> Result<Option<Decision>, Refusal> {
+    let found = predict(context, outlook, failure)?;
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    if !found.is_forbidden(Policy::SameMath) {
+        return Ok(Some(found));
+    }
+    let policy = Policy::SameMath;
+    let kept = ascend(&ClimbContext { policy, ..*context }, outlook, failure)?;
+    let asked = outlook.min_fit_probability;
+    let fits = |decision: &Decision| decision.fits().unwrap_or(0.0).min(asked);
+    Ok(Some(if fits(&kept) > 0.0 && fits(&kept) >= fits(&found) {
+        kept
+    } else {
+        found
+    }))
+}
+
 /// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the first brings back what lies
 /// idle and that is little more than was asked for.
 ///

@@ -210,6 +210,14 @@ impl Decision {
         matches!(self, Self::Climb { steps, .. } if steps.iter().any(forbidden))
     }
 
+    /// Probability that it fits; `None` where nothing is expected, or nothing is left to try.
+    pub fn fits(&self) -> Option<f64> {
+        match self {
+            Self::Climb { expects, .. } => Some(expects.as_ref()?.fits_probability),
+            Self::Exhausted { .. } => None,
+        }
+    }
+
     /// The rungs that were passed over.
     pub fn skipped_mut(&mut self) -> &mut Vec<Skipped> {
         match self {

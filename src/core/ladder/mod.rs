@@ -61,7 +61,7 @@ mod tests;
 mod tune;
 
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
-pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host};
+pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host, predicted};
 pub use bug::settle;
 pub use climb::{NEARLY_SAME, climb};
 pub use context::{ClimbContext, Policy};
@@ -75,7 +75,6 @@ pub use own_engine::own_engine;
 pub use packages::JobEnvironment;
 pub use past::{OnMachine, Past, PastAttempt, Peak, PeakOf, Priors};
 pub use posterior::Posterior;
-pub use predict::predict;
 #[cfg(test)]
 pub(crate) use remedies::leads_to;
 pub use soonest::{Prospect, Work, is_certain, soonest};

@@ -4,7 +4,7 @@ use super::request::Request;
 use super::{evaluated, in_program, own_code};
 use crate::core::ladder::{
     ClimbContext, Decision, Expectation, Past, Policy, Priors, Skipped, Step, ascend,
-    ascend_unmodelled, climb, expected_after, own_engine, predict, settle, too_large_states,
+    ascend_unmodelled, climb, expected_after, own_engine, predicted, settle, too_large_states,
 };
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset, RungSpec};
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind};
@@ -214,7 +214,7 @@ impl Request {
             None => ascend_unmodelled(context, incident),
             Some(outlook) => {
                 if self.inputs().policy == Policy::Predict
-                    && let Some(decision) = predict(context, &outlook, incident)?
+                    && let Some(decision) = predicted(context, &outlook, incident)?
                 {
                     return Ok(decision);
                 }
