@@ -15,6 +15,9 @@ const CHANGES: [&str; 12] = word_list(
     "step zero_grad backward load_state_dict param_groups eval train half bfloat16 requires_grad_ grad data",
 );
 
+/// What makes a copy of a tensor, and only of a model changes what it is called on.
+const HALVES: [&str; 2] = ["half", "bfloat16"];
+
 impl LoopOfBatches<'_, '_> {
     /// Whether a condition on a counter decides nothing of training: it passes over what was trained before a resume (`if
     /// args.resume and step < resume_step: continue`), or says when to evaluate, to save or to log.
@@ -108,8 +111,17 @@ impl LoopOfBatches<'_, '_> {
         let bodies = self.program.bodies(name);
         let changes = |(file, lines): &(usize, Vec<usize>)| {
             let tokens = self.program.files[*file];
-            let mut all = lines.iter().flat_map(|at| rest_of_line(&tokens[*at..]));
-            all.any(|t| CHANGES.contains(&t.text) || IN_PLACE.contains(&t.text))
+            let mut lines = lines.iter().map(|at| rest_of_line(&tokens[*at..]));
+            lines.any(|line| {
+                let copies = line.iter().any(|t| t.is("items") || t.is("state_dict"));
+                let of_object = |at: usize| at > 0 && line[at - 1].is(".");
+                let changes =
+                    |name: &str| CHANGES.contains(&name) && !(copies && HALVES.contains(&name));
+                (0..line.len()).any(|at| {
+                    let name = line[at].text;
+                    IN_PLACE.contains(&name) || of_object(at) && changes(name)
+                })
+            })
         };
         saves.into_iter().any(|part| name.contains(part))
             && !bodies.is_empty()
