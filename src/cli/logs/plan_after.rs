@@ -1,5 +1,8 @@
 //! The decision after a failure, for `oomctl plan --after` and `oomctl fix`.
 
+use std::path::Path;
+use std::time::Duration;
+
 use crate::cli::args::Configuration;
 use crate::cli::logs::died::{Died, FailureDecision};
 use crate::cli::logs::{self, LogGroup};
@@ -17,8 +20,8 @@ pub fn run(
     words: &[String],
     failure: &str,
 ) -> Result<(), CommandFailure> {
-    let groups = logs::paired(logs::asked(&session.runs, failure)?);
-    let view = decide(session, flags, words, failure, &groups)?.view;
+    let mut groups = logs::paired(logs::asked(&session.runs, failure)?);
+    let view = decide(session, flags, words, failure, &mut groups)?.view;
     session.show(&view, |view| view.text(columns().unwrap_or(NO_TERMINAL)))
 }
 
@@ -29,7 +32,7 @@ pub fn decide(
     flags: &Configuration,
     words: &[String],
     failure: &str,
-    groups: &[LogGroup],
+    groups: &mut [LogGroup],
 ) -> Result<FailureDecision, CommandFailure> {
     let Some(mut group) = groups.first().cloned() else {
         return Err(CommandFailure::usage(format!("{failure} has no log")));
@@ -49,34 +52,58 @@ pub fn decide(
             };
             let group = with_outputs(group.of_request(&request), &request);
             let incident = group.diagnose(&session.own_failures()?)?;
+            if let Some(first) = groups.first_mut() {
+                *first = group;
+            }
             Died::at_first(request.on_gpu_of(&incident)?, incident)
         }
     };
     died.decided()
 }
 
-/// The logs with the files into which the script sends what its program prints. They are of the job whose number the log's name has,
-/// or else of the newest one.
+/// How far apart a job's log and the file of its program were written last.
+const TOGETHER: Duration = Duration::from_secs(3_600);
+
+/// The logs with the files into which the script sends what its program prints, those that were written when the log was.
 fn with_outputs(mut group: LogGroup, request: &Request) -> LogGroup {
-    let name = group.files.first().and_then(|path| path.file_stem());
-    let name = name.unwrap_or_default().to_string_lossy().into_owned();
-    let number = name
-        .rsplit(|c: char| !c.is_ascii_digit())
-        .find(|n| !n.is_empty());
+    let log = group.files.first().cloned().unwrap_or_default();
+    let name = log
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let numbers = name
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|n| !n.is_empty());
+    let written = |path: &Path| path.metadata().ok()?.modified().ok();
     for file in request.outputs() {
-        let path = file.path.and_then(|path| match path.contains("${") {
-            true => output_path(&path, number?, None),
-            false => Some(path),
-        });
-        let path = path.map(|path| request.workdir().join(path));
-        let new = path.filter(|path| path.is_file() && !group.files.contains(path));
-        if let Some(path) = new {
-            print::talk(&format!(
-                "also read: {}, where the script sends the output of its program",
-                path.display()
-            ));
-            group.files.push(path);
+        let Some(path) = file.path else {
+            continue;
+        };
+        // The log of a job has its number in its name.
+        let named = numbers
+            .clone()
+            .filter_map(|number| output_path(&path, number, None));
+        let mut named = named
+            .chain([path.clone()])
+            .map(|path| request.workdir().join(path));
+        let Some(found) = named.find(|path| path.is_file() && !group.files.contains(path)) else {
+            continue;
+        };
+        let times = written(&log).zip(written(&found));
+        let apart =
+            times.map(|(log, own)| log.duration_since(own).unwrap_or_else(|e| e.duration()));
+        let is_of_job = apart.is_none_or(|apart| apart <= TOGETHER);
+        let shown = found.display();
+        match is_of_job {
+            true => print::talk(&format!(
+                "also read: {shown}, where the script sends the output of its program"
+            )),
+            false => print::talk(&format!(
+                "not read: {shown}, which was written at another time than the log"
+            )),
         }
+        group.files.extend(is_of_job.then_some(found));
     }
     group
 }
