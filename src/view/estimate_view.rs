@@ -240,7 +240,8 @@ impl EstimateView {
         }
     }
 
-    fn closing(&self, out: &mut String) {
+    /// Whether it fits, and what is expected, in one line.
+    pub fn expected(&self) -> String {
         let style = match self.verdict {
             "fits" => GOOD,
             "tight" => WARN,
@@ -249,15 +250,18 @@ impl EstimateView {
         let probability = self
             .fits_probability
             .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
-        let _ = writeln!(
-            out,
-            "\n{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
+        format!(
+            "{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
             Paint(style, self.said()),
             self.predicted_peak_gib,
             self.likely_gib.0,
             self.likely_gib.1,
             self.high_gib
-        );
+        )
+    }
+
+    fn closing(&self, out: &mut String) {
+        let _ = writeln!(out, "\n{}", self.expected());
         if self.high_gib > WIDE * self.low_gib && !self.narrower.is_empty() {
             let _ = writeln!(out, "to know better: {}", self.narrower);
         }

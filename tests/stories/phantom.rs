@@ -236,7 +236,9 @@ if records and str(batch) == os.environ.get("GAP"):
 text = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 2.00 GiB of which 512.00 MiB is free."
 if records:
     peak = {"allocated": batch << 26, "reserved": batch << 26 if fits else 3 << 29}
-    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": {"backward": peak}, "steps": 2 if fits else 0}
+    phases = {"forward": peak, "backward": peak}
+    held = {"weights": 84 << 20, "gradients": 84 << 20, "optimizer states": 168 << 20}
+    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": phases, "held": held, "steps": 2 if fits else 0}
     if not fits:
         record.update(failure={"type": "torch.OutOfMemoryError", "text": text}, failed_in="backward")
     with open(os.path.join(records, "1.json"), "w") as file:
@@ -260,6 +262,75 @@ fn training_place(variables: &[(&str, &str)]) -> Place {
         place.set(name, value);
     }
     place
+}
+
+/// Says the sizes of a small model, and what an estimate needs of the job besides.
+fn known_to_the_closed_form(place: &Place) -> &'static str {
+    place.write(
+        "model/config.json",
+        include_str!("../phantom/job/model/config.json"),
+    );
+    let sized = "run_clm.py --model_name_or_path model --block_size 256 --bf16 true";
+    place.write("job.slurm", &TRAINING.replace("run_clm.py", sized));
+    "--set precision=amp"
+}
+
+#[test]
+fn beside_what_was_measured_stands_what_the_closed_form_says() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("THERE", "64")]);
+    let silent = place.run("measure --gpu-memory 8GiB job.slurm").ends(0);
+    silent.says(&[
+        "The closed form says nothing: the script leaves open what it needs: `--set ",
+        "precision=",
+    ]);
+    let said = known_to_the_closed_form(&place);
+    let words = format!("{said} --gpu-memory 8GiB job.slurm");
+    let view = place.run(&format!("measure --json {words}")).ends(0).json();
+    let compared = view["closed_form"]["compared"].as_array().unwrap();
+    let of = |name: &str| {
+        let mut all = compared.iter();
+        all.find(|term| term["name"] == name)
+            .unwrap_or(&Value::Null)
+    };
+    for (name, gib) in [
+        ("weights", 0.082),
+        ("gradients", 0.082),
+        ("optimizer states", 0.164),
+        ("forward and backward", 4.0),
+    ] {
+        assert_eq!(of(name)["phantom_gib"], gib, "{compared:?}");
+    }
+    // 21,041,664 parameters of four bytes.
+    assert_eq!(of("weights")["closed_form_gib"], 0.078);
+    assert_eq!(of("weights")["apart"], -0.044);
+    let estimate = &view["closed_form"]["estimate"];
+    assert_eq!(estimate["gpu_gib"], 8.0);
+    place.run(&format!("measure {words}")).says(&[
+        "closed form: fits",
+        "optimizer states         0.2 GiB       0.2 GiB",
+    ]);
+    // It is told as well where nothing is measured.
+    place.write("run_clm.py", "import torch\n");
+    place
+        .run(&format!("measure {words}"))
+        .ends(1)
+        .says(&["not measured: the program failed", "closed form: fits"]);
+    let other = format!("measure --gpus 2 {words}");
+    place
+        .run(&other)
+        .says(&["The closed form says nothing: it reads the job's 1 GPUs"]);
+    let script = place.read("job.slurm");
+    place.write(
+        "job.slurm",
+        &script.replace("python3", "apptainer exec a.sif python3"),
+    );
+    place.run(&format!("measure {words}")).ends(4).says(&[
+        "the job starts its program with apptainer",
+        "closed form: unknown whether it fits",
+    ]);
 }
 
 /// Submits the training job with `more`, and watches it.

@@ -8,9 +8,11 @@ use super::phases::phases;
 use super::profile::Profile;
 use super::spec::Spec;
 use super::step::PhaseTerms;
-use super::terms::{KINDS, Term, TermKind};
+use super::terms::{FRAGMENTS, KINDS, PIECES, Term, TermKind};
 use oomctl_base::units::GIB;
 
+/// Name of what the allocator keeps for reuse.
+const ALLOCATOR_CACHE: &str = "allocator cache";
 /// Share of a GPU that the cache of the allocator fills at most: the driver keeps a few pages.
 const FULL: f64 = 0.995;
 /// Standard deviations of a normal distribution on each side of the middle that hold 90 %.
@@ -35,6 +37,17 @@ pub struct PhaseEstimate {
     pub terms: Vec<Term>,
     /// Memory of the host per GPU, in bytes.
     pub host_bytes: f64,
+}
+
+impl PhaseEstimate {
+    /// Of its middle what PyTorch's tensors are, without what lies outside of the allocator and what this keeps, in bytes.
+    pub fn tensor_bytes(&self) -> f64 {
+        let kept = [FRAGMENTS, PIECES, ALLOCATOR_CACHE];
+        let outside = |t: &&Term| matches!(t.kind, TermKind::Engine | TermKind::Outside);
+        let tensors = self.terms.iter().filter(|t| !outside(t));
+        let tensors = tensors.filter(|t| !kept.contains(&t.name));
+        tensors.map(|t| t.bytes).sum()
+    }
 }
 
 /// Memory of a job on its fullest GPU.
@@ -284,7 +297,7 @@ fn sorted(mut terms: Vec<Term>, factors: &Factors, cache: f64) -> Vec<Term> {
     }
     if cache > 0.0 {
         terms.push(Term {
-            name: "allocator cache",
+            name: ALLOCATOR_CACHE,
             kind: TermKind::Activations,
             bytes: cache,
         });

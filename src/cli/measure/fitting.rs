@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::cache;
+use super::closed_form::with_rungs;
 use super::job::measured;
 use super::options::MeasureOptions;
 use crate::cli::launch::launching::signals;
@@ -39,10 +40,7 @@ impl BeforeRun {
     /// The request as its first attempt is, for people.
     pub fn shown(&self, request: &Request) -> Request {
         let layers = self.checks.iter().flat_map(PhantomCheck::layers);
-        layers.fold(request.clone(), |request, layer| {
-            let run = request.run().to_owned();
-            request.cell(&run, layer)
-        })
+        with_rungs(request, layers)
     }
 
     /// Writes it down as facts of the run.

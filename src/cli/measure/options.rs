@@ -63,6 +63,12 @@ impl MeasureOptions {
         names.map(|name| format!("--{name}")).collect()
     }
 
+    /// Do the options say another number of ranks than these?
+    pub fn moves_ranks(&self, gpus: u64) -> bool {
+        let other = |given: u64| given != gpus;
+        self.gpus.is_some_and(|n| other(n.into())) || self.world.is_some_and(|n| other(n.into()))
+    }
+
     /// How a job is measured.
     pub fn asked(&self, session: &Session, job: &JobMeasure) -> Result<PhantomRun, CommandFailure> {
         let gpu_type = self.gpu_type.as_ref().or(job.gpu_type.as_ref());

@@ -4,10 +4,12 @@ use super::measuring::measure_command;
 use super::submit::{ScriptCommandLine, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
+use crate::cli::request::known::{ENVIRONMENT, LookupTables, sources, why_unknown};
 use crate::cli::request::learned;
 use crate::cli::session::Session;
 use crate::core::request::{Request, UnreadKnob};
 use crate::view::CommandFailure;
+use crate::view::estimate_view::{EstimateView, EstimatedJob};
 use oomctl_memory::{Estimate, GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
 /// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else. What it leaves open and the memory model needs
@@ -44,8 +46,50 @@ pub fn estimated(
     Err(CommandFailure::configuration(what))
 }
 
+/// Which values an estimate needs and the script leaves open, as a sentence; `None` where it has all.
+pub fn left_open(session: &Session, request: &Request) -> Option<String> {
+    let unread = unread(&session.library, request);
+    let needed = unread.iter().filter(|u| u.needed);
+    let sets: Vec<String> = needed
+        .map(|u| format!("`--set {}={}`", u.knob, u.takes))
+        .collect();
+    let left = || format!("the script leaves open what it needs: {}", sets.join(", "));
+    (!sets.is_empty()).then(left)
+}
+
+/// What the memory model says of a request.
+///
+/// # Errors
+/// It says nothing, and why.
+pub fn estimate_of(
+    session: &Session,
+    request: &Request,
+) -> Result<(EstimateView, Estimate), CommandFailure> {
+    // A configuration that breaks a rule is not estimated.
+    let shape = request.shape(&[])?;
+    let environment = shape.recipe().value(ENVIRONMENT);
+    let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
+    let bridge = request.preset().memory.as_ref();
+    let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
+    let estimate = match request.estimate(&[]).filter(|_| known_stack) {
+        Some(Ok(estimate)) => estimate,
+        Some(Err(unknown)) => return Err(why_unknown(request, &known, &unknown)),
+        None => return Err(without_model(session, request)),
+    };
+    let job = EstimatedJob {
+        preset: request.preset().name.clone(),
+        dataset: request.inputs().dataset.clone(),
+        resources: request.resources(&[])?,
+        host_memory: request.host_memory()?,
+        sources: sources(request, &known)?,
+        narrower: narrower(session, request, &estimate),
+        remedy: request.remedy()?,
+    };
+    Ok((EstimateView::new(job, &estimate), estimate))
+}
+
 /// What says more than an estimate, as commands.
-pub fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String {
+fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String {
     let mut narrower = Vec::new();
     if estimate.gpu_bytes.is_none() {
         narrower.push(format!(
@@ -66,7 +110,7 @@ fn measuring(session: &Session, request: &Request) -> Option<String> {
 }
 
 /// Why there is no estimate of a job of which the preset says nothing.
-pub fn without_model(session: &Session, request: &Request) -> CommandFailure {
+fn without_model(session: &Session, request: &Request) -> CommandFailure {
     let preset = &request.preset().name;
     let own = request.adoption();
     let (what, hint) = match &own {

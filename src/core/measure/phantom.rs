@@ -37,6 +37,8 @@ pub struct PhantomRecord {
     pub phases: BTreeMap<String, PhantomPeak>,
     /// Optimizer steps that ended.
     pub steps: u64,
+    /// Bytes that are held through a step, at its end: weights, gradients, optimizer states.
+    pub held: BTreeMap<String, u64>,
     /// What was put in the place of something else.
     pub replaced: Vec<String>,
     /// How often values were read back, by the line of Python that did.

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::closed_form_view::ClosedFormView;
+use super::estimate_view::EstimateView;
 use super::figures::{gib, in_gib, of_gib};
 use super::launch_view::outputs;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
@@ -16,6 +18,7 @@ use crate::core::measure::{
 use crate::io::phantom::{PhantomRan, PhantomRun};
 use crate::io::program::Outputs;
 use oomctl_diagnose::sanitize;
+use oomctl_memory::Estimate;
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;
@@ -30,7 +33,7 @@ pub fn program_output() -> Outputs {
 }
 
 /// A measurement on phantom GPUs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub struct PhantomView {
     schema_version: u32,
     exit_code: Exit,
@@ -43,6 +46,7 @@ pub struct PhantomView {
     steps: u64,
     peak: PhantomPeak,
     phases: Vec<PhantomPhase>,
+    closed_form: ClosedFormView,
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
     reads: Vec<ReadView>,
@@ -85,15 +89,14 @@ struct ReadView {
 }
 
 impl PhantomView {
-    /// The view of a run, and of the record that tells most of it.
+    /// The view of a run, of the record that tells most of it, and of what the closed form says.
     pub fn new(
         asked: &PhantomRun,
         ran: &PhantomRan,
-        record: Option<&PhantomRecord>,
-        outcome: &PhantomOutcome,
-        exit: Exit,
+        record: PhantomRecord,
+        (outcome, exit): (&PhantomOutcome, Exit),
+        said: Result<(EstimateView, Estimate), String>,
     ) -> Self {
-        let record = record.cloned().unwrap_or_default();
         let card = &asked.phantom.card;
         let (outcome, reason) = match outcome {
             PhantomOutcome::Measured => ("measured", None),
@@ -121,6 +124,7 @@ impl PhantomView {
             steps: record.steps,
             peak: record.peak(),
             phases: phases(&record),
+            closed_form: ClosedFormView::new(said, &record),
             largest: record.largest.clone(),
             history_complete: record.history_complete,
             reads: reads(&record),
@@ -146,6 +150,7 @@ impl PhantomView {
         if !self.phases.is_empty() {
             self.table(&mut text);
         }
+        self.closed_form.write(&mut text);
         self.sites(&mut text);
         self.trust(&mut text);
         text

@@ -5,6 +5,7 @@ the allocator says of each into $OOMCTL_PHANTOM_RECORDS/PID.json, again after ev
 """
 import atexit
 import ctypes
+import gc
 import json
 import os
 import sys
@@ -106,6 +107,32 @@ def largest(torch):
     record["history_complete"] = len(trace) < MOST_ENTRIES
 
 
+def held(torch):
+    """What is held through a step, at its end: weights, gradients and states of the fullest device."""
+    own, states = {}, {}
+    for value in gc.get_objects():
+        if issubclass(type(value), torch.Tensor) and isinstance(value, torch.nn.Parameter):
+            own[id(value)] = value
+        elif issubclass(type(value), torch.optim.Optimizer):
+            states.update((id(state), state) for of in value.state.values() for state in of.values())
+            groups = (group["params"] for group in value.param_groups)
+            states.update((id(weight), weight) for group in groups for weight in group if not isinstance(weight, torch.nn.Parameter))
+    kinds = {
+        "weights": own.values(),
+        "gradients": [value.grad for value in own.values() if value.is_leaf and value.grad is not None],
+        "optimizer states": states.values(),
+    }
+    record["held"] = {}
+    for kind, values in kinds.items():
+        devices = {}
+        for value in values:
+            value = getattr(value, "_local_tensor", value)
+            if isinstance(value, torch.Tensor) and value.is_cuda:
+                storage = value.untyped_storage()
+                devices.setdefault(value.device, {})[storage.data_ptr()] = storage.nbytes()
+        record["held"][kind] = max((sum(sizes.values()) for sizes in devices.values()), default=0)
+
+
 def finish(torch):
     mark(torch)
     if torch.cuda.is_initialized():
@@ -174,6 +201,8 @@ def watch_steps(torch):
     def after(optimizer, args, kwargs):
         if not counts():
             return
+        if record["steps"] < 2:
+            held(torch)
         if now["backward"]:
             now["stepped"] = True
             return
