@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{gib, of_gib};
+use super::figures::{gib, in_gib, of_gib};
 use super::style::{BAD, GOOD, Paint, WARN};
 use crate::core::engine::{History, PhantomCheck};
 use crate::core::ladder::Step;
 use crate::core::measure::PhantomSummary;
+use crate::core::request::KeptMeasurement;
 use oomctl_diagnose::sanitize;
 
 /// Attempts that were measured.
@@ -122,6 +123,16 @@ pub fn summary_line(summary: &PhantomSummary, gpu_bytes: u64) -> String {
         ),
         None => format!("{}: {reason}", Paint(WARN, "not measured")),
     }
+}
+
+/// What was measured of a configuration before, in one line.
+pub fn kept_line(kept: &KeptMeasurement) -> String {
+    let allocated = in_gib(gib(kept.summary.peak.allocated as f64, 1));
+    format!(
+        "phantom, measured {}: allocated {allocated}; {}",
+        kept.measured_on,
+        summary_line(&kept.summary, kept.gpu_bytes)
+    )
 }
 
 /// What was measured on phantom GPUs and did not fit, so that this knob was moved.

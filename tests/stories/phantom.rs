@@ -333,6 +333,52 @@ fn beside_what_was_measured_stands_what_the_closed_form_says() {
     ]);
 }
 
+#[test]
+fn what_was_measured_before_is_evidence_for_that_configuration_alone() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("THERE", "64")]);
+    let said = known_to_the_closed_form(&place);
+    let estimate = |memory: &str| {
+        let words = format!("estimate --json {said} --set gpu_memory={memory} job.slurm");
+        place.run(&words).ends(0).json()
+    };
+    let before = estimate("8GiB");
+    assert_eq!(before["phantom"], Value::Null);
+    place
+        .run(&format!("measure {said} --gpu-memory 8GiB job.slurm"))
+        .ends(0);
+    let after = estimate("8GiB");
+    assert_eq!(after["phantom"]["peak"]["allocated"], 64_u64 << 26);
+    // The update took 4 GiB of tensors; what lies beside them is as unsure as it was.
+    let width =
+        |view: &Value| view["high_gib"].as_f64().unwrap() - view["low_gib"].as_f64().unwrap();
+    assert!(width(&after) < 0.7 * width(&before), "{before}\n{after}");
+    // Another card and another batch were not measured.
+    assert_eq!(estimate("16GiB")["phantom"], Value::Null);
+    let words = format!("{said} --set gpu_memory=8GiB job.slurm");
+    place.run(&format!("plan {words}")).says(&[
+        "phantom, measured 20",
+        ": allocated 4.0 GiB; fits: 4.0 of 8.0 GiB reserved at the peak",
+    ]);
+    let plan = place.run(&format!("plan --json {words}")).json();
+    assert_eq!(plan["now"]["fits_probability"], 1.0);
+    let script = place.read("job.slurm");
+    place.write(
+        "job.slurm",
+        &script.replace("batch_size 64", "batch_size 32"),
+    );
+    assert_eq!(estimate("8GiB")["phantom"], Value::Null);
+    // A program that no formula describes is told by its measurement alone.
+    place.write("job.slurm", TRAINING);
+    place.run("measure --gpu-memory 8GiB job.slurm").ends(0);
+    place
+        .run("estimate --set gpu_memory=8GiB job.slurm")
+        .ends(5)
+        .says(&["phantom, measured 20", "the script leaves open"]);
+}
+
 /// Submits the training job with `more`, and watches it.
 fn submitted(place: &Place, more: &str) -> super::place::Done {
     place.run(&format!(

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::{Configuration, sbatch_option};
+use crate::cli::measure::measured_before;
 use crate::cli::request::known::{LookupTables, filled};
 use crate::cli::request::{learned, load};
 use crate::cli::script;
@@ -10,6 +11,7 @@ use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::read_text;
 use crate::view::estimate_view::EstimateLine;
+use crate::view::measured_plan_view::kept_line;
 use crate::view::{CommandFailure, print};
 use oomctl_memory::{MeasurementRow, Profiles, estimate};
 
@@ -67,7 +69,12 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
         }
         words => script::estimated(&session, &args.configuration, &args.sbatch, words)?,
     };
-    let (view, _) = script::estimate_of(&session, &request)?;
+    let request = measured_before(&session, request);
+    let (view, _) = script::estimate_of(&session, &request).inspect_err(|_| {
+        if let Some(kept) = request.kept_measurement() {
+            print::talk(&kept_line(kept));
+        }
+    })?;
     session.show(&view, |view| view.text(print::unicode()))?;
     Ok(Exit::Success)
 }

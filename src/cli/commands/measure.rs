@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use crate::cli::args::Configuration;
 use crate::cli::launch::launching::signals;
-use crate::cli::measure::{MeasureOptions, closed_form, job};
+use crate::cli::measure::{MeasureOptions, closed_form, job, keep_of_job, summary_of};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::measure::{PhantomEnd, PhantomOutcome, PhantomRecord, phantom_outcome};
@@ -66,6 +66,8 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
         (_, PhantomEnd::Interrupted(signal)) => Exit::Signal(signal),
         _ => Exit::Failed,
     };
+    let summary = summary_of(&ran, record.as_ref(), &outcome);
+    keep_of_job(&session, (&job, &asked), &summary)?;
     let said = closed_form(&session, &args.configuration, (&job, &asked, &args.options));
     let record = record.unwrap_or_default();
     let view = PhantomView::new(&asked, &ran, record, (&outcome, exit), said);

@@ -16,11 +16,11 @@ use crate::core::engine::{
     AttemptEvent, Event, PhantomCheck, PhantomMeasurement, Record, Run, decide,
 };
 use crate::core::exit::Exit;
-use crate::core::measure::{PhantomRecord, PhantomSummary, phantom_outcome};
+use crate::core::measure::{PhantomOutcome, PhantomRecord, PhantomSummary, phantom_outcome};
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::{Handle, Measurer, Silent};
-use crate::io::phantom::{PhantomRun, run as run_on_phantom};
+use crate::io::phantom::{PhantomRan, PhantomRun, run as run_on_phantom};
 use crate::io::program::{Ears, Outputs, UsualSignals};
 use crate::view::measured_plan_view::{MeasuredAttempt, MeasuredPlanView};
 use crate::view::{CommandFailure, print};
@@ -172,15 +172,25 @@ fn summary(asked: &PhantomRun, ears: &Ears) -> Result<(PhantomSummary, u64), Com
             asked.program.command[0]
         ))
     })?;
-    let record = PhantomRecord::fullest(ran.records);
+    let record = PhantomRecord::fullest(ran.records.clone());
     let outcome = phantom_outcome(record.as_ref(), ran.end);
-    let mut summary = PhantomSummary::new(record.as_ref(), &outcome);
-    summary.replaced.splice(..0, ran.replaced);
+    let summary = summary_of(&ran, record.as_ref(), &outcome);
+    Ok((summary, ran.seconds.ceil() as u64))
+}
+
+/// What is kept of a run on phantom GPUs.
+pub fn summary_of(
+    ran: &PhantomRan,
+    record: Option<&PhantomRecord>,
+    outcome: &PhantomOutcome,
+) -> PhantomSummary {
+    let mut summary = PhantomSummary::new(record, outcome);
+    summary.replaced.splice(..0, ran.replaced.iter().cloned());
     let unknown = ran.unknown_calls.iter();
     summary
         .replaced
         .extend(unknown.map(|name| format!("the phantom does not know {name}")));
-    Ok((summary, ran.seconds.ceil() as u64))
+    summary
 }
 
 /// What measures the runs of a project for those who watch them.

@@ -12,8 +12,7 @@ use crate::view::CommandFailure;
 use crate::view::estimate_view::{EstimateView, EstimatedJob};
 use oomctl_memory::{Estimate, GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
-/// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else. What it leaves open and the memory model needs
-/// is asked for.
+/// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else.
 pub fn estimated(
     session: &Session,
     flags: &Configuration,
@@ -37,13 +36,7 @@ pub fn estimated(
     if let Some(memory) = learned::memory(session, flags.fresh) {
         learned::tell_proven(&request, &memory);
     }
-    let unread = unread(&session.library, &request);
-    if unread.iter().all(|u| !u.needed) {
-        return Ok(request);
-    }
-    let open = UnreadKnob::lines(&unread, true);
-    let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
-    Err(CommandFailure::configuration(what))
+    Ok(request)
 }
 
 /// Which values an estimate needs and the script leaves open, as a sentence; `None` where it has all.
@@ -60,11 +53,18 @@ pub fn left_open(session: &Session, request: &Request) -> Option<String> {
 /// What the memory model says of a request.
 ///
 /// # Errors
-/// It says nothing, and why.
+/// It says nothing, and why. What a script leaves open and the memory model needs is asked for.
 pub fn estimate_of(
     session: &Session,
     request: &Request,
 ) -> Result<(EstimateView, Estimate), CommandFailure> {
+    let unread = unread(&session.library, request);
+    if unread.iter().any(|u| u.needed) {
+        let open = UnreadKnob::lines(&unread, true);
+        let what =
+            format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
+        return Err(CommandFailure::configuration(what));
+    }
     // A configuration that breaks a rule is not estimated.
     let shape = request.shape(&[])?;
     let environment = shape.recipe().value(ENVIRONMENT);
@@ -84,6 +84,7 @@ pub fn estimate_of(
         sources: sources(request, &known)?,
         narrower: narrower(session, request, &estimate),
         remedy: request.remedy()?,
+        phantom: request.kept_measurement().cloned(),
     };
     Ok((EstimateView::new(job, &estimate), estimate))
 }
@@ -96,7 +97,10 @@ fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String
             "`--set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}` compares it with your GPU"
         ));
     }
-    narrower.extend(measuring(session, request));
+    // What was measured already is known.
+    if request.kept_measurement().is_none() {
+        narrower.extend(measuring(session, request));
+    }
     if request.inputs().scripts.is_none() {
         narrower.push("`oomctl tune --probe` measures it on the cluster".to_owned());
     }
