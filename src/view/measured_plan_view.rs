@@ -73,6 +73,10 @@ impl MeasuredPlanView {
         if let Some(why) = &self.stopped {
             let _ = writeln!(text, "{}", sanitize(why.as_bytes()));
         }
+        let last = self.attempts.last();
+        if let Some(context) = last.and_then(|attempt| attempt.summary.context.as_ref()) {
+            let _ = writeln!(text, "{}", sanitize(context.as_bytes()));
+        }
         text.push_str("phantom figures: measured without a GPU (docs/measure.md)\n");
         text
     }

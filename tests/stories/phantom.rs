@@ -13,6 +13,7 @@ cuda = ctypes.CDLL(None)
 free, total, address = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_void_p()
 cuda.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))
 print('total', total.value, file=sys.stderr)
+print('free', free.value >> 20, file=sys.stderr)
 print('small', cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 30)), file=sys.stderr)
 print('large', cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 40)), file=sys.stderr)
 cuda.cudaGraphDebugDotPrint()
@@ -34,9 +35,17 @@ fn a_program_sees_a_card_that_is_not_there_and_what_it_lacks_is_named() {
         done.told()
     );
     assert!(done.err.contains("small 0\nlarge 2\n"), "{}", done.told());
+    // What was published for the card's context is taken.
+    let free = (39.39 - 0.49) * f64::from(1 << 30);
+    assert!(
+        done.err.contains(&format!("free {}", free as u64 >> 20)),
+        "{}",
+        done.told()
+    );
     let view: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(view["source"], "phantom");
     assert_eq!(view["outcome"], "unmeasured");
+    assert_eq!(view["gpu"]["context"]["ground"], "published");
     assert_eq!(
         view["unknown_calls"],
         serde_json::json!(["cudaGraphDebugDotPrint"])
@@ -73,6 +82,15 @@ fn what_cannot_be_measured_is_said_in_a_sentence() {
         .ends(2)
         .says(&["GPU type a100 has 79.15GiB or 39.39GiB", "--gpu-memory"]);
     place.says("measure --gpu-type abacus -- true", 2, &["GPU type abacus"]);
+    for [options, said] in table::<2, 3>(
+        "
+        --gpu-type h100 | CUDA's context: 0.65 GiB counted; published: 0.51 to 0.65 GiB with CUDA 12.
+        --gpu-type h20 | CUDA's context is unknown for this card and not counted: it takes 0.10 to 0.70 GiB of other cards.
+        --context 1GiB | CUDA's context: 1.00 GiB counted, as --context says.
+        ",
+    ) {
+        place.says(&format!("measure {options} -- true"), 1, &[said]);
+    }
 }
 
 /// A program that says how it was started, and writes a file.
@@ -377,6 +395,33 @@ fn what_was_measured_before_is_evidence_for_that_configuration_alone() {
         .run("estimate --set gpu_memory=8GiB job.slurm")
         .ends(5)
         .says(&["phantom, measured 20", "the script leaves open"]);
+}
+
+/// A program that waits for a value: it writes the record that PyTorch's recorder would write.
+const WAITS: &str = r#"
+import json, os, time
+record = {"torch": "2.15.0", "cuda": "13.2", "phase": "forward", "reads": {"waits.py:7": 4096}}
+with open(os.path.join(os.environ["OOMCTL_PHANTOM_RECORDS"], "1.json"), "w") as file:
+    json.dump(record, file)
+time.sleep(600)
+"#;
+
+#[test]
+fn who_waits_sees_how_far_it_is_and_which_line_waits_for_a_value() {
+    let place = Place::bare();
+    place.write("waits.py", WAITS);
+    let terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let line =
+        format!("python3 -c '{terminal}' $OOMCTL measure --time-limit 7s -- python3 waits.py");
+    place.shell(&line).ends(21).says(&[
+        "phantom  5 s: forward",
+        "not measured: the time limit came before the first optimizer step ended. waits.py:7 read 4096 values back",
+    ]);
+    // Nobody looks at a pipe.
+    let piped = place
+        .run("measure --time-limit 6s -- python3 waits.py")
+        .ends(21);
+    assert!(!piped.err.contains("5 s:"), "{}", piped.told());
 }
 
 /// Submits the training job with `more`, and watches it.

@@ -10,6 +10,7 @@ use super::cache;
 use super::closed_form::with_rungs;
 use super::job::measured;
 use super::options::MeasureOptions;
+use super::progress::progress;
 use crate::cli::launch::launching::signals;
 use crate::cli::session::Session;
 use crate::core::engine::{
@@ -155,18 +156,23 @@ pub fn measurement(
     if let Some(attempt) = told {
         print::talk(&format!("phantom run {attempt} begins"));
     }
-    let (summary, seconds) = summary(&asked, ears)?;
+    let (summary, seconds) = summary(&asked, ears, told)?;
     cache::keep(&place, &summary)?;
     Ok((of(summary, seconds), false))
 }
 
 /// What a run on phantom GPUs comes to, and the seconds that it took.
-fn summary(asked: &PhantomRun, ears: &Ears) -> Result<(PhantomSummary, u64), CommandFailure> {
+fn summary(
+    asked: &PhantomRun,
+    ears: &Ears,
+    told: Option<usize>,
+) -> Result<(PhantomSummary, u64), CommandFailure> {
+    let who = told.map(|attempt| format!("phantom run {attempt}"));
     let silent = Outputs {
         out: Box::new(std::io::sink()),
         err: Box::new(std::io::sink()),
     };
-    let ran = run_on_phantom(asked, silent, ears).map_err(|e| {
+    let ran = run_on_phantom(asked, silent, ears, progress(who)).map_err(|e| {
         CommandFailure::refused(format!(
             "{} cannot be started: {e}",
             asked.program.command[0]
@@ -174,18 +180,21 @@ fn summary(asked: &PhantomRun, ears: &Ears) -> Result<(PhantomSummary, u64), Com
     })?;
     let record = PhantomRecord::fullest(ran.records.clone());
     let outcome = phantom_outcome(record.as_ref(), ran.end);
-    let summary = summary_of(&ran, record.as_ref(), &outcome);
+    let summary = summary_of(asked, &ran, record.as_ref(), &outcome);
     Ok((summary, ran.seconds.ceil() as u64))
 }
 
 /// What is kept of a run on phantom GPUs.
 pub fn summary_of(
+    asked: &PhantomRun,
     ran: &PhantomRan,
     record: Option<&PhantomRecord>,
     outcome: &PhantomOutcome,
 ) -> PhantomSummary {
     let mut summary = PhantomSummary::new(record, outcome);
     summary.replaced.splice(..0, ran.replaced.iter().cloned());
+    let cuda = record.and_then(|r| r.cuda.as_deref());
+    summary.context = Some(asked.context.sentence(cuda));
     let unknown = ran.unknown_calls.iter();
     summary
         .replaced

@@ -9,6 +9,7 @@ mod fitting;
 mod job;
 mod options;
 mod plan;
+mod progress;
 
 pub use before::measured_before;
 pub use beside::closed_form;
@@ -17,3 +18,4 @@ pub use fitting::{before, measurer, summary_of};
 pub use job::job;
 pub use options::MeasureOptions;
 pub use plan::plan;
+pub use progress::progress;

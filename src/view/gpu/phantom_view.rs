@@ -13,7 +13,8 @@ use super::launch_view::outputs;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
 use crate::core::measure::{
-    PhantomDevice, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord, PhantomSite,
+    PhantomContext, PhantomDevice, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord,
+    PhantomSite,
 };
 use crate::io::phantom::{PhantomRan, PhantomRun};
 use crate::io::program::Outputs;
@@ -47,6 +48,8 @@ pub struct PhantomView {
     peak: PhantomPeak,
     phases: Vec<PhantomPhase>,
     closed_form: ClosedFormView,
+    /// Bytes that are held through a step, at its end.
+    held: BTreeMap<String, u64>,
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
     reads: Vec<ReadView>,
@@ -71,6 +74,7 @@ struct CardView {
     count: u16,
     total_bytes: u64,
     context_bytes: u64,
+    context: PhantomContext,
     capability: String,
     processors: u16,
 }
@@ -117,6 +121,7 @@ impl PhantomView {
                 count: asked.phantom.devices,
                 total_bytes: card.total_bytes,
                 context_bytes: card.context_bytes,
+                context: asked.context,
                 capability: format!("{}.{}", card.capability.0, card.capability.1),
                 processors: card.processors,
             },
@@ -125,6 +130,7 @@ impl PhantomView {
             peak: record.peak(),
             phases: phases(&record),
             closed_form: ClosedFormView::new(said, &record),
+            held: record.held.clone(),
             largest: record.largest.clone(),
             history_complete: record.history_complete,
             reads: reads(&record),
@@ -276,9 +282,8 @@ impl PhantomView {
         for what in &self.replaced {
             let _ = writeln!(text, "{}", clean(what));
         }
-        if self.gpu.context_bytes == 0 {
-            text.push_str("CUDA's context is not counted; --context SIZE counts it.\n");
-        }
+        let context = self.gpu.context.sentence(self.cuda.as_deref());
+        let _ = writeln!(text, "{}.", clean(&context));
     }
 }
 

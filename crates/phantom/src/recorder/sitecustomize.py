@@ -20,7 +20,7 @@ MOST_SITES = 12
 record = {
     "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": []
 }
-now = {"phase": "init", "backward": 0, "engine": False, "stepped": False}
+now = {"phase": "init", "backward": 0, "engine": False, "stepped": False, "reads": 0}
 lock = threading.RLock()
 kept = []
 
@@ -49,6 +49,7 @@ def write():
     if not RECORDS or os.getpid() != record["pid"]:
         return
     path = os.path.join(RECORDS, "%d.json" % os.getpid())
+    record["phase"] = now["phase"]
     with open(path + ".new", "w") as file:
         json.dump(record, file)
     os.replace(path + ".new", path)
@@ -150,6 +151,10 @@ def watch_reads():
         line = line_of(stack(), inner=True) or "no Python line"
         with lock:
             record["reads"][line] = record["reads"].get(line, 0) + 1
+            # A loop may wait for a value for ever: what it read so far is left now and then.
+            now["reads"] += 1
+            if now["reads"] & (now["reads"] - 1) == 0:
+                write()
 
     kind = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
     kept.append(kind(read))
