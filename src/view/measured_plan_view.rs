@@ -91,7 +91,8 @@ impl MeasuredAttempt {
         } else {
             ""
         };
-        let _ = writeln!(text, "phantom run {}  {said}{before}", self.attempt);
+        let trust = trust_word(&self.summary);
+        let _ = writeln!(text, "phantom run {}  {said}{before}{trust}", self.attempt);
     }
 }
 
@@ -133,10 +134,19 @@ pub fn summary_line(summary: &PhantomSummary, gpu_bytes: u64) -> String {
 pub fn kept_line(kept: &KeptMeasurement) -> String {
     let allocated = in_gib(gib(kept.summary.peak.allocated as f64, 1));
     format!(
-        "phantom, measured {}: allocated {allocated}; {}",
+        "phantom, measured {}: allocated {allocated}; {}{}",
         kept.measured_on,
-        summary_line(&kept.summary, kept.gpu_bytes)
+        summary_line(&kept.summary, kept.gpu_bytes),
+        trust_word(&kept.summary)
     )
+}
+
+/// How sure it is, behind a line.
+fn trust_word(summary: &PhantomSummary) -> String {
+    let trust = summary.trust.as_ref();
+    trust.map_or(String::new(), |trust| {
+        format!("; confidence {}", trust.word())
+    })
 }
 
 /// What was measured on phantom GPUs and did not fit, so that this knob was moved.

@@ -255,8 +255,9 @@ text = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capaci
 if records:
     peak = {"allocated": batch << 26, "reserved": batch << 26 if fits else 3 << 29}
     phases = {"forward": peak, "backward": peak}
+    curve = {"ms": [0, 500, 1500], "allocated_mib": [84, batch << 6, 84], "reserved_mib": [90, batch << 6, batch << 6], "phases": [{"from": 1, "phase": "forward"}]}
     held = {"weights": 84 << 20, "gradients": 84 << 20, "optimizer states": 168 << 20}
-    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": phases, "held": held, "steps": 2 if fits else 0}
+    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": phases, "held": held, "curve": curve, "steps": 2 if fits else 0}
     if not fits:
         record.update(failure={"type": "torch.OutOfMemoryError", "text": text}, failed_in="backward")
     with open(os.path.join(records, "1.json"), "w") as file:
@@ -326,7 +327,13 @@ fn beside_what_was_measured_stands_what_the_closed_form_says() {
     assert_eq!(of("weights")["apart"], -0.044);
     let estimate = &view["closed_form"]["estimate"];
     assert_eq!(estimate["gpu_gib"], 8.0);
+    assert_eq!(view["trust"]["confidence"], "high");
+    assert_eq!(
+        view["over_time"]["reserved_mib"],
+        serde_json::json!([90, 4096, 4096])
+    );
     place.run(&format!("measure {words}")).says(&[
+        "confidence high\n",
         "closed form: fits",
         "optimizer states         0.2 GiB       0.2 GiB",
     ]);
@@ -477,12 +484,18 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
         check["replaced"].to_string().contains("is gone afterwards"),
         "{check}"
     );
+    assert_eq!(check["over_time"]["allocated_mib"][1], 64 << 6);
     place.run("report job-1").ends(0);
+    let page = place.read(".oomctl/runs/job-1/report.html");
+    let drawn = "<title>Memory on a phantom GPU before attempt 1 of job-1, in GiB</title>";
+    assert!(page.contains(drawn), "{page}");
+    // What fits there after the rungs: 16 sequences, 1 GiB of 2.
+    assert!(page.contains("allocated: 1.0 GiB</li>"), "{page}");
     // The project can say it once, and what was measured is measured no more.
     place.write("oomctl.yaml", "supervision: { measure: true }\n");
     submitted(&place, "--run again")
         .ends(0)
-        .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before)"]);
+        .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before); confidence high"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
     keep_of_job(&session, (&job, &asked), &summary)?;
     let said = closed_form(&session, &args.configuration, (&job, &asked, &args.options));
     let record = record.unwrap_or_default();
-    let view = PhantomView::new(&asked, &ran, record, (&outcome, exit), said);
+    let view = PhantomView::new(&asked, &ran, record, (&summary, exit), said);
     session.show(&view, PhantomView::text)?;
     Ok(exit)
 }

@@ -195,6 +195,8 @@ pub fn summary_of(
     summary.replaced.splice(..0, ran.replaced.iter().cloned());
     let cuda = record.and_then(|r| r.cuda.as_deref());
     summary.context = Some(asked.context.sentence(cuda));
+    let trust = |r: &PhantomRecord| r.confidence(&ran.unknown_calls, &asked.context);
+    summary.trust = record.filter(|_| summary.fits.is_some()).map(trust);
     let unknown = ran.unknown_calls.iter();
     summary
         .replaced

@@ -3,13 +3,17 @@
 //!
 //! Rule: nothing is measured here. Readings and bytes of logs are handed in; lines and peaks come out.
 
+mod confidence;
 mod context;
+mod curve;
 mod data_parallel;
 mod figures;
 mod peaks;
 mod phantom;
 
+pub use confidence::PhantomConfidence;
 pub use context::PhantomContext;
+pub use curve::PhantomCurve;
 pub use data_parallel::Crowded;
 pub use figures::{AttemptFigures, Figure, FigurePattern, FigureSpec, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};

@@ -6,6 +6,10 @@ use oomctl_base::word_list;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::confidence::PhantomConfidence;
+use super::context::PhantomContext;
+use super::curve::PhantomCurve;
+
 /// PyTorch's versions that were tried with the phantom, by their release: those of the table in docs/measure.md, which a test holds.
 pub const TRIED: [&str; 9] = word_list("2.4.1 2.5.1 2.6.0 2.7.0 2.7.1 2.9.1 2.11.0 2.13.0 2.15.0");
 
@@ -57,6 +61,8 @@ pub struct PhantomRecord {
     pub failed_in: Option<String>,
     /// What was held when most was.
     pub largest: Vec<PhantomSite>,
+    /// Memory over time.
+    pub curve: Option<PhantomCurve>,
     /// Whether the history of allocations was long enough for all of them.
     pub history_complete: Option<bool>,
     /// PyTorch's version, once it was imported.
@@ -168,6 +174,12 @@ impl PhantomRecord {
         }
     }
 
+    /// How sure it is, with these calls that the phantom does not know and this context.
+    pub fn confidence(&self, calls: &[String], context: &PhantomContext) -> PhantomConfidence {
+        let untried = self.torch.as_deref().filter(|_| !self.tried());
+        PhantomConfidence::new(untried, self.reads.len(), calls, context)
+    }
+
     /// The line that reads most values back, and how often.
     fn most_read(&self) -> Option<(&str, u64)> {
         let most = self.reads.iter().max_by_key(|(_, times)| **times)?;
@@ -208,6 +220,12 @@ pub struct PhantomSummary {
     /// What was counted of CUDA's context, and how sure that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// How sure the measurement is; none where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<PhantomConfidence>,
+    /// Memory over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<PhantomCurve>,
 }
 
 impl PhantomSummary {
@@ -244,6 +262,8 @@ impl PhantomSummary {
             },
             replaced: record.replaced,
             context: None,
+            trust: None,
+            over_time: record.curve,
         }
     }
 }

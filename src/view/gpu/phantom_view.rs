@@ -13,8 +13,8 @@ use super::launch_view::outputs;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
 use crate::core::measure::{
-    PhantomContext, PhantomDevice, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord,
-    PhantomSite,
+    PhantomConfidence, PhantomContext, PhantomCurve, PhantomDevice, PhantomFailure, PhantomPeak,
+    PhantomRecord, PhantomSite, PhantomSummary,
 };
 use crate::io::phantom::{PhantomRan, PhantomRun};
 use crate::io::program::Outputs;
@@ -42,6 +42,8 @@ pub struct PhantomView {
     source: &'static str,
     outcome: &'static str,
     reason: Option<String>,
+    /// How sure it is, and what makes it less sure; none where nothing was measured.
+    trust: Option<PhantomConfidence>,
     gpu: CardView,
     world: u32,
     steps: u64,
@@ -52,6 +54,7 @@ pub struct PhantomView {
     held: BTreeMap<String, u64>,
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
+    over_time: Option<PhantomCurve>,
     reads: Vec<ReadView>,
     attention: BTreeMap<String, u64>,
     failure: Option<PhantomFailure>,
@@ -98,14 +101,14 @@ impl PhantomView {
         asked: &PhantomRun,
         ran: &PhantomRan,
         record: PhantomRecord,
-        (outcome, exit): (&PhantomOutcome, Exit),
+        (summary, exit): (&PhantomSummary, Exit),
         said: Result<(EstimateView, Estimate), String>,
     ) -> Self {
         let card = &asked.phantom.card;
-        let (outcome, reason) = match outcome {
-            PhantomOutcome::Measured => ("measured", None),
-            PhantomOutcome::DoesNotFit => ("does_not_fit", None),
-            PhantomOutcome::Unmeasured(why) => ("unmeasured", Some(why.clone())),
+        let (outcome, reason) = match summary.fits {
+            Some(true) => ("measured", None),
+            Some(false) => ("does_not_fit", None),
+            None => ("unmeasured", summary.reason.clone()),
         };
         let with_torch = |r: &&PhantomRecord| r.torch.is_some();
         let mut replaced = ran.replaced.clone();
@@ -116,6 +119,7 @@ impl PhantomView {
             source: "phantom",
             outcome,
             reason,
+            trust: summary.trust.clone(),
             gpu: CardView {
                 name: card.name.clone(),
                 count: asked.phantom.devices,
@@ -133,6 +137,7 @@ impl PhantomView {
             held: record.held.clone(),
             largest: record.largest.clone(),
             history_complete: record.history_complete,
+            over_time: summary.over_time.clone(),
             reads: reads(&record),
             attention: record.attention.clone(),
             torch_was_tried: record.tried(),
@@ -243,6 +248,18 @@ impl PhantomView {
     }
 
     fn trust(&self, text: &mut String) {
+        if let Some(trust) = &self.trust {
+            let why = clean(&trust.less_sure.join("; "));
+            let why = if why.is_empty() {
+                why
+            } else {
+                format!(": {why}")
+            };
+            let _ = writeln!(text, "\nconfidence {}{why}", trust.word());
+        } else if !self.unknown_calls.is_empty() {
+            let calls = clean(&self.unknown_calls.join(" "));
+            let _ = writeln!(text, "\nCUDA calls that the phantom does not know: {calls}");
+        }
         let version = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
         let _ = writeln!(
             text,
@@ -261,22 +278,11 @@ impl PhantomView {
             let kernels: Vec<String> = kernels.collect();
             let _ = writeln!(text, "attention kernels: {}", clean(&kernels.join(", ")));
         }
-        if self.torch.is_some() && !self.torch_was_tried {
-            text.push_str("This version was never tried with the phantom (docs/measure.md).\n");
-        }
         if self.processes > 1 {
             let _ = writeln!(
                 text,
                 "{} processes used PyTorch; this is the fullest.",
                 self.processes
-            );
-        }
-        if !self.unknown_calls.is_empty() {
-            let _ = writeln!(
-                text,
-                "{}: {}. The figures are less sure.",
-                Paint(WARN, "CUDA calls that the phantom does not know"),
-                clean(&self.unknown_calls.join(" "))
             );
         }
         for what in &self.replaced {
