@@ -162,7 +162,10 @@ def held(torch):
             value = getattr(value, "_local_tensor", value)
             if isinstance(value, torch.Tensor) and value.is_cuda:
                 storage = value.untyped_storage()
-                devices.setdefault(value.device, {})[storage.data_ptr()] = storage.nbytes()
+                try:
+                    devices.setdefault(value.device, {})[storage.data_ptr()] = storage.nbytes()
+                except RuntimeError:
+                    pass  # What is only traced has no memory.
         record["held"][kind] = max((sum(sizes.values()) for sizes in devices.values()), default=0)
 
 
@@ -240,7 +243,10 @@ def watch_steps(torch):
         if not counts():
             return
         if record["steps"] < 2:
-            held(torch)
+            try:
+                held(torch)
+            except Exception as error:
+                record["no_terms"] = "%s: %s" % (type(error).__name__, error)
         if now["backward"]:
             now["stepped"] = True
             return
