@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::figures::{gib, in_gib, of_gib};
 use super::style::{BAD, GOOD, Paint, WARN};
-use crate::core::engine::{History, PhantomCheck};
+use crate::core::engine::{History, PhantomCheck, PhantomMeasurement};
 use crate::core::ladder::Step;
 use crate::core::measure::PhantomSummary;
 use crate::core::request::KeptMeasurement;
@@ -83,8 +83,25 @@ impl MeasuredPlanView {
 }
 
 impl MeasuredAttempt {
-    fn write(&self, text: &mut String) {
-        rungs(&self.rungs, text);
+    /// A configuration with these rungs, and what was measured of it, now or before.
+    pub fn new(
+        attempt: usize,
+        rungs: Vec<Step>,
+        measured: &PhantomMeasurement,
+        measured_before: bool,
+    ) -> Self {
+        Self {
+            attempt,
+            rungs,
+            gpu_bytes: measured.gpu_bytes,
+            measured_before,
+            is_close: measured.summary.is_close(measured.gpu_bytes),
+            summary: measured.summary.clone(),
+        }
+    }
+
+    /// In one line, without what is changed.
+    pub fn line(&self) -> String {
         let said = summary_line(&self.summary, self.gpu_bytes);
         let before = if self.measured_before {
             " (measured before)"
@@ -92,7 +109,12 @@ impl MeasuredAttempt {
             ""
         };
         let trust = trust_word(&self.summary);
-        let _ = writeln!(text, "phantom run {}  {said}{before}{trust}", self.attempt);
+        format!("phantom run {}  {said}{before}{trust}", self.attempt)
+    }
+
+    fn write(&self, text: &mut String) {
+        rungs(&self.rungs, text);
+        let _ = writeln!(text, "{}", self.line());
     }
 }
 

@@ -431,6 +431,76 @@ fn who_waits_sees_how_far_it_is_and_which_line_waits_for_a_value() {
     assert!(!piped.err.contains("5 s:"), "{}", piped.told());
 }
 
+/// A step that makes the training job faster, which its preset does not have.
+const LARGER: &str = "
+tune:
+  - gain: 0.2
+    because: fewer passes
+    step:
+      rung: larger
+      title: double the batch
+      effect: same-math
+      when: gradient_accumulation_steps % 2 == 0
+      when_text: gradient_accumulation_steps is odd
+      moves:
+        - { knob: per_device_train_batch_size, times: 2 }
+        - { knob: gradient_accumulation_steps, along: true, to_expr: gradient_accumulation_steps // 2 }
+      laps: 8
+";
+
+#[test]
+fn a_proposal_that_dies_on_the_phantom_loses_its_last_steps() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("HERE", "64"), ("THERE", "16")]);
+    let preset = include_str!("../../presets/hf-trainer.yaml");
+    place.write("presets/hf-trainer.yaml", &format!("{preset}{LARGER}"));
+    let said = known_to_the_closed_form(&place);
+    place.write(
+        "run_clm.py",
+        &format!("{TRAINS}\nprint('all steps are done')\n"),
+    );
+    let small = place
+        .read("job.slurm")
+        .replace("batch_size 64", "batch_size 4");
+    place.write("job.slurm", &small.replace("steps 1", "steps 16"));
+    place
+        .run(&format!(
+            "submit {said} --yes --watch --backend local --set gpu_memory=40GiB job.slurm"
+        ))
+        .ends(0);
+    let without = place.run("tune --json job-1").ends(0).json();
+    assert_eq!(
+        without["steps"].as_array().map(Vec::len),
+        Some(4),
+        "{without}"
+    );
+    assert_eq!(without["phantom"], serde_json::json!([]));
+    let with = place.run("tune --measure --json job-1").ends(0).json();
+    let fits: Vec<&Value> = with["phantom"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| &a["fits"])
+        .collect();
+    assert_eq!(fits, [false, false, true], "{with}");
+    assert_eq!(with["steps"].as_array().map(Vec::len), Some(2), "{with}");
+    let saved = |view: &Value| view["time_saved"].as_f64().unwrap();
+    assert!(saved(&with) < saved(&without), "{with}");
+    place.run("tune --measure job-1").ends(0).says(&[
+        "phantom run 1  does not fit: 1.5 of 40.0 GiB reserved when memory ran out in backward (measured before)",
+        "phantom run 3  fits: 1.0 of 40.0 GiB reserved at the peak (measured before); confidence high",
+        "not taken a third time: larger: phantom: does not fit",
+        "+python3 run_clm.py --model_name_or_path model --block_size 256 --bf16 true --per_device_train_batch_size 16 --gradient_accumulation_steps 4",
+    ]);
+    place.says(
+        "tune --measure --probe-steps 3 job-1",
+        2,
+        &["cannot be used with"],
+    );
+}
+
 /// Submits the training job with `more`, and watches it.
 fn submitted(place: &Place, more: &str) -> super::place::Done {
     place.run(&format!(

@@ -27,7 +27,7 @@ use crate::view::measured_plan_view::{MeasuredAttempt, MeasuredPlanView};
 use crate::view::{CommandFailure, print};
 
 /// The longest that one measurement of a run may take: hours in a queue are worth so much.
-const LONGEST: Duration = Duration::from_secs(300);
+pub const LONGEST: Duration = Duration::from_secs(300);
 
 /// What was measured before a run is made; nothing where nobody asks for it.
 #[derive(Default)]
@@ -100,14 +100,9 @@ pub fn until_it_fits(
     while let Some(attempt) = run.to_be_measured() {
         let number = view.attempts.len() + 1;
         let (measurement, measured_before) = measure(&run.history.rungs(), number)?;
-        view.attempts.push(MeasuredAttempt {
-            attempt: number,
-            rungs: std::mem::take(&mut rungs),
-            gpu_bytes: measurement.gpu_bytes,
-            measured_before,
-            is_close: measurement.summary.is_close(measurement.gpu_bytes),
-            summary: measurement.summary.clone(),
-        });
+        let taken = std::mem::take(&mut rungs);
+        let attempt_view = MeasuredAttempt::new(number, taken, &measurement, measured_before);
+        view.attempts.push(attempt_view);
         let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
         let facts = decide(&run, &Event::Attempt(attempt, event), Timestamp::UNIX_EPOCH);
         for fact in facts {

@@ -10,6 +10,7 @@ mod job;
 mod options;
 mod plan;
 mod progress;
+mod tuned;
 
 pub use before::measured_before;
 pub use beside::closed_form;
@@ -19,3 +20,4 @@ pub use job::job;
 pub use options::MeasureOptions;
 pub use plan::plan;
 pub use progress::progress;
+pub use tuned::tuned;
