@@ -8,12 +8,14 @@ use std::{fs, io};
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
 use super::sandbox::{Sandbox, Sandboxed, works};
 use super::scratch::ScratchFolder;
-use crate::core::measure::{PhantomEnd, PhantomRecord};
+use crate::core::measure::{PhantomContext, PhantomEnd, PhantomRecord};
 use oomctl_base::job::ExitStatus;
 use oomctl_phantom::{LIBRARY, LIBRARY_NAMES, Phantom, RECORDER};
 
 /// Time between two looks at clock and memory.
 const LOOK: Duration = Duration::from_millis(250);
+/// Time between two tellings of how far it is.
+const TOLD: Duration = Duration::from_secs(5);
 /// How long a program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 /// Records of processes that are read.
@@ -47,6 +49,8 @@ pub struct PhantomRun {
     pub program: PhantomProgram,
     /// The GPUs.
     pub phantom: Phantom,
+    /// What CUDA's context takes of each, and how that is known.
+    pub context: PhantomContext,
     /// End after this many optimizer steps.
     pub steps: u32,
     /// Play one rank of this many; 0 where the program or its launcher says how many.
@@ -76,11 +80,16 @@ pub struct PhantomRan {
     pub seconds: f64,
 }
 
-/// Runs it.
+/// Runs it, and tells `told` now and then how long it runs and what its processes recorded.
 ///
 /// # Errors
 /// When the folder cannot be written, or the program cannot be started: `NotFound` where there is no such program.
-pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<PhantomRan> {
+pub fn run(
+    asked: &PhantomRun,
+    outputs: Outputs,
+    ears: &Ears,
+    mut told: impl FnMut(Duration, Vec<PhantomRecord>),
+) -> io::Result<PhantomRan> {
     let folder = ScratchFolder::new("measure")?;
     prepare(folder.path())?;
     let wish = Sandboxed {
@@ -114,7 +123,14 @@ pub fn run(asked: &PhantomRun, outputs: Outputs, ears: &Ears) -> io::Result<Phan
         Some(signal) => (PhantomEnd::Interrupted(signal), 0),
         None => {
             let running = RunningProgram::start(&command, &environment, outputs, &inbox)?;
-            let followed = follow(asked, running, &inbox, start);
+            let recorded = folder.path().join("records");
+            let mut last = start;
+            let followed = follow(asked, running, &inbox, start, || {
+                if last.elapsed() >= TOLD {
+                    last = Instant::now();
+                    told(start.elapsed(), records(&recorded));
+                }
+            });
             running.kill();
             followed
         }
@@ -269,6 +285,7 @@ fn follow(
     program: RunningProgram,
     inbox: &Inbox,
     start: Instant,
+    mut looked: impl FnMut(),
 ) -> (PhantomEnd, u64) {
     let mut ending = ProgramEnd::default();
     let mut stopped: Option<(PhantomEnd, Instant)> = None;
@@ -288,6 +305,7 @@ fn follow(
                 program.signal(15);
             }
         }
+        looked();
         let used = group_bytes(program.pid());
         peak = peak.max(used);
         let why = match () {

@@ -6,12 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{gib, in_gib, is_far, rounded};
+use super::measured_plan_view::kept_line;
 use super::rung_view::{EVEN, interval, is_rough};
 use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::Resources;
-use crate::core::request::FittingSteps;
+use crate::core::request::{FittingSteps, KeptMeasurement};
 use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
 /// Format of the JSON document.
@@ -116,6 +117,8 @@ pub struct EstimateView {
     #[serde(skip)]
     narrower: String,
     smallest_change: Option<SmallestChange>,
+    /// What was measured of it on a phantom before, which the figures rest on.
+    phantom: Option<KeptMeasurement>,
 }
 
 /// What is known of a job besides its estimate.
@@ -134,6 +137,8 @@ pub struct EstimatedJob {
     pub sources: EstimateSources,
     /// The first rungs that make it fit.
     pub remedy: Option<FittingSteps>,
+    /// What was measured of it before.
+    pub phantom: Option<KeptMeasurement>,
 }
 
 impl EstimateView {
@@ -169,6 +174,7 @@ impl EstimateView {
             mem: job.host_memory,
             narrower: job.narrower,
             smallest_change: job.remedy.map(SmallestChange::of),
+            phantom: job.phantom,
         }
     }
 
@@ -240,7 +246,8 @@ impl EstimateView {
         }
     }
 
-    fn closing(&self, out: &mut String) {
+    /// Whether it fits, and what is expected, in one line.
+    pub fn expected(&self) -> String {
         let style = match self.verdict {
             "fits" => GOOD,
             "tight" => WARN,
@@ -249,15 +256,21 @@ impl EstimateView {
         let probability = self
             .fits_probability
             .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
-        let _ = writeln!(
-            out,
-            "\n{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
+        format!(
+            "{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
             Paint(style, self.said()),
             self.predicted_peak_gib,
             self.likely_gib.0,
             self.likely_gib.1,
             self.high_gib
-        );
+        )
+    }
+
+    fn closing(&self, out: &mut String) {
+        if let Some(kept) = &self.phantom {
+            let _ = write!(out, "\n{}", kept_line(kept));
+        }
+        let _ = writeln!(out, "\n{}", self.expected());
         if self.high_gib > WIDE * self.low_gib && !self.narrower.is_empty() {
             let _ = writeln!(out, "to know better: {}", self.narrower);
         }

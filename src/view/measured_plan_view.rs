@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::figures::{gib, of_gib};
+use super::figures::{gib, in_gib, of_gib};
 use super::style::{BAD, GOOD, Paint, WARN};
-use crate::core::engine::{History, PhantomCheck};
+use crate::core::engine::{History, PhantomCheck, PhantomMeasurement};
 use crate::core::ladder::Step;
 use crate::core::measure::PhantomSummary;
+use crate::core::request::KeptMeasurement;
 use oomctl_diagnose::sanitize;
 
 /// Attempts that were measured.
@@ -72,21 +73,48 @@ impl MeasuredPlanView {
         if let Some(why) = &self.stopped {
             let _ = writeln!(text, "{}", sanitize(why.as_bytes()));
         }
+        let last = self.attempts.last();
+        if let Some(context) = last.and_then(|attempt| attempt.summary.context.as_ref()) {
+            let _ = writeln!(text, "{}", sanitize(context.as_bytes()));
+        }
         text.push_str("phantom figures: measured without a GPU (docs/measure.md)\n");
         text
     }
 }
 
 impl MeasuredAttempt {
-    fn write(&self, text: &mut String) {
-        rungs(&self.rungs, text);
+    /// A configuration with these rungs, and what was measured of it, now or before.
+    pub fn new(
+        attempt: usize,
+        rungs: Vec<Step>,
+        measured: &PhantomMeasurement,
+        measured_before: bool,
+    ) -> Self {
+        Self {
+            attempt,
+            rungs,
+            gpu_bytes: measured.gpu_bytes,
+            measured_before,
+            is_close: measured.summary.is_close(measured.gpu_bytes),
+            summary: measured.summary.clone(),
+        }
+    }
+
+    /// In one line, without what is changed.
+    pub fn line(&self) -> String {
         let said = summary_line(&self.summary, self.gpu_bytes);
         let before = if self.measured_before {
             " (measured before)"
         } else {
             ""
         };
-        let _ = writeln!(text, "phantom run {}  {said}{before}", self.attempt);
+        let trust = trust_word(&self.summary);
+        format!("phantom run {}  {said}{before}{trust}", self.attempt)
+    }
+
+    fn write(&self, text: &mut String) {
+        rungs(&self.rungs, text);
+        let _ = writeln!(text, "{}", self.line());
     }
 }
 
@@ -122,6 +150,25 @@ pub fn summary_line(summary: &PhantomSummary, gpu_bytes: u64) -> String {
         ),
         None => format!("{}: {reason}", Paint(WARN, "not measured")),
     }
+}
+
+/// What was measured of a configuration before, in one line.
+pub fn kept_line(kept: &KeptMeasurement) -> String {
+    let allocated = in_gib(gib(kept.summary.peak.allocated as f64, 1));
+    format!(
+        "phantom, measured {}: allocated {allocated}; {}{}",
+        kept.measured_on,
+        summary_line(&kept.summary, kept.gpu_bytes),
+        trust_word(&kept.summary)
+    )
+}
+
+/// How sure it is, behind a line.
+fn trust_word(summary: &PhantomSummary) -> String {
+    let trust = summary.trust.as_ref();
+    trust.map_or(String::new(), |trust| {
+        format!("; confidence {}", trust.word())
+    })
 }
 
 /// What was measured on phantom GPUs and did not fit, so that this knob was moved.

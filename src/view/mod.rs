@@ -50,7 +50,7 @@ mod tune;
 
 pub use failure::CommandFailure;
 pub(crate) use gpu::memory_bar;
-pub use gpu::{gpus_view, phantom_view};
+pub use gpu::{closed_form_view, gpus_view, phantom_view};
 pub use incident::IncidentView;
 pub use launch::{launch_summary, launch_view};
 pub use run::lines::next_step;

@@ -14,7 +14,7 @@ use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, batch_words, computed,
-    missing, of_checkpoints, unchangeable, unchanged,
+    missing, of_checkpoints, unchangeable, unchanged, unknown_batch,
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
@@ -23,7 +23,7 @@ use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::{Change, DOUBTED, NEARLY_SAME, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
-use crate::core::request::{UNEQUAL_TASKS, UnreadKnob};
+use crate::core::request::{KeptMeasurement, UNEQUAL_TASKS, UnreadKnob};
 use oomctl_base::Effect;
 
 /// A program that makes its steps of training itself, whose knobs are unknown.
@@ -36,22 +36,6 @@ const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
-
-/// What to do where no batch was found; words of the command that may be one.
-fn unknown_batch(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let why = match quoted[..] {
-        [] => "It looks for an option such as `--batch_size 8` or `train.batch_size=8`,\na key of a settings file that the script names, and a constant of the program".to_owned(),
-        _ => format!("It does not know what a GPU takes of {}", quoted.join(" and ")),
-    };
-    let word = words.first().map_or("--OPTION", String::as_str);
-    format!(
-        "oomctl found no batch that it can change. {why}.
-If an option sets the batch of a GPU, name it in oomctl.yaml: `spellings: {{ batch_size: {word} }}`.
-`--preset NAME` names the framework (`oomctl presets`).
-"
-    )
-}
 
 /// The attempts that may come.
 #[derive(Serialize, JsonSchema)]
@@ -95,6 +79,8 @@ pub struct ScriptView {
     asked: Vec<UnreadKnob>,
     /// Memory as it is; absent where it is unknown.
     now: Option<MemoryForecast>,
+    /// What was measured of it on a phantom before, which the figures rest on.
+    phantom: Option<KeptMeasurement>,
     attempts: Vec<ScriptAttemptView>,
     /// Rungs of which none is taken, and why.
     not_used: Vec<Skipped>,
@@ -175,6 +161,7 @@ impl ScriptView {
             values: adoption.map(ScriptValues::of).unwrap_or_default(),
             asked: told.unread,
             now: plan.now.as_ref().map(MemoryForecast::of),
+            phantom: told.phantom,
             attempts: attempts(plan.attempts),
             not_used: plan.not_used,
             before_training_changes: plan.before_training_changes,

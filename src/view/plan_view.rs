@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::measured_plan_view::kept_line;
 use super::passed_over::not_used;
 use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, first_fit, limits, table};
@@ -13,7 +14,7 @@ use super::starts_view::StartsView;
 use super::{DIM, NAME, Paint, start_view};
 use crate::core::ladder::{Change, Policy, Skipped};
 use crate::core::recipe::Preset;
-use crate::core::request::{Plan, Start};
+use crate::core::request::{KeptMeasurement, Plan, Start};
 
 /// The ladder from here.
 #[derive(Serialize, JsonSchema)]
@@ -27,6 +28,8 @@ pub struct PlanView {
     /// Rules that every configuration here holds.
     rules: usize,
     now: Option<MemoryForecast>,
+    /// What was measured of it on a phantom before, which the figures rest on.
+    phantom: Option<KeptMeasurement>,
     rungs: Vec<RungForecast>,
     /// For each rung the attempt that takes it.
     attempts: Vec<u32>,
@@ -53,6 +56,8 @@ pub struct PlanSettings {
     pub queue: Option<StartsView>,
     /// The nodes that the job goes to, where Slurm describes them.
     pub nodes: Option<String>,
+    /// What was measured of it before.
+    pub phantom: Option<KeptMeasurement>,
 }
 
 impl PlanView {
@@ -65,6 +70,7 @@ impl PlanView {
     ) -> Self {
         Self {
             queue: settings.queue.take(),
+            phantom: settings.phantom.take(),
             schema_version: 1,
             preset: preset.name.clone(),
             framework_version: preset.version.as_ref().map(ToString::to_string),
@@ -140,6 +146,9 @@ impl PlanView {
             }
             None => "memory unknown: `oomctl estimate` says what is missing\n".to_owned(),
         };
+        if let Some(kept) = &self.phantom {
+            let _ = writeln!(out, "{}", kept_line(kept));
+        }
         let open = self.settings.gpu_unknown.as_ref();
         if let Some(why) = open.filter(|_| self.now.is_some()) {
             let _ = writeln!(out, "memory of a GPU unknown: {why}");

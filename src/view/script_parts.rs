@@ -11,7 +11,7 @@ use super::script_values::{ScriptValues, place};
 use crate::core::adopt::resumes;
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
-use crate::core::request::{Inputs, ScriptAttempt, ScriptPlan, UnreadKnob};
+use crate::core::request::{Inputs, KeptMeasurement, ScriptAttempt, ScriptPlan, UnreadKnob};
 use oomctl_base::Role;
 use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
 
@@ -45,8 +45,26 @@ pub struct AdoptedScript<'a> {
     pub in_file: bool,
     /// The command that measures it without a GPU, where that works.
     pub measure: Option<String>,
+    /// What was measured of it on a phantom before.
+    pub phantom: Option<KeptMeasurement>,
     /// The attempts that may come.
     pub plan: ScriptPlan,
+}
+
+/// What to do where no batch was found; words of the command that may be one.
+pub fn unknown_batch(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    let why = match quoted[..] {
+        [] => "It looks for an option such as `--batch_size 8` or `train.batch_size=8`,\na key of a settings file that the script names, and a constant of the program".to_owned(),
+        _ => format!("It does not know what a GPU takes of {}", quoted.join(" and ")),
+    };
+    let word = words.first().map_or("--OPTION", String::as_str);
+    format!(
+        "oomctl found no batch that it can change. {why}.
+If an option sets the batch of a GPU, name it in oomctl.yaml: `spellings: {{ batch_size: {word} }}`.
+`--preset NAME` names the framework (`oomctl presets`).
+"
+    )
 }
 
 /// An attempt that may come.

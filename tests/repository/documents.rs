@@ -18,6 +18,7 @@ use crate::source::{files, root};
 use oomctl::core::config::{parse_knob_set, parse_preset};
 use oomctl::core::engine::{Budget, Fact, Outcome, RetryCause};
 use oomctl::core::exit::Exit;
+use oomctl::core::measure::TRIED;
 use oomctl_base::Role;
 use oomctl_base::job::JobState;
 
@@ -175,6 +176,15 @@ fn every_command_line_parses_and_cheap_ones_run() {
         }
     }
     assert!(parsed > 30 && run > 8, "{parsed} parsed, {run} run");
+}
+
+#[test]
+fn what_was_tried_on_phantoms_is_what_the_page_says() {
+    let page = document("docs/measure.md");
+    let rows = page.lines().filter(|line| line.starts_with("| 2."));
+    let first = rows.filter_map(|row| row.split(" | ").next());
+    let told: Vec<&str> = first.map(|cell| cell.trim_start_matches("| ")).collect();
+    assert_eq!(told, TRIED);
 }
 
 /// The page on sweeps is one session in the folder of its example.

@@ -13,6 +13,7 @@ cuda = ctypes.CDLL(None)
 free, total, address = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_void_p()
 cuda.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))
 print('total', total.value, file=sys.stderr)
+print('free', free.value >> 20, file=sys.stderr)
 print('small', cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 30)), file=sys.stderr)
 print('large', cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 40)), file=sys.stderr)
 cuda.cudaGraphDebugDotPrint()
@@ -34,9 +35,17 @@ fn a_program_sees_a_card_that_is_not_there_and_what_it_lacks_is_named() {
         done.told()
     );
     assert!(done.err.contains("small 0\nlarge 2\n"), "{}", done.told());
+    // What was published for the card's context is taken.
+    let free = (39.39 - 0.49) * f64::from(1 << 30);
+    assert!(
+        done.err.contains(&format!("free {}", free as u64 >> 20)),
+        "{}",
+        done.told()
+    );
     let view: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(view["source"], "phantom");
     assert_eq!(view["outcome"], "unmeasured");
+    assert_eq!(view["gpu"]["context"]["ground"], "published");
     assert_eq!(
         view["unknown_calls"],
         serde_json::json!(["cudaGraphDebugDotPrint"])
@@ -73,6 +82,15 @@ fn what_cannot_be_measured_is_said_in_a_sentence() {
         .ends(2)
         .says(&["GPU type a100 has 79.15GiB or 39.39GiB", "--gpu-memory"]);
     place.says("measure --gpu-type abacus -- true", 2, &["GPU type abacus"]);
+    for [options, said] in table::<2, 3>(
+        "
+        --gpu-type h100 | CUDA's context: 0.65 GiB counted; published: 0.51 to 0.65 GiB with CUDA 12.
+        --gpu-type h20 | CUDA's context is unknown for this card and not counted: it takes 0.10 to 0.70 GiB of other cards.
+        --context 1GiB | CUDA's context: 1.00 GiB counted, as --context says.
+        ",
+    ) {
+        place.says(&format!("measure {options} -- true"), 1, &[said]);
+    }
 }
 
 /// A program that says how it was started, and writes a file.
@@ -236,7 +254,10 @@ if records and str(batch) == os.environ.get("GAP"):
 text = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 2.00 GiB of which 512.00 MiB is free."
 if records:
     peak = {"allocated": batch << 26, "reserved": batch << 26 if fits else 3 << 29}
-    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": {"backward": peak}, "steps": 2 if fits else 0}
+    phases = {"forward": peak, "backward": peak}
+    curve = {"ms": [0, 500, 1500], "allocated_mib": [84, batch << 6, 84], "reserved_mib": [90, batch << 6, batch << 6], "phases": [{"from": 1, "phase": "forward"}]}
+    held = {"weights": 84 << 20, "gradients": 84 << 20, "optimizer states": 168 << 20}
+    record = {"torch": "2.15.0+cu132", "cuda": "13.2", "phases": phases, "held": held, "curve": curve, "steps": 2 if fits else 0}
     if not fits:
         record.update(failure={"type": "torch.OutOfMemoryError", "text": text}, failed_in="backward")
     with open(os.path.join(records, "1.json"), "w") as file:
@@ -260,6 +281,224 @@ fn training_place(variables: &[(&str, &str)]) -> Place {
         place.set(name, value);
     }
     place
+}
+
+/// Says the sizes of a small model, and what an estimate needs of the job besides.
+fn known_to_the_closed_form(place: &Place) -> &'static str {
+    place.write(
+        "model/config.json",
+        include_str!("../phantom/job/model/config.json"),
+    );
+    let sized = "run_clm.py --model_name_or_path model --block_size 256 --bf16 true";
+    place.write("job.slurm", &TRAINING.replace("run_clm.py", sized));
+    "--set precision=amp"
+}
+
+#[test]
+fn beside_what_was_measured_stands_what_the_closed_form_says() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("THERE", "64")]);
+    let silent = place.run("measure --gpu-memory 8GiB job.slurm").ends(0);
+    silent.says(&[
+        "The closed form says nothing: the script leaves open what it needs: `--set ",
+        "precision=",
+    ]);
+    let said = known_to_the_closed_form(&place);
+    let words = format!("{said} --gpu-memory 8GiB job.slurm");
+    let view = place.run(&format!("measure --json {words}")).ends(0).json();
+    let compared = view["closed_form"]["compared"].as_array().unwrap();
+    let of = |name: &str| {
+        let mut all = compared.iter();
+        all.find(|term| term["name"] == name)
+            .unwrap_or(&Value::Null)
+    };
+    for (name, gib) in [
+        ("weights", 0.082),
+        ("gradients", 0.082),
+        ("optimizer states", 0.164),
+        ("forward and backward", 4.0),
+    ] {
+        assert_eq!(of(name)["phantom_gib"], gib, "{compared:?}");
+    }
+    // 21,041,664 parameters of four bytes.
+    assert_eq!(of("weights")["closed_form_gib"], 0.078);
+    assert_eq!(of("weights")["apart"], -0.044);
+    let estimate = &view["closed_form"]["estimate"];
+    assert_eq!(estimate["gpu_gib"], 8.0);
+    assert_eq!(view["trust"]["confidence"], "high");
+    assert_eq!(
+        view["over_time"]["reserved_mib"],
+        serde_json::json!([90, 4096, 4096])
+    );
+    place.run(&format!("measure {words}")).says(&[
+        "confidence high\n",
+        "closed form: fits",
+        "optimizer states         0.2 GiB       0.2 GiB",
+    ]);
+    // It is told as well where nothing is measured.
+    place.write("run_clm.py", "import torch\n");
+    place
+        .run(&format!("measure {words}"))
+        .ends(1)
+        .says(&["not measured: the program failed", "closed form: fits"]);
+    let other = format!("measure --gpus 2 {words}");
+    place
+        .run(&other)
+        .says(&["The closed form says nothing: it reads the job's 1 GPUs"]);
+    let script = place.read("job.slurm");
+    place.write(
+        "job.slurm",
+        &script.replace("python3", "apptainer exec a.sif python3"),
+    );
+    place.run(&format!("measure {words}")).ends(4).says(&[
+        "the job starts its program with apptainer",
+        "closed form: unknown whether it fits",
+    ]);
+}
+
+#[test]
+fn what_was_measured_before_is_evidence_for_that_configuration_alone() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("THERE", "64")]);
+    let said = known_to_the_closed_form(&place);
+    let estimate = |memory: &str| {
+        let words = format!("estimate --json {said} --set gpu_memory={memory} job.slurm");
+        place.run(&words).ends(0).json()
+    };
+    let before = estimate("8GiB");
+    assert_eq!(before["phantom"], Value::Null);
+    place
+        .run(&format!("measure {said} --gpu-memory 8GiB job.slurm"))
+        .ends(0);
+    let after = estimate("8GiB");
+    assert_eq!(after["phantom"]["peak"]["allocated"], 64_u64 << 26);
+    // The update took 4 GiB of tensors; what lies beside them is as unsure as it was.
+    let width =
+        |view: &Value| view["high_gib"].as_f64().unwrap() - view["low_gib"].as_f64().unwrap();
+    assert!(width(&after) < 0.7 * width(&before), "{before}\n{after}");
+    // Another card and another batch were not measured.
+    assert_eq!(estimate("16GiB")["phantom"], Value::Null);
+    let words = format!("{said} --set gpu_memory=8GiB job.slurm");
+    place.run(&format!("plan {words}")).says(&[
+        "phantom, measured 20",
+        ": allocated 4.0 GiB; fits: 4.0 of 8.0 GiB reserved at the peak",
+    ]);
+    let plan = place.run(&format!("plan --json {words}")).json();
+    assert_eq!(plan["now"]["fits_probability"], 1.0);
+    let script = place.read("job.slurm");
+    place.write(
+        "job.slurm",
+        &script.replace("batch_size 64", "batch_size 32"),
+    );
+    assert_eq!(estimate("8GiB")["phantom"], Value::Null);
+    // A program that no formula describes is told by its measurement alone.
+    place.write("job.slurm", TRAINING);
+    place.run("measure --gpu-memory 8GiB job.slurm").ends(0);
+    place
+        .run("estimate --set gpu_memory=8GiB job.slurm")
+        .ends(5)
+        .says(&["phantom, measured 20", "the script leaves open"]);
+}
+
+/// A program that waits for a value: it writes the record that PyTorch's recorder would write.
+const WAITS: &str = r#"
+import json, os, time
+record = {"torch": "2.15.0", "cuda": "13.2", "phase": "forward", "reads": {"waits.py:7": 4096}}
+with open(os.path.join(os.environ["OOMCTL_PHANTOM_RECORDS"], "1.json"), "w") as file:
+    json.dump(record, file)
+time.sleep(600)
+"#;
+
+#[test]
+fn who_waits_sees_how_far_it_is_and_which_line_waits_for_a_value() {
+    let place = Place::bare();
+    place.write("waits.py", WAITS);
+    let terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let line =
+        format!("python3 -c '{terminal}' $OOMCTL measure --time-limit 7s -- python3 waits.py");
+    place.shell(&line).ends(21).says(&[
+        "phantom  5 s: forward",
+        "not measured: the time limit came before the first optimizer step ended. waits.py:7 read 4096 values back",
+    ]);
+    // Nobody looks at a pipe.
+    let piped = place
+        .run("measure --time-limit 6s -- python3 waits.py")
+        .ends(21);
+    assert!(!piped.err.contains("5 s:"), "{}", piped.told());
+}
+
+/// A step that makes the training job faster, which its preset does not have.
+const LARGER: &str = "
+tune:
+  - gain: 0.2
+    because: fewer passes
+    step:
+      rung: larger
+      title: double the batch
+      effect: same-math
+      when: gradient_accumulation_steps % 2 == 0
+      when_text: gradient_accumulation_steps is odd
+      moves:
+        - { knob: per_device_train_batch_size, times: 2 }
+        - { knob: gradient_accumulation_steps, along: true, to_expr: gradient_accumulation_steps // 2 }
+      laps: 8
+";
+
+#[test]
+fn a_proposal_that_dies_on_the_phantom_loses_its_last_steps() {
+    if !keeps_apart() {
+        return;
+    }
+    let place = training_place(&[("HERE", "64"), ("THERE", "16")]);
+    let preset = include_str!("../../presets/hf-trainer.yaml");
+    place.write("presets/hf-trainer.yaml", &format!("{preset}{LARGER}"));
+    let said = known_to_the_closed_form(&place);
+    place.write(
+        "run_clm.py",
+        &format!("{TRAINS}\nprint('all steps are done')\n"),
+    );
+    let small = place
+        .read("job.slurm")
+        .replace("batch_size 64", "batch_size 4");
+    place.write("job.slurm", &small.replace("steps 1", "steps 16"));
+    place
+        .run(&format!(
+            "submit {said} --yes --watch --backend local --set gpu_memory=40GiB job.slurm"
+        ))
+        .ends(0);
+    let without = place.run("tune --json job-1").ends(0).json();
+    assert_eq!(
+        without["steps"].as_array().map(Vec::len),
+        Some(4),
+        "{without}"
+    );
+    assert_eq!(without["phantom"], serde_json::json!([]));
+    let with = place.run("tune --measure --json job-1").ends(0).json();
+    let fits: Vec<&Value> = with["phantom"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| &a["fits"])
+        .collect();
+    assert_eq!(fits, [false, false, true], "{with}");
+    assert_eq!(with["steps"].as_array().map(Vec::len), Some(2), "{with}");
+    let saved = |view: &Value| view["time_saved"].as_f64().unwrap();
+    assert!(saved(&with) < saved(&without), "{with}");
+    place.run("tune --measure job-1").ends(0).says(&[
+        "phantom run 1  does not fit: 1.5 of 40.0 GiB reserved when memory ran out in backward (measured before)",
+        "phantom run 3  fits: 1.0 of 40.0 GiB reserved at the peak (measured before); confidence high",
+        "not taken a third time: larger: phantom: does not fit",
+        "+python3 run_clm.py --model_name_or_path model --block_size 256 --bf16 true --per_device_train_batch_size 16 --gradient_accumulation_steps 4",
+    ]);
+    place.says(
+        "tune --measure --probe-steps 3 job-1",
+        2,
+        &["cannot be used with"],
+    );
 }
 
 /// Submits the training job with `more`, and watches it.
@@ -315,12 +554,18 @@ fn a_job_that_dies_on_the_phantom_is_submitted_with_the_rungs_that_fit_there() {
         check["replaced"].to_string().contains("is gone afterwards"),
         "{check}"
     );
+    assert_eq!(check["over_time"]["allocated_mib"][1], 64 << 6);
     place.run("report job-1").ends(0);
+    let page = place.read(".oomctl/runs/job-1/report.html");
+    let drawn = "<title>Memory on a phantom GPU before attempt 1 of job-1, in GiB</title>";
+    assert!(page.contains(drawn), "{page}");
+    // What fits there after the rungs: 16 sequences, 1 GiB of 2.
+    assert!(page.contains("allocated: 1.0 GiB</li>"), "{page}");
     // The project can say it once, and what was measured is measured no more.
     place.write("oomctl.yaml", "supervision: { measure: true }\n");
     submitted(&place, "--run again")
         .ends(0)
-        .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before)"]);
+        .says(&["fits: 1.0 of 2.0 GiB reserved at the peak (measured before); confidence high"]);
 }
 
 #[test]

@@ -8,9 +8,11 @@ use super::phases::phases;
 use super::profile::Profile;
 use super::spec::Spec;
 use super::step::PhaseTerms;
-use super::terms::{KINDS, Term, TermKind};
+use super::terms::{FRAGMENTS, KINDS, PIECES, Term, TermKind};
 use oomctl_base::units::GIB;
 
+/// Name of what the allocator keeps for reuse.
+const ALLOCATOR_CACHE: &str = "allocator cache";
 /// Share of a GPU that the cache of the allocator fills at most: the driver keeps a few pages.
 const FULL: f64 = 0.995;
 /// Standard deviations of a normal distribution on each side of the middle that hold 90 %.
@@ -37,6 +39,39 @@ pub struct PhaseEstimate {
     pub host_bytes: f64,
 }
 
+impl PhaseEstimate {
+    /// Of its middle what PyTorch's tensors are, without what lies outside of the allocator and what this keeps, in bytes.
+    pub fn tensor_bytes(&self) -> f64 {
+        let kept = [FRAGMENTS, PIECES, ALLOCATOR_CACHE];
+        let outside = |t: &&Term| matches!(t.kind, TermKind::Engine | TermKind::Outside);
+        let tensors = self.terms.iter().filter(|t| !outside(t));
+        let tensors = tensors.filter(|t| !kept.contains(&t.name));
+        tensors.map(|t| t.bytes).sum()
+    }
+
+    /// Takes another middle and interval, without what the allocator keeps: what moves during a step makes up the difference.
+    pub fn moved_to(&mut self, bytes: f64, [low, high]: [f64; 2], gpu_bytes: Option<f64>) {
+        let moves = |t: &&Term| matches!(t.kind, TermKind::Activations | TermKind::Logits);
+        let moving: f64 = self.terms.iter().filter(moves).map(|t| t.bytes).sum();
+        let kept = self.terms.iter().filter(|t| t.name == ALLOCATOR_CACHE);
+        let cache: f64 = kept.map(|t| t.bytes).sum();
+        let room = gpu_bytes.map_or(f64::INFINITY, |total| (total * FULL - bytes).max(0.0));
+        let (before, cache) = (self.bytes, cache.min(room));
+        self.bytes = bytes + cache;
+        self.low_bytes = (low + cache).max(0.0);
+        self.high_bytes = high + cache;
+        let scale = (moving + self.bytes - before) / moving;
+        if moving > 0.0 && scale > 0.0 {
+            for term in &mut self.terms {
+                if moves(&&*term) {
+                    term.bytes *= scale;
+                }
+            }
+        }
+        self.terms.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    }
+}
+
 /// Memory of a job on its fullest GPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
@@ -60,6 +95,27 @@ pub struct Estimate {
 const DEVIATION: f64 = 1.0 / 1.645;
 
 impl Estimate {
+    /// From phases in the order of time, and what is known of the GPU.
+    pub fn of_phases(
+        phases: Vec<PhaseEstimate>,
+        gpu_bytes: Option<f64>,
+        fits_probability: Option<f64>,
+    ) -> Self {
+        let fullest = phases.iter().max_by(|a, b| a.bytes.total_cmp(&b.bytes));
+        let (phase, peak_bytes, low_bytes) =
+            fullest.map_or((Phase::Load, 0.0, 0.0), |p| (p.phase, p.bytes, p.low_bytes));
+        let high_bytes = phases.iter().map(|p| p.high_bytes).fold(0.0, f64::max);
+        Self {
+            phases,
+            phase,
+            peak_bytes,
+            low_bytes,
+            high_bytes,
+            gpu_bytes,
+            fits_probability,
+        }
+    }
+
     /// Between which amounts the peak lies in two of three cases, in bytes.
     pub fn likely_bytes(&self) -> (f64, f64) {
         let towards = |end: f64| self.peak_bytes + (end - self.peak_bytes) * DEVIATION;
@@ -259,22 +315,8 @@ pub fn estimate(spec: &Spec, profile: &Profile) -> Estimate {
             host_bytes: phase.host_bytes,
         });
     }
-    let fullest = estimates
-        .iter()
-        .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
-        .cloned();
-    let (phase, peak, low) =
-        fullest.map_or((Phase::Load, 0.0, 0.0), |p| (p.phase, p.bytes, p.low_bytes));
-    let high = estimates.iter().map(|p| p.high_bytes).fold(0.0, f64::max);
-    Estimate {
-        phases: estimates,
-        phase,
-        peak_bytes: peak,
-        low_bytes: low,
-        high_bytes: high,
-        gpu_bytes: spec.gpu_bytes,
-        fits_probability: spec.gpu_bytes.map(|_| fits),
-    }
+    let fits = spec.gpu_bytes.map(|_| fits);
+    Estimate::of_phases(estimates, spec.gpu_bytes, fits)
 }
 
 /// The terms as they are expected for this job, the largest first.
@@ -284,7 +326,7 @@ fn sorted(mut terms: Vec<Term>, factors: &Factors, cache: f64) -> Vec<Term> {
     }
     if cache > 0.0 {
         terms.push(Term {
-            name: "allocator cache",
+            name: ALLOCATOR_CACHE,
             kind: TermKind::Activations,
             bytes: cache,
         });

@@ -27,8 +27,8 @@ mod tests;
 mod words;
 
 pub use dimensions::{
-    Capacity, Dimensions, GPU_MEMORY, GPU_MEMORY_EXAMPLE, GpuTable, MODEL_KNOBS, ModelEntry,
-    ModelTable, capacity, place_of, processor, read_dimensions,
+    Capacity, ContextSize, Dimensions, GPU_MEMORY, GPU_MEMORY_EXAMPLE, GpuTable, MODEL_KNOBS,
+    ModelEntry, ModelTable, any_context, capacity, context, place_of, processor, read_dimensions,
 };
 pub use estimate::{Estimate, PhaseEstimate, estimate, spreads};
 pub use loss::{Loss, Path};

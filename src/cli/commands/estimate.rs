@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::{Configuration, sbatch_option};
-use crate::cli::request::known::{ENVIRONMENT, LookupTables, filled, sources, why_unknown};
+use crate::cli::measure::measured_before;
+use crate::cli::request::known::{LookupTables, filled};
 use crate::cli::request::{learned, load};
 use crate::cli::script;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::io::files::read_text;
-use crate::view::estimate_view::{EstimateLine, EstimateView, EstimatedJob};
+use crate::view::estimate_view::EstimateLine;
+use crate::view::measured_plan_view::kept_line;
 use crate::view::{CommandFailure, print};
 use oomctl_memory::{MeasurementRow, Profiles, estimate};
 
@@ -67,27 +69,12 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
         }
         words => script::estimated(&session, &args.configuration, &args.sbatch, words)?,
     };
-    // A configuration that breaks a rule is not estimated.
-    let shape = request.shape(&[])?;
-    let environment = shape.recipe().value(ENVIRONMENT);
-    let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
-    let bridge = request.preset().memory.as_ref();
-    let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
-    let estimate = match request.estimate(&[]).filter(|_| known_stack) {
-        Some(Ok(estimate)) => estimate,
-        Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),
-        None => return Err(script::without_model(&session, &request)),
-    };
-    let job = EstimatedJob {
-        preset: request.preset().name.clone(),
-        dataset: request.inputs().dataset.clone(),
-        resources: request.resources(&[])?,
-        host_memory: request.host_memory()?,
-        sources: sources(&request, &known)?,
-        narrower: script::narrower(&session, &request, &estimate),
-        remedy: request.remedy()?,
-    };
-    let view = EstimateView::new(job, &estimate);
+    let request = measured_before(&session, request);
+    let (view, _) = script::estimate_of(&session, &request).inspect_err(|_| {
+        if let Some(kept) = request.kept_measurement() {
+            print::talk(&kept_line(kept));
+        }
+    })?;
     session.show(&view, |view| view.text(print::unicode()))?;
     Ok(Exit::Success)
 }

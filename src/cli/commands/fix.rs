@@ -64,16 +64,9 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
     groups
         .iter_mut()
         .for_each(|g| g.snapshot.clone_from(&args.snapshot));
-    let decided = match decides(args, &session, &groups) {
-        true => Some(plan_after::decide(
-            &session,
-            flags,
-            &args.script,
-            &log,
-            &mut groups,
-        )?),
-        false => None,
-    };
+    let decided = decides(args, &session, &groups)
+        .then(|| plan_after::decide(&session, flags, &args.script, &log, &mut groups))
+        .transpose()?;
     let incident = match decided {
         Some(decided) if decided.in_program.is_none() => {
             let (decision, diff) = (decided.view, decided.diff);

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use crate::cli::args::Configuration;
 use crate::cli::launch::launching::signals;
-use crate::cli::measure::{MeasureOptions, job};
+use crate::cli::measure::{MeasureOptions, closed_form, job, keep_of_job, progress, summary_of};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::core::measure::{PhantomEnd, PhantomOutcome, PhantomRecord, phantom_outcome};
@@ -54,8 +54,13 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
     print::talk(
         "the program runs on phantom GPUs; what it prints of losses and times means nothing",
     );
-    let ran =
-        run_on_phantom(&asked, program_output(), &ears).map_err(|e| not_started(&asked, &e))?;
+    let ran = run_on_phantom(
+        &asked,
+        program_output(),
+        &ears,
+        progress(Some("phantom".to_owned())),
+    )
+    .map_err(|e| not_started(&asked, &e))?;
     let (end, records) = (ran.end, ran.records.clone());
     let record = PhantomRecord::fullest(records);
     let outcome = phantom_outcome(record.as_ref(), end);
@@ -66,7 +71,11 @@ pub fn run(args: &MeasureArgs) -> Result<Exit, CommandFailure> {
         (_, PhantomEnd::Interrupted(signal)) => Exit::Signal(signal),
         _ => Exit::Failed,
     };
-    let view = PhantomView::new(&asked, &ran, record.as_ref(), &outcome, exit);
+    let summary = summary_of(&asked, &ran, record.as_ref(), &outcome);
+    keep_of_job(&session, (&job, &asked), &summary)?;
+    let said = closed_form(&session, &args.configuration, (&job, &asked, &args.options));
+    let record = record.unwrap_or_default();
+    let view = PhantomView::new(&asked, &ran, record, (&summary, exit), said);
     session.show(&view, PhantomView::text)?;
     Ok(exit)
 }

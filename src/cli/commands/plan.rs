@@ -69,12 +69,14 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CommandFailure> {
             &args.configuration,
             script::planned(&session, &asked)?,
         )?;
+        let request = measure::measured_before(&session, request);
         let queue = queue::starts(&session, &request);
         script::plan(&session, &request, queue, args.all)?;
         return Ok(Exit::Success);
     }
     let (request, start) = session.request(&args.configuration, "plan", &[])?;
     yaml_lint::tell(&request);
+    let request = measure::measured_before(&session, request);
     let policy = request.inputs().policy;
     let settings = settings(&session, &request)?;
     let view = PlanView::new(request.preset(), policy, (start, request.plan()?), settings);
@@ -110,5 +112,6 @@ fn settings(session: &Session, request: &Request) -> Result<PlanSettings, Comman
         gpu_unknown: gpu_unknown(request, &recipe, &known),
         most_attempts: request.inputs().limits.attempts,
         queue: queue::starts(session, request),
+        phantom: request.kept_measurement().cloned(),
     })
 }

@@ -1,5 +1,6 @@
 //! `oomctl tune`: from a configuration that fits, the fastest that still does.
 
+use crate::cli::measure;
 use crate::cli::session::{PROJECT_FILE, Session};
 use crate::cli::tune::command::command;
 use crate::cli::tune::{from, probes};
@@ -23,6 +24,9 @@ pub struct TuneArgs {
     /// Also take steps that change training
     #[arg(long)]
     allow_training_changes: bool,
+    /// Measure the proposal on phantom GPUs, and take steps back until it fits there
+    #[arg(long, conflicts_with = "probe_steps")]
+    measure: bool,
     #[command(flatten)]
     probes: probes::Probing,
     /// Print one JSON document
@@ -68,6 +72,10 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
         return tuning.run(basis, steps);
     }
     let tuned = request.tune(&basis, args.allow_training_changes)?;
+    let (tuned, phantom) = match args.measure {
+        true => measure::tuned(&session, &request, &basis.rungs, tuned)?,
+        false => (tuned, Vec::new()),
+    };
     let mut layers = basis.rungs.clone();
     layers.extend(tuned.steps.iter().map(|s| s.step.layer.clone()));
     let way = match tuned.steps.is_empty() {
@@ -78,7 +86,8 @@ pub fn run(args: &TuneArgs) -> Result<Exit, CommandFailure> {
         },
     };
     let not_counted = request.elsewhere(&basis).map(|e| e.describe());
-    let view = TuneView::new(from, not_counted, before, tuned, way);
+    let mut view = TuneView::new(from, not_counted, before, tuned, way);
+    view.phantom = phantom;
     session.show(&view, |view| view.text())?;
     Ok(Exit::Success)
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::job::JobMeasure;
 use crate::cli::session::Session;
 use crate::core::measure::PhantomSummary;
 use crate::drive::sha256;
@@ -54,7 +55,12 @@ pub fn place(session: &Session, asked: &PhantomRun) -> PathBuf {
         text.push_str(&format!("{} {names:?}\n", folder.display()));
     }
     let name = format!("{}.json", sha256(text.as_bytes()));
-    session.folder.join(".oomctl/measured").join(name)
+    kept_in(session).join(name)
+}
+
+/// Where measurements of a project are kept.
+pub fn kept_in(session: &Session) -> PathBuf {
+    session.folder.join(".oomctl/measured")
 }
 
 /// The Python files beside the program and in its folder, and the files that its words name, or that lie in a folder which they name.
@@ -105,6 +111,18 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
 /// What was measured before.
 pub fn kept(place: &Path) -> Option<PhantomSummary> {
     serde_json::from_str(&read_text(place, MOST_BYTES).ok()?).ok()
+}
+
+/// Keeps what `measure` found of a job, for `plan` and `estimate`; of a command nothing is kept.
+pub fn keep_of_job(
+    session: &Session,
+    (job, asked): (&JobMeasure, &PhantomRun),
+    summary: &PhantomSummary,
+) -> Result<(), CommandFailure> {
+    match job.request {
+        Some(_) => keep(&place(session, asked), summary),
+        None => Ok(()),
+    }
 }
 
 /// Keeps a measurement that found out whether the job fits.

@@ -11,7 +11,7 @@ pub fn card(
     known: &LookupTables<'_>,
     name: &str,
     memory: Option<Bytes>,
-    context: Bytes,
+    context: u64,
 ) -> Result<PhantomCard, CommandFailure> {
     let Some((capability, processors)) = known.processor(name)? else {
         let what = format!("the tables do not have one compute capability for GPU type {name}");
@@ -41,7 +41,7 @@ pub fn card(
     Ok(PhantomCard {
         name: name.to_owned(),
         total_bytes,
-        context_bytes: context.0,
+        context_bytes: context,
         capability: (number(major)?, number(minor)?),
         processors,
     })

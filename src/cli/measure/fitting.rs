@@ -7,25 +7,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::cache;
+use super::closed_form::with_rungs;
 use super::job::measured;
 use super::options::MeasureOptions;
+use super::progress::progress;
 use crate::cli::launch::launching::signals;
 use crate::cli::session::Session;
 use crate::core::engine::{
     AttemptEvent, Event, PhantomCheck, PhantomMeasurement, Record, Run, decide,
 };
 use crate::core::exit::Exit;
-use crate::core::measure::{PhantomRecord, PhantomSummary, phantom_outcome};
+use crate::core::measure::{PhantomOutcome, PhantomRecord, PhantomSummary, phantom_outcome};
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
 use crate::drive::{Handle, Measurer, Silent};
-use crate::io::phantom::{PhantomRun, run as run_on_phantom};
+use crate::io::phantom::{PhantomRan, PhantomRun, run as run_on_phantom};
 use crate::io::program::{Ears, Outputs, UsualSignals};
 use crate::view::measured_plan_view::{MeasuredAttempt, MeasuredPlanView};
 use crate::view::{CommandFailure, print};
 
 /// The longest that one measurement of a run may take: hours in a queue are worth so much.
-const LONGEST: Duration = Duration::from_secs(300);
+pub const LONGEST: Duration = Duration::from_secs(300);
 
 /// What was measured before a run is made; nothing where nobody asks for it.
 #[derive(Default)]
@@ -39,10 +41,7 @@ impl BeforeRun {
     /// The request as its first attempt is, for people.
     pub fn shown(&self, request: &Request) -> Request {
         let layers = self.checks.iter().flat_map(PhantomCheck::layers);
-        layers.fold(request.clone(), |request, layer| {
-            let run = request.run().to_owned();
-            request.cell(&run, layer)
-        })
+        with_rungs(request, layers)
     }
 
     /// Writes it down as facts of the run.
@@ -101,14 +100,9 @@ pub fn until_it_fits(
     while let Some(attempt) = run.to_be_measured() {
         let number = view.attempts.len() + 1;
         let (measurement, measured_before) = measure(&run.history.rungs(), number)?;
-        view.attempts.push(MeasuredAttempt {
-            attempt: number,
-            rungs: std::mem::take(&mut rungs),
-            gpu_bytes: measurement.gpu_bytes,
-            measured_before,
-            is_close: measurement.summary.is_close(measurement.gpu_bytes),
-            summary: measurement.summary.clone(),
-        });
+        let taken = std::mem::take(&mut rungs);
+        let attempt_view = MeasuredAttempt::new(number, taken, &measurement, measured_before);
+        view.attempts.push(attempt_view);
         let event = AttemptEvent::PhantomMeasured(Box::new(measurement));
         let facts = decide(&run, &Event::Attempt(attempt, event), Timestamp::UNIX_EPOCH);
         for fact in facts {
@@ -157,32 +151,52 @@ pub fn measurement(
     if let Some(attempt) = told {
         print::talk(&format!("phantom run {attempt} begins"));
     }
-    let (summary, seconds) = summary(&asked, ears)?;
+    let (summary, seconds) = summary(&asked, ears, told)?;
     cache::keep(&place, &summary)?;
     Ok((of(summary, seconds), false))
 }
 
 /// What a run on phantom GPUs comes to, and the seconds that it took.
-fn summary(asked: &PhantomRun, ears: &Ears) -> Result<(PhantomSummary, u64), CommandFailure> {
+fn summary(
+    asked: &PhantomRun,
+    ears: &Ears,
+    told: Option<usize>,
+) -> Result<(PhantomSummary, u64), CommandFailure> {
+    let who = told.map(|attempt| format!("phantom run {attempt}"));
     let silent = Outputs {
         out: Box::new(std::io::sink()),
         err: Box::new(std::io::sink()),
     };
-    let ran = run_on_phantom(asked, silent, ears).map_err(|e| {
+    let ran = run_on_phantom(asked, silent, ears, progress(who)).map_err(|e| {
         CommandFailure::refused(format!(
             "{} cannot be started: {e}",
             asked.program.command[0]
         ))
     })?;
-    let record = PhantomRecord::fullest(ran.records);
+    let record = PhantomRecord::fullest(ran.records.clone());
     let outcome = phantom_outcome(record.as_ref(), ran.end);
-    let mut summary = PhantomSummary::new(record.as_ref(), &outcome);
-    summary.replaced.splice(..0, ran.replaced);
+    let summary = summary_of(asked, &ran, record.as_ref(), &outcome);
+    Ok((summary, ran.seconds.ceil() as u64))
+}
+
+/// What is kept of a run on phantom GPUs.
+pub fn summary_of(
+    asked: &PhantomRun,
+    ran: &PhantomRan,
+    record: Option<&PhantomRecord>,
+    outcome: &PhantomOutcome,
+) -> PhantomSummary {
+    let mut summary = PhantomSummary::new(record, outcome);
+    summary.replaced.splice(..0, ran.replaced.iter().cloned());
+    let cuda = record.and_then(|r| r.cuda.as_deref());
+    summary.context = Some(asked.context.sentence(cuda));
+    let trust = |r: &PhantomRecord| r.confidence(&ran.unknown_calls, &asked.context);
+    summary.trust = record.filter(|_| summary.fits.is_some()).map(trust);
     let unknown = ran.unknown_calls.iter();
     summary
         .replaced
         .extend(unknown.map(|name| format!("the phantom does not know {name}")));
-    Ok((summary, ran.seconds.ceil() as u64))
+    summary
 }
 
 /// What measures the runs of a project for those who watch them.

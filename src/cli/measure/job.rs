@@ -4,19 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
+use super::closed_form::in_a_sentence;
 use crate::cli::args::Configuration;
 use crate::cli::script::{self, Read, Shelves};
 use crate::cli::session::Session;
 use crate::core::adopt::version::environments;
 use crate::core::config::from_flags;
 use crate::core::recipe::Layer;
-use crate::core::render::AttemptPlace;
+use crate::core::render::{AttemptPlace, shell_word};
 use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::files::{Access, write_atomic};
-use crate::io::phantom::PhantomProgram;
+use crate::io::phantom::{PhantomProgram, PhantomRun};
 use crate::io::scratch::ScratchFolder;
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 use oomctl_base::Role;
 use oomctl_base::units::Bytes;
 use oomctl_memory::GPU_MEMORY;
@@ -40,6 +41,8 @@ pub struct JobMeasure {
     pub gpu_type: Option<String>,
     /// Their memory, where it is given.
     pub gpu_memory: Option<Bytes>,
+    /// What it was read as, with what is changed of it; none for a command.
+    pub request: Option<(Request, Vec<Layer>)>,
     /// Rendered files lie here while it runs.
     _rendered: Option<ScratchFolder>,
 }
@@ -80,6 +83,32 @@ pub fn job(
     });
     let (request, rungs) = job_of(session, flags, words)?;
     measured(session, &request, &rungs)
+        .inspect_err(|_| print::talk(&in_a_sentence(session, &request, &rungs)))
+}
+
+/// What a command is read as: a script of one line, for GPUs as they are measured.
+pub fn request_of_command(
+    session: &Session,
+    flags: &Configuration,
+    asked: &PhantomRun,
+) -> Result<Request, CommandFailure> {
+    let PhantomProgram {
+        command, folder, ..
+    } = &asked.program;
+    let words: Vec<String> = command.iter().filter_map(|w| shell_word(w).ok()).collect();
+    let (gpus, card) = (asked.phantom.devices, &asked.phantom.card.name);
+    let text = format!(
+        "#!/bin/bash\n#SBATCH --gres=gpu:{card}:{gpus}\n{}\n",
+        words.join(" ")
+    );
+    let submission = Submission {
+        script: "the command".to_owned(),
+        variables: variables(),
+        ..Submission::default()
+    };
+    let shelves = Shelves::for_script(session, None)?;
+    let read = Read::new(submission, text, folder.clone(), &shelves);
+    script::request(session, flags, "measure", &read, &shelves)
 }
 
 /// The request of a script, or of the project where there are no words, and what `--set` changes of the script.
@@ -109,6 +138,13 @@ pub fn job_of(
         logs: &[],
     };
     let request = script::planned(session, &asked)?;
+    let for_estimate = |set: &String| script::is_for_estimate(request.preset(), set);
+    let (said, set): (Vec<String>, Vec<String>) = set.into_iter().partition(for_estimate);
+    let said = from_flags(request.preset(), &said, &[])?;
+    // Made anew: what was open is not any more.
+    let mut inputs = request.inputs().clone();
+    inputs.layers.push(said);
+    let request = Request::new(inputs)?;
     let rungs = match set.is_empty() {
         true => Vec::new(),
         false => vec![from_flags(request.preset(), &set, &[])?],
@@ -174,6 +210,7 @@ pub fn measured(
         gpu_memory: gpu_memory(request, rungs),
         _rendered: rendered,
         program: started(program, &read, &adoption),
+        request: Some((request.clone(), rungs.to_vec())),
     };
     job.program.files.extend(changed);
     Ok(job)

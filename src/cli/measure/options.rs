@@ -8,6 +8,7 @@ use super::card::card;
 use super::job::JobMeasure;
 use crate::cli::request::known::LookupTables;
 use crate::cli::session::Session;
+use crate::core::measure::PhantomContext;
 use crate::io::phantom::PhantomRun;
 use crate::view::CommandFailure;
 use oomctl_base::units::{Bytes, parse_duration_s};
@@ -31,9 +32,9 @@ pub struct MeasureOptions {
     /// Optimizer steps to measure; 0: all
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub steps: u32,
-    /// Memory of CUDA's context on each GPU
-    #[arg(long, value_name = "SIZE", default_value = "0", hide_short_help = true, value_parser = Bytes::parse)]
-    pub context: Bytes,
+    /// Memory of CUDA's context on each GPU [default: as published for the type; else 0]
+    #[arg(long, value_name = "SIZE", hide_short_help = true, value_parser = Bytes::parse)]
+    pub context: Option<Bytes>,
     /// Results that the program reads are one instead of zero
     #[arg(long, hide_short_help = true)]
     pub ones: bool,
@@ -63,6 +64,12 @@ impl MeasureOptions {
         names.map(|name| format!("--{name}")).collect()
     }
 
+    /// Do the options say another number of ranks than these?
+    pub fn moves_ranks(&self, gpus: u64) -> bool {
+        let other = |given: u64| given != gpus;
+        self.gpus.is_some_and(|n| other(n.into())) || self.world.is_some_and(|n| other(n.into()))
+    }
+
     /// How a job is measured.
     pub fn asked(&self, session: &Session, job: &JobMeasure) -> Result<PhantomRun, CommandFailure> {
         let gpu_type = self.gpu_type.as_ref().or(job.gpu_type.as_ref());
@@ -80,13 +87,20 @@ impl MeasureOptions {
             Some(gpus) if of_job > 0 => u32::from(gpus),
             _ => count(of_job),
         };
+        let (published, of_any) = known.context(gpu_type)?;
+        let context = match (self.context, published) {
+            (Some(given), _) => PhantomContext::given(given.0),
+            (None, Some(size)) => PhantomContext::published(&size),
+            (None, None) => PhantomContext::unknown(of_any.as_ref()),
+        };
         Ok(PhantomRun {
             program: job.program.clone(),
             phantom: Phantom {
-                card: card(&known, gpu_type, memory, self.context)?,
+                card: card(&known, gpu_type, memory, context.bytes)?,
                 devices: u16::try_from(gpus.clamp(1, 64)).unwrap_or(1),
                 ones: self.ones,
             },
+            context,
             steps: self.steps,
             world: self.world.unwrap_or_else(|| given(job.world)),
             ranks: self.gpus.map_or(count(job.ranks), u32::from),

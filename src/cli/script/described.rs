@@ -23,6 +23,19 @@ pub fn describes(set: &str) -> bool {
     DESCRIBING.contains(&name)
 }
 
+/// Knobs that an estimate asks for and no program is told.
+fn free(preset: &Preset) -> impl Iterator<Item = &str> {
+    let asked = preset.memory.iter().flat_map(|m| m.asks.values());
+    let free = asked.filter(|name| preset.knob(name).is_some_and(|k| k.spelling.is_none()));
+    free.map(String::as_str)
+}
+
+/// Whether a `--set` is for an estimate alone.
+pub fn is_for_estimate(preset: &Preset, set: &str) -> bool {
+    let name = set.split('=').next().unwrap_or(set).trim();
+    free(preset).any(|knob| knob == name)
+}
+
 /// The layers of files, variables and flags, with those knobs only. `of_script` is what the script itself says.
 pub fn layers(
     (session, flags): (&Session, &Configuration),
@@ -41,9 +54,7 @@ pub fn layers(
             .into_iter()
             .filter_map(|(kind, doc)| Some((kind, doc?))),
     );
-    let asked = preset.memory.iter().flat_map(|m| m.asks.values());
-    let free = asked.filter(|name| preset.knob(name).is_some_and(|k| k.spelling.is_none()));
-    let counting: Vec<&str> = free.map(String::as_str).chain(DESCRIBING).collect();
+    let counting: Vec<&str> = free(preset).chain(DESCRIBING).collect();
     let (mut layers, mut unused) = (Vec::new(), Vec::new());
     for (kind, file) in files {
         let known = file.some_knobs(kind, preset, &counting);

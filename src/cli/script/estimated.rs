@@ -4,14 +4,15 @@ use super::measuring::measure_command;
 use super::submit::{ScriptCommandLine, planned};
 use super::unread::unread;
 use crate::cli::args::Configuration;
+use crate::cli::request::known::{ENVIRONMENT, LookupTables, sources, why_unknown};
 use crate::cli::request::learned;
 use crate::cli::session::Session;
 use crate::core::request::{Request, UnreadKnob};
 use crate::view::CommandFailure;
+use crate::view::estimate_view::{EstimateView, EstimatedJob};
 use oomctl_memory::{Estimate, GPU_MEMORY, GPU_MEMORY_EXAMPLE};
 
-/// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else. What it leaves open and the memory model needs
-/// is asked for.
+/// The request of a script as it stands. What earlier runs proved of it is told, and starts it nowhere else.
 pub fn estimated(
     session: &Session,
     flags: &Configuration,
@@ -35,24 +36,71 @@ pub fn estimated(
     if let Some(memory) = learned::memory(session, flags.fresh) {
         learned::tell_proven(&request, &memory);
     }
-    let unread = unread(&session.library, &request);
-    if unread.iter().all(|u| !u.needed) {
-        return Ok(request);
+    Ok(request)
+}
+
+/// Which values an estimate needs and the script leaves open, as a sentence; `None` where it has all.
+pub fn left_open(session: &Session, request: &Request) -> Option<String> {
+    let unread = unread(&session.library, request);
+    let needed = unread.iter().filter(|u| u.needed);
+    let sets: Vec<String> = needed
+        .map(|u| format!("`--set {}={}`", u.knob, u.takes))
+        .collect();
+    let left = || format!("the script leaves open what it needs: {}", sets.join(", "));
+    (!sets.is_empty()).then(left)
+}
+
+/// What the memory model says of a request.
+///
+/// # Errors
+/// It says nothing, and why. What a script leaves open and the memory model needs is asked for.
+pub fn estimate_of(
+    session: &Session,
+    request: &Request,
+) -> Result<(EstimateView, Estimate), CommandFailure> {
+    let unread = unread(&session.library, request);
+    if unread.iter().any(|u| u.needed) {
+        let open = UnreadKnob::lines(&unread, true);
+        let what =
+            format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
+        return Err(CommandFailure::configuration(what));
     }
-    let open = UnreadKnob::lines(&unread, true);
-    let what = format!("the script leaves open what an estimate needs. Add before SCRIPT:{open}");
-    Err(CommandFailure::configuration(what))
+    // A configuration that breaks a rule is not estimated.
+    let shape = request.shape(&[])?;
+    let environment = shape.recipe().value(ENVIRONMENT);
+    let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
+    let bridge = request.preset().memory.as_ref();
+    let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
+    let estimate = match request.estimate(&[]).filter(|_| known_stack) {
+        Some(Ok(estimate)) => estimate,
+        Some(Err(unknown)) => return Err(why_unknown(request, &known, &unknown)),
+        None => return Err(without_model(session, request)),
+    };
+    let job = EstimatedJob {
+        preset: request.preset().name.clone(),
+        dataset: request.inputs().dataset.clone(),
+        resources: request.resources(&[])?,
+        host_memory: request.host_memory()?,
+        sources: sources(request, &known)?,
+        narrower: narrower(session, request, &estimate),
+        remedy: request.remedy()?,
+        phantom: request.kept_measurement().cloned(),
+    };
+    Ok((EstimateView::new(job, &estimate), estimate))
 }
 
 /// What says more than an estimate, as commands.
-pub fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String {
+fn narrower(session: &Session, request: &Request, estimate: &Estimate) -> String {
     let mut narrower = Vec::new();
     if estimate.gpu_bytes.is_none() {
         narrower.push(format!(
             "`--set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}` compares it with your GPU"
         ));
     }
-    narrower.extend(measuring(session, request));
+    // What was measured already is known.
+    if request.kept_measurement().is_none() {
+        narrower.extend(measuring(session, request));
+    }
     if request.inputs().scripts.is_none() {
         narrower.push("`oomctl tune --probe` measures it on the cluster".to_owned());
     }
@@ -66,7 +114,7 @@ fn measuring(session: &Session, request: &Request) -> Option<String> {
 }
 
 /// Why there is no estimate of a job of which the preset says nothing.
-pub fn without_model(session: &Session, request: &Request) -> CommandFailure {
+fn without_model(session: &Session, request: &Request) -> CommandFailure {
     let preset = &request.preset().name;
     let own = request.adoption();
     let (what, hint) = match &own {

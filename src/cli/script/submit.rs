@@ -381,7 +381,11 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
             .without_model()
             .map(str::to_owned)
             .or_else(|| request.uncovered()),
-        measure: measure_command(session, request),
+        measure: match request.kept_measurement() {
+            Some(_) => None,
+            None => measure_command(session, request),
+        },
+        phantom: request.kept_measurement().cloned(),
         job,
         plan: request.script_plan(1 + u32::from(job.is_some()), program().as_deref()),
     })

@@ -5,7 +5,7 @@
 //! | what does the failure say | `incident` (as expressions see it), `remedies` (what it names), `bug` (what cannot help), `own_engine` (whose memory it is), `said` (its figures), `older` (what the version lacks), `states` (what does not fit by itself) |
 //! | what does one rung give | `climb`, `take`, `moves`, `acts` (does a move free memory there), `search` (the nearest legal values), `packages` (what it needs beside the framework), `checkpoint_notes` |
 //! | how many rungs | `ascend`, `ascent` (ladder and model together), `enough`, `past` (earlier attempts), `cost` |
-//! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `model_cache`; `host`, `engine_room` |
+//! | how much does it need | `posterior` over `particle`s, learned from `evidence`, `request` (what a failed request was for), `fragmentation`; asked through `need`, `model_cache`, `counted` (before a run); `host`, `engine_room` |
 //! | which values at all | `predict` over `successors` and `search_node`, with `bounds`, `numbers`, `optimiser`, `named`, `shortfall` |
 //! | which of several answers ends first | `soonest` |
 //! | the other direction | `tune`, `probe`, `observed` (what a measured peak says), `advise` (where no value is known) |
@@ -19,6 +19,7 @@ mod bug;
 mod climb;
 mod context;
 mod cost;
+mod counted;
 mod decision;
 mod engine_room;
 mod enough;
@@ -66,6 +67,7 @@ pub use bug::settle;
 pub use climb::{NEARLY_SAME, climb};
 pub use context::{ClimbContext, Policy};
 pub use cost::costs;
+pub use counted::PhantomJudge;
 pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
 pub use enough::frees_nothing;
 pub use incident::{DOUBTED, check_answers, check_phases};

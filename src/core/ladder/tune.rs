@@ -85,6 +85,25 @@ pub struct Tuned {
     pub time: f64,
 }
 
+impl Tuned {
+    /// Takes the last step back, and says why.
+    pub fn step_back(&mut self, why: &str) {
+        let Some(last) = self.steps.pop() else {
+            return;
+        };
+        self.time /= 1.0 - last.gain.clamp(0.0, 0.99);
+        let rung = last.step.rung;
+        let lap = self.steps.iter().filter(|s| s.step.rung == rung).count() + 1;
+        // A later lap that is not taken follows from this one.
+        self.skipped.retain(|s| s.rung != rung);
+        self.skipped.push(Untaken {
+            rung,
+            lap: u32::try_from(lap).unwrap_or(u32::MAX),
+            reason: why.to_owned(),
+        });
+    }
+}
+
 /// The combination of steps that saves most of the time and fits with a probability of at least `min_fit_probability`.
 /// Nothing is judged twice as large: where a step does not fit, nothing on top of it is looked at, for every
 /// step takes more memory. `judge` gives no answer where nothing is known; such a step is not taken.

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use oomctl_base::word_list;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// PyTorch's versions that were tried with the phantom, by their release (docs/measure.md).
-pub const TRIED: [&str; 5] = ["2.4.1", "2.5.1", "2.9.1", "2.13.0", "2.15.0"];
+use super::confidence::PhantomConfidence;
+use super::context::PhantomContext;
+use super::curve::PhantomCurve;
+
+/// PyTorch's versions that were tried with the phantom, by their release: those of the table in docs/measure.md, which a test holds.
+pub const TRIED: [&str; 9] = word_list("2.4.1 2.5.1 2.6.0 2.7.0 2.7.1 2.9.1 2.11.0 2.13.0 2.15.0");
 
 /// The name of PyTorch's error for a device that is full; the second is that of versions before 2.5.
 const OUT_OF_MEMORY: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
@@ -25,6 +30,9 @@ const NO_NETWORK: [&str; 10] = [
     "couldn't connect to",
 ];
 
+/// From how many values of one line on that were read back a program may be waiting for one.
+const MANY_READS: u64 = 32;
+
 /// By how much the phantom's allocated peak was too low in the worst published row, in later versions than the source's (docs/measure.md), as a part of
 /// the real one.
 const TOO_LOW: f64 = 0.112;
@@ -35,8 +43,12 @@ const TOO_LOW: f64 = 0.112;
 pub struct PhantomRecord {
     /// Peaks by phase.
     pub phases: BTreeMap<String, PhantomPeak>,
+    /// The phase in which it is.
+    pub phase: Option<String>,
     /// Optimizer steps that ended.
     pub steps: u64,
+    /// Bytes that are held through a step, at its end: weights, gradients, optimizer states.
+    pub held: BTreeMap<String, u64>,
     /// What was put in the place of something else.
     pub replaced: Vec<String>,
     /// How often values were read back, by the line of Python that did.
@@ -49,6 +61,8 @@ pub struct PhantomRecord {
     pub failed_in: Option<String>,
     /// What was held when most was.
     pub largest: Vec<PhantomSite>,
+    /// Memory over time.
+    pub curve: Option<PhantomCurve>,
     /// Whether the history of allocations was long enough for all of them.
     pub history_complete: Option<bool>,
     /// PyTorch's version, once it was imported.
@@ -149,6 +163,29 @@ impl PhantomRecord {
         }
     }
 
+    /// How far it is.
+    pub fn progress(&self) -> String {
+        let phase = self.phase.as_deref().unwrap_or("start");
+        match (self.torch.is_some(), self.steps) {
+            (false, _) => "start, PyTorch is not imported yet".to_owned(),
+            (true, 0) => phase.to_owned(),
+            (true, 1) => format!("{phase}, after 1 step"),
+            (true, steps) => format!("{phase}, after {steps} steps"),
+        }
+    }
+
+    /// How sure it is, with these calls that the phantom does not know and this context.
+    pub fn confidence(&self, calls: &[String], context: &PhantomContext) -> PhantomConfidence {
+        let untried = self.torch.as_deref().filter(|_| !self.tried());
+        PhantomConfidence::new(untried, self.reads.len(), calls, context)
+    }
+
+    /// The line that reads most values back, and how often.
+    fn most_read(&self) -> Option<(&str, u64)> {
+        let most = self.reads.iter().max_by_key(|(_, times)| **times)?;
+        Some((most.0.as_str(), *most.1))
+    }
+
     /// Is PyTorch's release one that was tried?
     pub fn tried(&self) -> bool {
         let version = self.torch.as_deref().unwrap_or_default();
@@ -180,6 +217,15 @@ pub struct PhantomSummary {
     /// What was put in the place of something else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
+    /// What was counted of CUDA's context, and how sure that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// How sure the measurement is; none where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<PhantomConfidence>,
+    /// Memory over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<PhantomCurve>,
 }
 
 impl PhantomSummary {
@@ -215,6 +261,9 @@ impl PhantomSummary {
                 _ => None,
             },
             replaced: record.replaced,
+            context: None,
+            trust: None,
+            over_time: record.curve,
         }
     }
 }
@@ -257,7 +306,15 @@ fn why_not(record: &PhantomRecord, stopped: Option<&str>, end: PhantomEnd) -> St
     };
     match (&record.failure, stopped, end) {
         (Some(failure), _, _) => failed(failure, &done),
-        (None, Some(stopped), _) => format!("{stopped} {done}{imported}"),
+        (None, Some(stopped), _) => {
+            let waits = match (record.most_read(), end) {
+                (Some((line, times)), PhantomEnd::TimeLimit) if times >= MANY_READS => format!(
+                    ". {line} read {times} values back, and none of them is real: a loop that waits for one does not end. `--ones` gives ones, not zeros"
+                ),
+                _ => String::new(),
+            };
+            format!("{stopped} {done}{imported}{waits}")
+        }
         (None, None, PhantomEnd::Exited(code)) if code > 128 => format!(
             "signal {} ended the program {done}; a program that reads a device's memory from the host does so{imported}",
             code - 128
@@ -337,6 +394,11 @@ mod tests {
                 "the time limit came before the first optimizer step ended",
             ),
             (
+                r#"{"torch": "2.9.1", "cuda": "12.8", "reads": {"a.py:3": 2, "train.py:12": 4096}}"#,
+                PhantomEnd::TimeLimit,
+                "the time limit came before the first optimizer step ended. train.py:12 read 4096 values back, and none of them is real: a loop that waits for one does not end. `--ones` gives ones, not zeros",
+            ),
+            (
                 r#"{"torch": "2.9.1", "cuda": "12.8"}"#,
                 PhantomEnd::Exited(139),
                 "signal 11 ended the program before the first optimizer step ended; a program that reads a device's memory from the host does so",
@@ -344,6 +406,17 @@ mod tests {
         ] {
             assert_eq!(sentence(text, end), wanted);
         }
+    }
+
+    #[test]
+    fn how_far_a_program_is_names_phase_and_steps() {
+        let said = |text: &str| record(text).progress();
+        assert_eq!(said("{}"), "start, PyTorch is not imported yet");
+        assert_eq!(said(r#"{"torch": "2.15.0", "phase": "init"}"#), "init");
+        assert_eq!(
+            said(r#"{"torch": "2.15.0", "phase": "backward", "steps": 2}"#),
+            "backward, after 2 steps"
+        );
     }
 
     #[test]

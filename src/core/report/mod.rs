@@ -4,6 +4,7 @@
 
 mod cost;
 mod course;
+mod phantom;
 mod scale;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use scale::{Scale, tenth};
 
 pub use cost::{Cost, cost};
 pub use course::{AttemptRow, SpanKind, TimeSpan, Timeline, course};
+pub use phantom::phantom_plot;
 pub use scale::Tick;
 pub use track::{GpuTrack, TrackPoint, Tracks};
 
@@ -41,7 +43,9 @@ const HEADROOM: f64 = 1.05;
 /// A GPU as a line.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
-    /// The node.
+    /// What it is.
+    pub name: String,
+    /// The node; empty for a phantom.
     pub node: String,
     /// NVML's index.
     pub gpu: u32,
@@ -115,6 +119,7 @@ pub fn plot(mut tracks: Vec<GpuTrack>, expected: Option<Bytes>, most: usize) -> 
     let undrawn = tracks.len().saturating_sub(most);
     let fullest = tracks.len() - 1;
     let curve = |(place, track): (usize, &GpuTrack)| Curve {
+        name: format!("GPU {} on {}", track.gpu, track.node),
         node: track.node.clone(),
         gpu: track.gpu,
         peak_bytes: track.peak_bytes(),
@@ -154,12 +159,16 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 fn path(track: &GpuTrack, start: Timestamp, x: &Scale, y: &Scale) -> String {
     let mut path = String::new();
     for point in &track.points {
-        let (x, y) = (x.at(seconds(start, point.at)), y.at(point.bytes.gib()));
-        if path.is_empty() {
-            let _ = write!(path, "M{} {}", tenth(x), tenth(y));
-        } else {
-            let _ = write!(path, "H{}V{}", tenth(x), tenth(y));
-        }
+        let place = (x.at(seconds(start, point.at)), y.at(point.bytes.gib()));
+        stair(&mut path, place);
     }
     path
+}
+
+/// One step more of a staircase.
+fn stair(path: &mut String, (x, y): (f64, f64)) {
+    let _ = match path.is_empty() {
+        true => write!(path, "M{} {}", tenth(x), tenth(y)),
+        false => write!(path, "H{}V{}", tenth(x), tenth(y)),
+    };
 }

@@ -22,12 +22,19 @@ pub struct Freed {
 
 impl Request {
     /// Memory of the configuration with these rungs, by phase; `None` where the preset has no bridge to the
-    /// memory model, or a rule is broken.
+    /// memory model, or a rule is broken. What was measured on a phantom before counts.
     pub fn estimate(&self, rungs: &[Layer]) -> Option<Result<Estimate, Unknown>> {
         let profile = self.profile()?;
         let shape = self.shape(rungs).ok()?;
         let spec = spec_of(self.preset(), &shape, profile)?;
-        Some(spec.map(|spec| estimate(&spec, profile)))
+        let judge = self.known_before().and_then(|b| b.judge.as_ref());
+        Some(spec.map(|spec| {
+            let by_formulas = estimate(&spec, profile);
+            match judge {
+                Some(judge) => judge.on(by_formulas, &spec, profile),
+                None => by_formulas,
+            }
+        }))
     }
 
     /// The value that the memory model does not cover, and why, as a sentence.

@@ -59,7 +59,7 @@ impl Request {
     /// is that nothing is left, for at most so many attempts.
     pub fn decisions(&self, most: u32) -> impl Iterator<Item = Result<Decision, Refusal>> {
         let (mut taken, mut is_over): (Vec<Layer>, bool) = (Vec::new(), false);
-        let mut earlier: Vec<PastAttempt> = Vec::new();
+        let mut earlier: Vec<PastAttempt> = self.counted_attempts();
         let mut attempts = 1..=most;
         std::iter::from_fn(move || {
             let attempt = attempts.next().filter(|_| !is_over)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::inputs::Inputs;
+use super::kept::MeasuredBefore;
 use super::limits::{Limits, Supervision};
 use super::notices::Notices;
 use super::source::Source;
@@ -34,6 +35,8 @@ pub struct Request {
     inputs: Inputs,
     made: Arc<Made>,
     pub(super) source: Source,
+    /// What was measured of it on a phantom, as it is.
+    before: Option<Arc<MeasuredBefore>>,
 }
 
 /// Gives the run's name to the knob that a preset has for it, below all other layers.
@@ -107,6 +110,7 @@ impl Request {
             inputs,
             made,
             source,
+            before: None,
         };
         // The memory model would be asked about another configuration.
         if request.unread().iter().any(|u| u.needed)
@@ -138,6 +142,7 @@ impl Request {
             },
             made: Arc::clone(&self.made),
             source: self.source.clone(),
+            before: None,
         }
         .with_submission()
     }
@@ -148,6 +153,17 @@ impl Request {
             own.submission = scripts.submission();
         }
         self
+    }
+
+    /// The same request, where something was measured before.
+    pub(super) fn knowing(mut self, before: Arc<MeasuredBefore>) -> Self {
+        self.before = Some(before);
+        self
+    }
+
+    /// What was measured before.
+    pub(super) fn known_before(&self) -> Option<&MeasuredBefore> {
+        self.before.as_deref()
     }
 
     /// The inputs.

@@ -2,8 +2,9 @@
 //!
 //! The room stands behind `view`, which names its modules as its own; `super::` finds what they share.
 
+pub mod closed_form_view;
 pub mod gpus_view;
 pub(crate) mod memory_bar;
 pub mod phantom_view;
 
-use super::{bars, figures, launch_view, style};
+use super::{bars, estimate_view, figures, launch_view, style};

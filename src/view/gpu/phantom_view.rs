@@ -6,16 +6,20 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::closed_form_view::ClosedFormView;
+use super::estimate_view::EstimateView;
 use super::figures::{gib, in_gib, of_gib};
 use super::launch_view::outputs;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
 use crate::core::exit::Exit;
 use crate::core::measure::{
-    PhantomDevice, PhantomFailure, PhantomOutcome, PhantomPeak, PhantomRecord, PhantomSite,
+    PhantomConfidence, PhantomContext, PhantomCurve, PhantomDevice, PhantomFailure, PhantomPeak,
+    PhantomRecord, PhantomSite, PhantomSummary,
 };
 use crate::io::phantom::{PhantomRan, PhantomRun};
 use crate::io::program::Outputs;
 use oomctl_diagnose::sanitize;
+use oomctl_memory::Estimate;
 
 /// Format of the JSON document.
 const SCHEMA_VERSION: u32 = 1;
@@ -30,7 +34,7 @@ pub fn program_output() -> Outputs {
 }
 
 /// A measurement on phantom GPUs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub struct PhantomView {
     schema_version: u32,
     exit_code: Exit,
@@ -38,13 +42,19 @@ pub struct PhantomView {
     source: &'static str,
     outcome: &'static str,
     reason: Option<String>,
+    /// How sure it is, and what makes it less sure; none where nothing was measured.
+    trust: Option<PhantomConfidence>,
     gpu: CardView,
     world: u32,
     steps: u64,
     peak: PhantomPeak,
     phases: Vec<PhantomPhase>,
+    closed_form: ClosedFormView,
+    /// Bytes that are held through a step, at its end.
+    held: BTreeMap<String, u64>,
     largest: Vec<PhantomSite>,
     history_complete: Option<bool>,
+    over_time: Option<PhantomCurve>,
     reads: Vec<ReadView>,
     attention: BTreeMap<String, u64>,
     failure: Option<PhantomFailure>,
@@ -67,6 +77,7 @@ struct CardView {
     count: u16,
     total_bytes: u64,
     context_bytes: u64,
+    context: PhantomContext,
     capability: String,
     processors: u16,
 }
@@ -85,20 +96,19 @@ struct ReadView {
 }
 
 impl PhantomView {
-    /// The view of a run, and of the record that tells most of it.
+    /// The view of a run, of the record that tells most of it, and of what the closed form says.
     pub fn new(
         asked: &PhantomRun,
         ran: &PhantomRan,
-        record: Option<&PhantomRecord>,
-        outcome: &PhantomOutcome,
-        exit: Exit,
+        record: PhantomRecord,
+        (summary, exit): (&PhantomSummary, Exit),
+        said: Result<(EstimateView, Estimate), String>,
     ) -> Self {
-        let record = record.cloned().unwrap_or_default();
         let card = &asked.phantom.card;
-        let (outcome, reason) = match outcome {
-            PhantomOutcome::Measured => ("measured", None),
-            PhantomOutcome::DoesNotFit => ("does_not_fit", None),
-            PhantomOutcome::Unmeasured(why) => ("unmeasured", Some(why.clone())),
+        let (outcome, reason) = match summary.fits {
+            Some(true) => ("measured", None),
+            Some(false) => ("does_not_fit", None),
+            None => ("unmeasured", summary.reason.clone()),
         };
         let with_torch = |r: &&PhantomRecord| r.torch.is_some();
         let mut replaced = ran.replaced.clone();
@@ -109,11 +119,13 @@ impl PhantomView {
             source: "phantom",
             outcome,
             reason,
+            trust: summary.trust.clone(),
             gpu: CardView {
                 name: card.name.clone(),
                 count: asked.phantom.devices,
                 total_bytes: card.total_bytes,
                 context_bytes: card.context_bytes,
+                context: asked.context,
                 capability: format!("{}.{}", card.capability.0, card.capability.1),
                 processors: card.processors,
             },
@@ -121,8 +133,11 @@ impl PhantomView {
             steps: record.steps,
             peak: record.peak(),
             phases: phases(&record),
+            closed_form: ClosedFormView::new(said, &record),
+            held: record.held.clone(),
             largest: record.largest.clone(),
             history_complete: record.history_complete,
+            over_time: summary.over_time.clone(),
             reads: reads(&record),
             attention: record.attention.clone(),
             torch_was_tried: record.tried(),
@@ -146,6 +161,7 @@ impl PhantomView {
         if !self.phases.is_empty() {
             self.table(&mut text);
         }
+        self.closed_form.write(&mut text);
         self.sites(&mut text);
         self.trust(&mut text);
         text
@@ -232,6 +248,18 @@ impl PhantomView {
     }
 
     fn trust(&self, text: &mut String) {
+        if let Some(trust) = &self.trust {
+            let why = clean(&trust.less_sure.join("; "));
+            let why = if why.is_empty() {
+                why
+            } else {
+                format!(": {why}")
+            };
+            let _ = writeln!(text, "\nconfidence {}{why}", trust.word());
+        } else if !self.unknown_calls.is_empty() {
+            let calls = clean(&self.unknown_calls.join(" "));
+            let _ = writeln!(text, "\nCUDA calls that the phantom does not know: {calls}");
+        }
         let version = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
         let _ = writeln!(
             text,
@@ -250,9 +278,6 @@ impl PhantomView {
             let kernels: Vec<String> = kernels.collect();
             let _ = writeln!(text, "attention kernels: {}", clean(&kernels.join(", ")));
         }
-        if self.torch.is_some() && !self.torch_was_tried {
-            text.push_str("This version was never tried with the phantom (docs/measure.md).\n");
-        }
         if self.processes > 1 {
             let _ = writeln!(
                 text,
@@ -260,20 +285,11 @@ impl PhantomView {
                 self.processes
             );
         }
-        if !self.unknown_calls.is_empty() {
-            let _ = writeln!(
-                text,
-                "{}: {}. The figures are less sure.",
-                Paint(WARN, "CUDA calls that the phantom does not know"),
-                clean(&self.unknown_calls.join(" "))
-            );
-        }
         for what in &self.replaced {
             let _ = writeln!(text, "{}", clean(what));
         }
-        if self.gpu.context_bytes == 0 {
-            text.push_str("CUDA's context is not counted; --context SIZE counts it.\n");
-        }
+        let context = self.gpu.context.sentence(self.cuda.as_deref());
+        let _ = writeln!(text, "{}.", clean(&context));
     }
 }
 

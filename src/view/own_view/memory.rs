@@ -1,5 +1,6 @@
 //! What is said of the memory of a script.
 
+use super::super::measured_plan_view::kept_line;
 use super::ScriptView;
 use crate::core::request::UnreadKnob;
 
@@ -9,6 +10,12 @@ const MOST_ASKED: usize = 3;
 impl ScriptView {
     /// Memory as it is and what of the attempts fits, or what has to be said before it can be estimated.
     pub(super) fn memory(&self) -> String {
+        let kept = self.phantom.iter();
+        let kept: String = kept.map(|kept| format!("\n{}", kept_line(kept))).collect();
+        format!("{}{kept}", self.by_formulas())
+    }
+
+    fn by_formulas(&self) -> String {
         let open = UnreadKnob::lines(&self.asked, false);
         match &self.now {
             Some(now) if self.asked.is_empty() => {

@@ -22,7 +22,7 @@ use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Expectation};
 use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
-use crate::core::report::{Cost, GpuTrack, Plot, Timeline, cost, course, plot};
+use crate::core::report::{Cost, GpuTrack, Plot, Timeline, cost, course, phantom_plot, plot};
 use crate::view::figures::{gpu_hours as hours, in_gib};
 use oomctl_base::units::{Bytes, GIB};
 use oomctl_diagnose::{Evidence, Incident, sanitize};
@@ -141,6 +141,8 @@ struct AttemptDetail {
     /// How much it used of what it held.
     used: Option<String>,
     plot: Option<Plot>,
+    /// What the program reserved and allocated on a phantom GPU before the attempt.
+    phantom: Option<Plot>,
     gpus: Vec<GpuPeakRow>,
     more_gpus: usize,
     evidence: Vec<EvidenceQuote>,
@@ -242,7 +244,11 @@ fn run(told: &ReportedRun<'_>, view: RunView, curves: usize, now: Timestamp) -> 
         let expected = expects
             .map(Expected::of)
             .or_else(|| expected(&(asked.as_ref()?.memory)(&rungs)?));
-        details.push(detail(attempt, expected, told.tracks, curves, now));
+        let drawn = AttemptDetail {
+            phantom: phantom_plot(history, attempt.number),
+            ..detail(attempt, expected, told.tracks, curves, now)
+        };
+        details.push(drawn);
         expects = match &attempt.verdict {
             Some(Verdict::Climb { expects, .. }) => expects.as_ref(),
             _ => None,
@@ -329,6 +335,8 @@ fn detail(
             expected.map(|e| e.peak_bytes),
             curves,
         ),
+        // Whoever knows the history adds it.
+        phantom: None,
         gpus: gpus.iter().take(GPUS_LISTED).map(gpu).collect(),
         more_gpus: gpus.len().saturating_sub(GPUS_LISTED),
         evidence: incident.map(quotes).unwrap_or_default(),

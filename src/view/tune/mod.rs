@@ -5,4 +5,4 @@
 pub mod probe_view;
 pub mod tune_view;
 
-use super::{DIM, NAME, Paint, estimate_view, figures, measured, table};
+use super::{DIM, NAME, Paint, estimate_view, figures, measured, measured_plan_view, table};

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::estimate_view::phase_name;
 use super::figures::{in_gib, odds, percent, rounded};
+use super::measured_plan_view::MeasuredAttempt;
 use super::table::{Side, Table};
 use super::{DIM, NAME, Paint, measured};
 use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
@@ -45,6 +46,8 @@ pub struct TuneView {
     steps: Vec<Faster>,
     not_taken: Vec<Untaken>,
     time_saved: f64,
+    /// What was measured of the proposals on phantom GPUs, in order.
+    pub phantom: Vec<MeasuredAttempt>,
     /// The words of a command that submits it.
     command: Option<Vec<String>>,
     /// What to change in the user's own scripts, as a diff.
@@ -68,6 +71,7 @@ impl TuneView {
             steps: tuned.steps,
             not_taken: tuned.skipped,
             time_saved: rounded(1.0 - tuned.time, 3),
+            phantom: Vec::new(),
             command,
             scripts,
         }
@@ -102,6 +106,9 @@ impl TuneView {
             );
         } else {
             out.push_str("no change both saves time and is expected to fit\n");
+        }
+        for measured in &self.phantom {
+            let _ = writeln!(out, "{}", measured.line());
         }
         for skipped in &self.not_taken {
             let what = match skipped.lap {

@@ -3,6 +3,7 @@
 //! Nothing is made up: a file that lacks a dimension, contradicts itself, or describes something else than a decoder of
 //! attention and MLPs is refused with the key that says so.
 
+mod contexts;
 mod count;
 mod decoder;
 mod families;
@@ -19,6 +20,7 @@ use families::Family;
 use fields::DecoderFields;
 use oomctl_base::{Value, ValueKind, word_list};
 
+pub use contexts::{ContextSize, any_context, context};
 pub use fields::place_of;
 pub use tables::{Capacity, GpuTable, ModelEntry, ModelTable, capacity, processor};
 

@@ -79,6 +79,25 @@ pub struct GpuTable {
     pub summary: String,
     /// Its types of GPU.
     pub gpus: Vec<GpuEntry>,
+    /// What CUDA's context takes of some of them.
+    #[serde(default)]
+    pub contexts: Vec<ContextEntry>,
+}
+
+/// A published size of CUDA's context, kernels that were loaded included.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextEntry {
+    /// Names of its cards.
+    pub gpus: Vec<String>,
+    /// CUDA's major version.
+    pub cuda: u32,
+    /// The least that was seen.
+    pub least: String,
+    /// The most.
+    pub most: String,
+    /// Where.
+    pub source: String,
 }
 
 /// A type of GPU.
@@ -138,7 +157,7 @@ pub fn processor<'t>(
 }
 
 /// A name in the tables' spelling.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     const MAKERS: [&str; 7] = [
         "nvidia", "amd", "tesla", "geforce", "quadro", "instinct", "graphics",
     ];

@@ -412,6 +412,24 @@ fn every_capacity_can_be_read_and_every_name_is_in_the_tables_spelling() {
 }
 
 #[test]
+fn a_published_context_is_that_of_a_card_and_has_its_bounds() {
+    let tables = gpus();
+    let all = any_context(tables.iter()).unwrap();
+    for entry in tables.iter().flat_map(|t| &t.contexts) {
+        assert!(entry.source.contains("github.com"), "{:?}", entry.source);
+        for name in &entry.gpus {
+            assert!(capacity(tables.iter(), name).is_some(), "no card {name}");
+            let size = context(tables.iter(), name).unwrap();
+            assert!(size.least_bytes <= size.most_bytes, "{name}");
+            assert!(all.least_bytes <= size.least_bytes && size.most_bytes <= all.most_bytes);
+        }
+    }
+    let h100 = context(tables.iter(), "NVIDIA H100 80GB HBM3").unwrap();
+    assert_eq!((h100.cuda, h100.most_bytes >> 20), (Some(12), 665));
+    assert_eq!(context(tables.iter(), "gb200"), None);
+}
+
+#[test]
 fn a_card_has_its_processors_and_a_name_of_two_cards_has_none() {
     let tables = gpus();
     let of = |name: &str| processor(tables.iter(), name);

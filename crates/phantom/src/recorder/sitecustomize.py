@@ -5,23 +5,27 @@ the allocator says of each into $OOMCTL_PHANTOM_RECORDS/PID.json, again after ev
 """
 import atexit
 import ctypes
+import gc
 import json
 import os
 import sys
 import threading
+import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 RECORDS = os.environ.get("OOMCTL_PHANTOM_RECORDS", "")
 STEPS = int(os.environ.get("OOMCTL_PHANTOM_STEPS", "0"))
 MOST_ENTRIES = 200_000
 MOST_SITES = 12
+MOST_POINTS = 120
 
 record = {
     "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": []
 }
-now = {"phase": "init", "backward": 0, "engine": False, "stepped": False}
+now = {"phase": "init", "backward": 0, "engine": False, "stepped": False, "reads": 0}
 lock = threading.RLock()
 kept = []
+marks = [(0, "init")]
 
 
 def line_of(frames, inner=False):
@@ -48,6 +52,7 @@ def write():
     if not RECORDS or os.getpid() != record["pid"]:
         return
     path = os.path.join(RECORDS, "%d.json" % os.getpid())
+    record["phase"] = now["phase"]
     with open(path + ".new", "w") as file:
         json.dump(record, file)
     os.replace(path + ".new", path)
@@ -73,6 +78,8 @@ def mark(torch, phase=None):
             record["device"] = figures()
         if phase:
             now["phase"] = phase
+            if len(marks) < MOST_POINTS:
+                marks.append((int(time.time() * 1e6), phase))
         write()
 
 
@@ -106,11 +113,68 @@ def largest(torch):
     record["history_complete"] = len(trace) < MOST_ENTRIES
 
 
+def course(torch):
+    """Memory over time from the allocator's own history: the most of each stretch of allocations, on the device that has most of them."""
+    traces = torch.cuda.memory._snapshot().get("device_traces") or [[]]
+    device = max(range(len(traces)), key=lambda index: len(traces[index]))
+    signs = {"alloc": (1, 0), "free_completed": (-1, 0), "segment_alloc": (0, 1), "segment_free": (0, -1), "segment_map": (0, 1), "segment_unmap": (0, -1)}
+    events = [(entry.get("time_us", 0), entry["size"], signs[entry["action"]]) for entry in traces[device] if entry["action"] in signs]
+    if not events:
+        return
+    # What a history that is too short has lost shows at its end.
+    used = torch.cuda.memory_allocated(device) - sum(size * sign[0] for _, size, sign in events)
+    kept = torch.cuda.memory_reserved(device) - sum(size * sign[1] for _, size, sign in events)
+    stretch = -(-len(events) // MOST_POINTS)
+    points = {"ms": [], "allocated_mib": [], "reserved_mib": [], "phases": []}
+    for place in range(0, len(events), stretch):
+        begin, most = events[place][0], [0, 0]
+        for _, size, sign in events[place:place + stretch]:
+            used, kept = used + size * sign[0], kept + size * sign[1]
+            most = [max(most[0], used), max(most[1], kept)]
+        before = [phase for at, phase in marks if at <= begin]
+        if before and (not points["phases"] or points["phases"][-1]["phase"] != before[-1]):
+            points["phases"].append({"from": len(points["ms"]), "phase": before[-1]})
+        points["ms"].append(max(0, (begin - events[0][0]) // 1000))
+        points["allocated_mib"].append(most[0] >> 20)
+        points["reserved_mib"].append(most[1] >> 20)
+    record["curve"] = points
+
+
+def held(torch):
+    """What is held through a step, at its end: weights, gradients and states of the fullest device."""
+    own, states = {}, {}
+    for value in gc.get_objects():
+        if issubclass(type(value), torch.Tensor) and isinstance(value, torch.nn.Parameter):
+            own[id(value)] = value
+        elif issubclass(type(value), torch.optim.Optimizer):
+            states.update((id(state), state) for of in value.state.values() for state in of.values())
+            groups = (group["params"] for group in value.param_groups)
+            states.update((id(weight), weight) for group in groups for weight in group if not isinstance(weight, torch.nn.Parameter))
+    kinds = {
+        "weights": own.values(),
+        "gradients": [value.grad for value in own.values() if value.is_leaf and value.grad is not None],
+        "optimizer states": states.values(),
+    }
+    record["held"] = {}
+    for kind, values in kinds.items():
+        devices = {}
+        for value in values:
+            value = getattr(value, "_local_tensor", value)
+            if isinstance(value, torch.Tensor) and value.is_cuda:
+                storage = value.untyped_storage()
+                try:
+                    devices.setdefault(value.device, {})[storage.data_ptr()] = storage.nbytes()
+                except RuntimeError:
+                    pass  # What is only traced has no memory.
+        record["held"][kind] = max((sum(sizes.values()) for sizes in devices.values()), default=0)
+
+
 def finish(torch):
     mark(torch)
     if torch.cuda.is_initialized():
         try:
             largest(torch)
+            course(torch)
         except Exception as error:
             record["no_history"] = "%s: %s" % (type(error).__name__, error)
     write()
@@ -123,6 +187,10 @@ def watch_reads():
         line = line_of(stack(), inner=True) or "no Python line"
         with lock:
             record["reads"][line] = record["reads"].get(line, 0) + 1
+            # A loop may wait for a value for ever: what it read so far is left now and then.
+            now["reads"] += 1
+            if now["reads"] & (now["reads"] - 1) == 0:
+                write()
 
     kind = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
     kept.append(kind(read))
@@ -174,6 +242,11 @@ def watch_steps(torch):
     def after(optimizer, args, kwargs):
         if not counts():
             return
+        if record["steps"] < 2:
+            try:
+                held(torch)
+            except Exception as error:
+                record["no_terms"] = "%s: %s" % (type(error).__name__, error)
         if now["backward"]:
             now["stepped"] = True
             return

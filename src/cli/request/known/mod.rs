@@ -21,8 +21,8 @@ use crate::io::library::{Library, LibraryFolder};
 use crate::view::CommandFailure;
 use oomctl_base::{Origin, Problem, Value};
 use oomctl_memory::{
-    Capacity, Dimensions, GpuTable, ModelEntry, ModelTable, Unknown, capacity, place_of, processor,
-    read_dimensions,
+    Capacity, ContextSize, Dimensions, GpuTable, ModelEntry, ModelTable, Unknown, any_context,
+    capacity, context, place_of, processor, read_dimensions,
 };
 
 pub use bare::filled;
@@ -172,6 +172,16 @@ impl<'a> LookupTables<'a> {
         let tables = self.tables_once()?;
         let found = processor(tables.iter().map(|(_, table)| table), name);
         Ok(found.map(|(capability, count)| (capability.to_owned(), count)))
+    }
+
+    /// What CUDA's context takes of a type of GPU; `None` where nothing was published. The second is that of all cards.
+    pub fn context(
+        &self,
+        name: &str,
+    ) -> Result<(Option<ContextSize>, Option<ContextSize>), CommandFailure> {
+        let tables = self.tables_once()?;
+        let all = || tables.iter().map(|(_, table)| table);
+        Ok((context(all(), name), any_context(all())))
     }
 
     fn tables_once(&self) -> Result<&Vec<(String, GpuTable)>, CommandFailure> {
