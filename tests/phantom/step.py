@@ -1,4 +1,4 @@
-"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has; COMPILE compiles it."""
+"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has; COMPILE compiles it; SEVEN makes it as large as Llama-2-7B."""
 import os
 
 import torch
@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 H, LAYERS, HEADS, VOCAB, FFN, BATCH, LENGTH = 512, 4, 8, 16000, 1408, 4, 512
+if "SEVEN" in os.environ:
+    H, LAYERS, HEADS, VOCAB, FFN, BATCH, LENGTH = 4096, 32, 32, 32000, 11008, 2, 2048
 world = int(os.environ.get("WORLD_SIZE", "1"))
 
 
