@@ -66,10 +66,10 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  oomctl plan my_job.slurm                     what would oomctl change after an out-of-memory?
   oomctl submit -w my_job.slurm                your own script: submit, follow, resubmit smaller
   oomctl watch 4711                            the same for a job that already runs
-  oomctl diagnose slurm-4711.err               why did it die?
-  oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)";
+  oomctl diagnose slurm-4711.err               why did it die?";
 
 /// A shorter beginning of an option may be that of many.
 const SHORTEST: usize = 4;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::explanation::explained;
 use super::lines::{bugs, course, evidence};
-use super::outcome::{cannot_fit, expectation, smallest_request};
+use super::outcome::{cannot_fit, expectation, smallest_request, uneditable};
 use super::passed_over::reasons_here;
 use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, table};
@@ -54,6 +54,9 @@ pub struct PlanAfterView {
     /// Where knobs are given.
     #[serde(skip)]
     places: BTreeMap<String, String>,
+    /// Why the steps are left to the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cannot_edit: Option<String>,
 }
 
 impl PlanAfterView {
@@ -95,6 +98,15 @@ impl PlanAfterView {
             explanation,
             next,
             places: BTreeMap::new(),
+            cannot_edit: None,
+        }
+    }
+
+    /// The same where oomctl cannot edit the script for that reason.
+    pub fn left_to_user(self, cannot_edit: Option<String>) -> Self {
+        Self {
+            cannot_edit,
+            ..self
         }
     }
 
@@ -142,6 +154,9 @@ impl PlanAfterView {
             out.push_str(
                 "\nNothing shows that host memory ran out: `oomctl watch` would end the run here. If it did run out:\n",
             );
+        }
+        if let Some(why) = &self.cannot_edit {
+            let _ = writeln!(out, "\n{}. Change it yourself:", uneditable(why));
         }
         out += &self.table(columns);
         match &self.shortfall {

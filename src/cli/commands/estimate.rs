@@ -73,6 +73,7 @@ fn configured(args: &EstimateArgs) -> Result<Exit, CommandFailure> {
     let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
     let bridge = request.preset().memory.as_ref();
     let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
+    let known_stack = known_stack && request.without_model().is_none();
     let estimate = match request.estimate(&[]).filter(|_| known_stack) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(&request, &known, &unknown)),

@@ -47,7 +47,7 @@ pub struct StatusArgs {
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
 /// now, in one question a backend. No ledger is written.
 pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
-    let session = Session::open(args.config.as_deref())?;
+    let session = Session::of_runs(args.config.as_deref())?;
     if args.all || args.user.is_some() {
         return of_everybody(&session, args);
     }

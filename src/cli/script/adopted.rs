@@ -194,7 +194,10 @@ fn where_watched(job: &Foreign) -> String {
         (Some(folder), Some(name)) => {
             format!("`cd {}`, then `oomctl watch {name}`", folder.display())
         }
-        _ => "watch it in its project's folder, or give that with --config".to_owned(),
+        _ => match job.project() {
+            Some(folder) => format!("`cd {}`, then `oomctl watch {}`", folder.display(), job.id),
+            None => "watch it in its project's folder, or give that with --config".to_owned(),
+        },
     }
 }
 

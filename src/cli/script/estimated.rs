@@ -70,6 +70,10 @@ pub fn without_model(session: &Session, request: &Request) -> CommandFailure {
     let preset = &request.preset().name;
     let own = request.adoption();
     let (what, hint) = match &own {
+        Some(_) if let Some(why) = request.without_model() => (
+            format!("{why}, so its memory cannot be estimated"),
+            measuring(session, request),
+        ),
         _ if request.preset().formulas.is_some() => (
             format!("preset {preset} gives its memory as formulas, for sweeps"),
             Some("`oomctl sweep check KNOB=VALUE` judges a configuration by them".to_owned()),

@@ -53,6 +53,7 @@ pub fn fold(line: &str, indent: usize, columns: usize) -> String {
     let below = " ".repeat(indent);
     let options = textwrap::Options::new(columns)
         .subsequent_indent(&below)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
