@@ -222,10 +222,11 @@ fn with_sbatch(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let typed = typed.split(['=', ' ']).next().unwrap_or_default();
+    let name = typed.split(['=', ' ']).next().unwrap_or_default();
+    let (_, value) = typed.split_once(['=', ' ']).unwrap_or(("", "VALUE"));
     let written = match typed.starts_with("--") {
-        true => format!("{typed}=VALUE"),
-        false => format!("{typed}VALUE"),
+        true => format!("{name}={value}"),
+        false => format!("{name}{value}"),
     };
     let tip = format!(
         "put an option of your program after SCRIPT, and one of sbatch into `--sbatch={written}`, in one word"

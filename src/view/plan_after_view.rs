@@ -174,7 +174,7 @@ impl PlanAfterView {
         }
         if let Some(expects) = &self.expects {
             let _ = writeln!(out, "\n{}", expectation(expects));
-            out.push_str(&self.phases());
+            out.push_str(&self.phases(columns));
         }
         for reason in self.passed_over() {
             let line = format!("skipped: {reason}");
@@ -221,12 +221,12 @@ impl PlanAfterView {
     }
 
     /// The memory of every phase before the steps and after each rung, given how it died.
-    fn phases(&self) -> String {
+    fn phases(&self, columns: usize) -> String {
         let now = PhaseRow::new("  as it was".to_owned(), self.now.as_ref());
         let laps = self.steps.chunk_by(|a, b| a.step.rung == b.step.rung);
         let rungs = laps.filter_map(<[RungForecast]>::last);
         let rungs = rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref()));
-        match table(&Vec::from_iter(std::iter::once(now).chain(rungs))) {
+        match table(&Vec::from_iter(std::iter::once(now).chain(rungs)), columns) {
             table if table.is_empty() => table,
             table => format!(
                 "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit, after this log:\n\n{table}"

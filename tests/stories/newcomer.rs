@@ -21,7 +21,7 @@ fn beside(script: &str) -> Place {
 
 #[test]
 fn arguments_that_a_script_does_not_read_are_said_to_change_nothing() {
-    let note = "job.sh does not read its arguments (`\"$@\"`), so what is behind it changes nothing: --batch-size 64";
+    let note = "job.sh reads no arguments: --batch-size 64 has no effect";
     let place = beside("python train.py --batch-size 32");
     place.says("plan job.sh --batch-size 64", 0, &[note]);
     for script in [

@@ -122,7 +122,7 @@ fn lock(folder: &Path) -> CheckFinding {
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| e.to_string())
         });
     match locked {
-        Ok(()) => CheckFinding::good("locks", "flock works (the ledger does not need it)"),
+        Ok(()) => CheckFinding::good("locks", "flock works"),
         Err(e) => CheckFinding::with(
             CheckHealth::Odd,
             "locks",

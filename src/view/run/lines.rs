@@ -316,6 +316,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_place_of_a_doubt_is_that_of_a_line() {
+        let note = |why: &str| format!("{DOUBTED}{why}");
+        assert_eq!(
+            doubted_at(&note("a (b) c (train.py:24): `x(1)`")),
+            Some("train.py:24")
+        );
+        assert_eq!(doubted_at(&note("nobody read it")), None);
+        assert_eq!(doubted_at("save often (train.py:24)"), None);
+    }
+
+    #[test]
     fn a_knob_that_another_rung_changes_is_not_said_to_stay() {
         let changed = BTreeSet::from(["a", "b"]);
         let said = |note| still_true(note, &changed).unwrap_or_default();
