@@ -943,10 +943,7 @@ fn a_failure_on_standard_output_is_sent_to_that_log() {
         "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --error=%j.err\npython3 train.py\n",
     );
     let done = place.run(&submit).ends(1);
-    done.says(&[
-        "KeyError: 'txt'",
-        "; after the fix: `oomctl retry job-2`",
-    ]);
+    done.says(&["KeyError: 'txt'", "; after the fix: `oomctl retry job-2`"]);
     // What a filter may name is said where it names nothing.
     let wrong = place.run(&["history", "--cause", "oom"]).ends(0).out;
     assert!(
