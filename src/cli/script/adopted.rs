@@ -75,6 +75,11 @@ pub fn open(
     if let Some(adopts) = adopts.filter(|_| handle.history().attempts.is_empty()) {
         attach(&mut handle, adopts)?;
     }
+    let attempt = handle.history().attempt();
+    let waits = attempt.is_some_and(|a| a.status.as_ref().is_none_or(|s| s.started.is_none()));
+    if let Some(why) = handle.request().beyond_time_limit().filter(|_| waits) {
+        print::talk(&format!("note: {why}"));
+    }
     Ok((handle, backend))
 }
 

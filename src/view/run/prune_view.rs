@@ -67,7 +67,7 @@ impl PruneView {
             ),
         };
         let stay = [
-            (self.open, "still running"),
+            (self.open, "not over"),
             (
                 self.kept,
                 "ended too recently (--older-than), or in another state",
