@@ -4,8 +4,7 @@ use jiff::Timestamp;
 
 use crate::cli::logs::unwatched;
 use crate::cli::overviews::everybody::{everybody, owned};
-use crate::cli::runs::Stored;
-use crate::cli::runs::present::ask_host_use;
+use crate::cli::runs::{Stored, present::ask_host_use};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::row::{RunField, list, totals};
