@@ -66,10 +66,10 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  oomctl plan my_job.slurm                     what would oomctl change after an out-of-memory?
   oomctl submit -w my_job.slurm                your own script: submit, follow, resubmit smaller
   oomctl watch 4711                            the same for a job that already runs
-  oomctl diagnose slurm-4711.err               why did it die?
-  oomctl submit --dataset diamonds-seed0       from a project file (oomctl init)";
+  oomctl diagnose slurm-4711.err               why did it die?";
 
 /// A shorter beginning of an option may be that of many.
 const SHORTEST: usize = 4;
@@ -222,10 +222,11 @@ fn with_sbatch(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let typed = typed.split(['=', ' ']).next().unwrap_or_default();
+    let name = typed.split(['=', ' ']).next().unwrap_or_default();
+    let (_, value) = typed.split_once(['=', ' ']).unwrap_or(("", "VALUE"));
     let written = match typed.starts_with("--") {
-        true => format!("{typed}=VALUE"),
-        false => format!("{typed}VALUE"),
+        true => format!("{name}={value}"),
+        false => format!("{name}{value}"),
     };
     let tip = format!(
         "put an option of your program after SCRIPT, and one of sbatch into `--sbatch={written}`, in one word"

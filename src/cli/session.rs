@@ -9,6 +9,7 @@ use super::args::Configuration;
 use super::config_files::{document, rest_place};
 use super::runs::Runs;
 use crate::core::config::ConfigDocument;
+use crate::core::exit::Exit;
 use crate::io::library::Library;
 use crate::view::{CommandFailure, print};
 
@@ -53,6 +54,21 @@ impl Session {
             has_file: path.is_some(),
             runs: session.runs.through(rest),
             ..session
+        })
+    }
+
+    /// The same for what acts on runs alone: a broken file is told, and stops nothing.
+    pub fn of_runs(config: Option<&Path>) -> Result<Self, CommandFailure> {
+        Self::open(config).or_else(|failure| {
+            let here = working_directory()?;
+            let above = || here.ancestors().find(|d| d.join(PROJECT_FILE).is_file());
+            let folder = config.and_then(Path::parent).map(|d| here.join(d));
+            let folder = folder.or_else(|| above().map(Path::to_owned));
+            let Some(folder) = folder.filter(|_| failure.exit() == Exit::Configuration) else {
+                return Err(failure);
+            };
+            print::warn(&format!("{}; going on without it", failure.sentence()));
+            Ok(Self::new(folder, ConfigDocument::parse(PROJECT_FILE, "")?))
         })
     }
 

@@ -334,7 +334,7 @@ fn refusing<'a>(action: &str, path: &'a Path) -> &'a Path {
 fn mend_ledger(e: &LedgerError) -> String {
     match e {
         LedgerError::File(file) => mend_file(file),
-        LedgerError::Owned { dir, .. } => format!("let it run, or end that process first. If you are sure that it is gone: `oomctl watch --take-over {}`", name(dir)),
+        LedgerError::Owned { dir, .. } => format!("`oomctl status {0}` and `oomctl logs -f {0}` show it. To act here, end that process first; if you are sure that it is gone: `oomctl watch --take-over {0}`", name(dir)),
         LedgerError::TakenOver { dir } => format!("`oomctl status {}` shows its progress", name(dir)),
         LedgerError::Damaged { .. } => "docs/ledger.md, \"Recovery\", says how to continue from the last whole record; running jobs are not touched".to_owned(),
         LedgerError::Newer { .. } => "use the newer oomctl for this run; `oomctl doctor` shows which ones are installed".to_owned(),

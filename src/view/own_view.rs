@@ -1,11 +1,13 @@
 //! What a script of the user's own would be run as: the attempts in a table, and all that is known of them behind it.
 
+mod by_hand;
 mod details;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use by_hand::{ByHand, unknown_batch};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,14 +16,14 @@ use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, batch_words, computed,
-    missing, of_checkpoints, unchangeable, unchanged, unknown_batch,
+    missing, of_checkpoints, unchangeable, unchanged,
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
 use super::style::WARN;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
-use crate::core::ladder::{Change, DOUBTED, NEARLY_SAME, Skipped};
+use crate::core::ladder::{Change, DOUBTED, MAY_SET, NEARLY_SAME, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{KeptMeasurement, UNEQUAL_TASKS, UnreadKnob};
 use oomctl_base::Effect;
@@ -91,6 +93,9 @@ pub struct ScriptView {
     after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
     problem: Option<String>,
+    /// What the user may change, where oomctl cannot edit the script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_hand: Option<ByHand>,
     /// What is submitted again unchanged, and how often.
     unchanged: Vec<UnchangedRetry>,
     /// Attempts in all.
@@ -167,6 +172,7 @@ impl ScriptView {
             before_training_changes: plan.before_training_changes,
             after_host_oom: plan.after_host_oom,
             problem: plan.problem,
+            by_hand: plan.by_hand.map(ByHand::new),
             unchanged,
             most_attempts: inputs.limits.attempts,
             queue: None,
@@ -202,24 +208,20 @@ impl ScriptView {
             None => String::new(),
         };
         out += &self.head(false);
-        let list = |names: &[String]| names.join(", ");
         for missing in self.not_found() {
             let _ = writeln!(out, "file not found: {missing}");
         }
         if !self.unread.is_empty() {
-            let _ = writeln!(
-                out,
-                "not read: {}; its values are unknown",
-                list(&self.unread)
-            );
+            out += &self.not_read();
         }
         out += &self.values.gaps();
         out += &unchangeable(&self.computed, &self.values);
-        out += &self.doubts();
+        out += &(self.doubts() + &self.left_out());
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
         let doubts = notes.iter().filter_map(|n| n.strip_prefix(DOUBTED));
-        for why in doubts {
+        // What was not read is said above.
+        for why in doubts.filter(|why| !why.ends_with(MAY_SET)) {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "unknown:"));
         }
         if let Some(why) = self.why_batch_changes() {
@@ -253,16 +255,15 @@ impl ScriptView {
         };
         table.after_host_oom(&self.after_host_oom, place);
         table.first = self.job.is_none().then(|| self.first());
-        table.unasked = self.also(match all {
-            true => UnchangedRetry::text,
-            false => UnchangedRetry::name,
-        });
+        table.unasked = self.also(all);
         let mut out = match all {
             true => table.whole(columns, true),
             false => table.text(columns),
         };
         if let Some(problem) = &self.problem {
             let _ = writeln!(out, "\nno rung can be taken: {problem}");
+        } else if let Some(by_hand) = &self.by_hand {
+            out = by_hand.text(self.now.as_ref(), &self.values, columns);
         } else if table.is_empty() {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
             let reasons = reasons_here(&self.not_used);
@@ -361,7 +362,9 @@ impl ScriptView {
         });
         let mut passed_over = self.before_training_changes.iter().chain(&self.not_used);
         let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP)?;
-        halves.then_some(kept.reason.as_str())
+        // Of a script that was not read whole, nobody knows which options it has.
+        let known = kept.reason.split(", or oomctl found no option").next();
+        halves.then(|| known.unwrap_or(&kept.reason))
     }
 
     /// Where an attempt changes a knob.
@@ -374,12 +377,18 @@ impl ScriptView {
     }
 
     /// What is done without a question.
-    fn also(&self, cause: fn(&UnchangedRetry) -> String) -> String {
+    fn also(&self, all: bool) -> String {
+        let cause = if all {
+            UnchangedRetry::text
+        } else {
+            UnchangedRetry::name
+        };
         let last = self.attempts.last().map_or(0, |a| a.attempt);
         let most = limits(self.most_attempts, last, &self.after_host_oom);
         let causes: Vec<String> = self.unchanged.iter().map(cause).collect();
         match causes.join(", ") {
-            causes if causes.is_empty() => most,
+            // Beside changes the causes are details.
+            causes if causes.is_empty() || !all && self.has_rungs() => most,
             causes => format!("{most} It submits the same job again after {causes}."),
         }
     }

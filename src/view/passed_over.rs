@@ -25,10 +25,10 @@ pub fn reasons(skipped: &[Skipped]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// The same without the rungs that are for other failures, or for other programs.
+/// The same without the rungs that are for other failures, or for other programs, or left to the user.
 pub fn reasons_here(skipped: &[Skipped]) -> Vec<String> {
     let here = skipped
         .iter()
-        .filter(|s| !s.is_for_another_failure() && !s.aside);
+        .filter(|s| !s.is_for_another_failure() && !s.aside && s.by_hand.is_empty());
     reasons(&here.cloned().collect::<Vec<_>>())
 }

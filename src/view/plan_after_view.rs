@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::explanation::explained;
 use super::lines::{bugs, course, evidence};
-use super::outcome::{cannot_fit, expectation, smallest_request};
+use super::outcome::{cannot_fit, expectation, smallest_request, uneditable};
 use super::passed_over::reasons_here;
 use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, PhaseRow, RungForecast, table};
@@ -54,6 +54,9 @@ pub struct PlanAfterView {
     /// Where knobs are given.
     #[serde(skip)]
     places: BTreeMap<String, String>,
+    /// Why the steps are left to the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cannot_edit: Option<String>,
 }
 
 impl PlanAfterView {
@@ -95,6 +98,15 @@ impl PlanAfterView {
             explanation,
             next,
             places: BTreeMap::new(),
+            cannot_edit: None,
+        }
+    }
+
+    /// The same where oomctl cannot edit the script for that reason.
+    pub fn left_to_user(self, cannot_edit: Option<String>) -> Self {
+        Self {
+            cannot_edit,
+            ..self
         }
     }
 
@@ -143,6 +155,9 @@ impl PlanAfterView {
                 "\nNothing shows that host memory ran out: `oomctl watch` would end the run here. If it did run out:\n",
             );
         }
+        if let Some(why) = &self.cannot_edit {
+            let _ = writeln!(out, "\n{}. Change it yourself:", uneditable(why));
+        }
         out += &self.table(columns);
         match &self.shortfall {
             Some(shortfall) => {
@@ -159,7 +174,7 @@ impl PlanAfterView {
         }
         if let Some(expects) = &self.expects {
             let _ = writeln!(out, "\n{}", expectation(expects));
-            out.push_str(&self.phases());
+            out.push_str(&self.phases(columns));
         }
         for reason in self.passed_over() {
             let line = format!("skipped: {reason}");
@@ -206,12 +221,12 @@ impl PlanAfterView {
     }
 
     /// The memory of every phase before the steps and after each rung, given how it died.
-    fn phases(&self) -> String {
+    fn phases(&self, columns: usize) -> String {
         let now = PhaseRow::new("  as it was".to_owned(), self.now.as_ref());
         let laps = self.steps.chunk_by(|a, b| a.step.rung == b.step.rung);
         let rungs = laps.filter_map(<[RungForecast]>::last);
         let rungs = rungs.map(|r| PhaseRow::new(format!("  {}", r.step.rung), r.memory.as_ref()));
-        match table(&Vec::from_iter(std::iter::once(now).chain(rungs))) {
+        match table(&Vec::from_iter(std::iter::once(now).chain(rungs)), columns) {
             table if table.is_empty() => table,
             table => format!(
                 "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit, after this log:\n\n{table}"

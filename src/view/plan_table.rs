@@ -27,7 +27,7 @@ const LONG: usize = 32;
 /// The least room for a change.
 const NARROW: usize = 24;
 /// What a plan by the memory model assumes.
-const ASSUMED: &str = "assumes each attempt fails where memory is fullest; the real log decides";
+const ASSUMED: &str = "a forecast: after a failure, its log decides";
 /// What is said of the rungs without a row.
 const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is fullest";
 /// What is said of the row without a number.

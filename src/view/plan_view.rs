@@ -200,7 +200,7 @@ impl PlanView {
         let row = |(attempt, name, memory): (u32, &str, Option<&'_ MemoryForecast>)| {
             PhaseRow::new(format!("{attempt:>3}  {name}"), memory)
         };
-        let table = table(&rows.map(row).collect::<Vec<_>>());
+        let table = table(&rows.map(row).collect::<Vec<_>>(), usize::MAX);
         Some(format!(
             "\nMemory of the fullest GPU by phase, in GiB, and the probability to fit:\n\n{table}"
         ))

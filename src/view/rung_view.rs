@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use textwrap::core::display_width;
 
 use super::figures::{gib, is_far, odds, rounded};
 use super::table::{Side, Table};
@@ -253,24 +254,42 @@ impl PhaseRow {
 }
 
 /// Lines with a column for each phase of the first.
-pub fn table(rows: &[PhaseRow]) -> String {
+pub fn table(rows: &[PhaseRow], columns: usize) -> String {
     let Some(head) = rows.first().filter(|r| !r.phases.is_empty()) else {
         return String::new();
     };
-    let heads: Vec<(Phase, &str)> = head.phases.iter().map(|(p, _)| (*p, p.name())).collect();
-    let numbers = std::iter::repeat_n((Side::Right, 0), heads.len());
-    let columns = std::iter::once((Side::Left, 0)).chain(numbers);
-    let mut table = Table::new(columns.chain([(Side::Right, 4)]));
-    let names = heads.iter().map(|(_, name)| *name);
-    table.row(std::iter::once("").chain(names).chain(["fits"]));
+    let phases: Vec<Phase> = head.phases.iter().map(|(phase, _)| *phase).collect();
+    let heads = phases.iter().map(|phase| phase.name().to_owned());
+    let heads = std::iter::once(String::new()).chain(heads);
+    let mut grid = vec![Vec::from_iter(heads.chain(["fits".to_owned()]))];
     for row in rows {
-        let of = |(phase, _): &(Phase, &str)| {
+        let of = |phase: &Phase| {
             let gib = row.phases.iter().find(|(p, _)| p == phase);
             gib.map_or_else(|| "-".to_owned(), |(_, gib)| format!("{gib:.1}"))
         };
-        let cells = std::iter::once(row.name.clone()).chain(heads.iter().map(of));
-        table.row(cells.chain([odds(row.fits, "-")]));
+        let cells = std::iter::once(row.name.clone()).chain(phases.iter().map(of));
+        grid.push(cells.chain([odds(row.fits, "-")]).collect());
     }
+    let wide = drawn(&grid);
+    match wide.lines().all(|line| display_width(line) <= columns) {
+        true => wide,
+        // A phase a line: there are more phases than rungs.
+        false => drawn(&turned(&grid)),
+    }
+}
+
+fn turned(grid: &[Vec<String>]) -> Vec<Vec<String>> {
+    let wide = grid.first().map_or(0, Vec::len);
+    let column = |at| grid.iter().filter_map(move |row| row.get(at).cloned());
+    (0..wide).map(|at| column(at).collect()).collect()
+}
+
+fn drawn(grid: &[Vec<String>]) -> String {
+    let wide = grid.first().map_or(0, Vec::len);
+    let numbers = std::iter::repeat_n((Side::Right, 0), wide.saturating_sub(2));
+    let columns = std::iter::once((Side::Left, 0)).chain(numbers);
+    let mut table = Table::new(columns.chain([(Side::Right, 4)]));
+    grid.iter().for_each(|row| table.row(row.clone()));
     table.text("")
 }
 

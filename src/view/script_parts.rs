@@ -99,6 +99,9 @@ pub struct Computed {
     /// The same without its place.
     #[serde(skip)]
     reason: &'static str,
+    /// A rung would move it.
+    #[serde(skip)]
+    moved: bool,
     /// What would win over it, behind the other words of the command; None for what the launcher or a file is told.
     pub wins: Option<String>,
     /// The program's code has it as a literal.
@@ -185,6 +188,7 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
             knob: knob.name.clone(),
             why: format!("{why} ({at})"),
             reason: why,
+            moved: moved(knob),
             fixed: fixed && matches!(found.state, KnobState::Known(_)),
             wins,
         })
@@ -192,15 +196,17 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
     computed.collect()
 }
 
-/// The values that no rung changes, each with its place, in a line for each reason.
+/// The values that no rung changes although one would, each with its place, in a line for each reason.
 pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
     let mut out = String::new();
+    let computed: Vec<&Computed> = computed.iter().filter(|c| c.moved).collect();
     let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
     let reasons: BTreeSet<&str> = computed.iter().map(|c| c.reason).collect();
     for reason in reasons {
-        let knobs = computed.iter().filter(|c| c.reason == reason);
+        let knobs = computed.iter().copied().filter(|c| c.reason == reason);
         let knobs: Vec<String> = knobs.map(at).collect();
-        let _ = writeln!(out, "no rung changes {}: it {reason}", knobs.join(", "));
+        let it = if knobs.len() == 1 { "it" } else { "each" };
+        let _ = writeln!(out, "no rung changes {}: {it} {reason}", knobs.join(", "));
     }
     out
 }

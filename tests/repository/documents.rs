@@ -621,7 +621,11 @@ fn the_readme_is_short_and_begins_with_what_one_wants() {
     let at = |words: &str| text.lines().position(|l| l.contains(words)).expect(words);
     assert!(at("Why not a bash loop?") < 15);
     assert!(at("oomctl submit --watch my_job.slurm") < at("oomctl init"));
-    for set_up in ["cargo run --locked -- submit --fresh", "tests/all"] {
+    for set_up in [
+        "cargo run --locked -- submit --fresh",
+        "cargo install --locked --path .",
+        "tests/all",
+    ] {
         assert!(text.lines().any(|l| l.starts_with(set_up)), "{set_up}");
     }
 }

@@ -328,7 +328,7 @@ fn a_run_whose_program_does_not_listen_is_not_changed_again() {
         "retry -w r",
         2,
         &[
-            "r failed: the program does not seem to read what oomctl changes. Since then its script and the files that the script names are unchanged, so a retry would fail again",
+            "r failed: the program does not seem to read what oomctl changes. The script and the files that it names have not changed since, so a retry would fail again",
             "after you edit job.slurm: `oomctl submit job.slurm`",
             "`retry --as-submitted`",
         ],

@@ -936,17 +936,14 @@ fn a_failure_on_standard_output_is_sent_to_that_log() {
     done.says(&[
         "KeyError: 'txt'",
         "`oomctl logs job-1` prints the log",
-        "; the evidence is in .oomctl/runs/job-1/attempt-1/verdict.json",
+        "; after the fix: `oomctl retry job-1`, or `oomctl submit` if you changed the script",
     ]);
     place.write(
         "job.slurm",
         "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --error=%j.err\npython3 train.py\n",
     );
     let done = place.run(&submit).ends(1);
-    done.says(&[
-        "KeyError: 'txt'",
-        "; the evidence is in .oomctl/runs/job-2/attempt-1/verdict.json",
-    ]);
+    done.says(&["KeyError: 'txt'", "; after the fix: `oomctl retry job-2`"]);
     // What a filter may name is said where it names nothing.
     let wrong = place.run(&["history", "--cause", "oom"]).ends(0).out;
     assert!(

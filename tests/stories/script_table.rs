@@ -205,7 +205,7 @@ fn what_an_estimate_needs_and_the_script_leaves_open_is_asked_for() {
     let plan = place.run(&plan).ends(0);
     plan.says(&[
         "; attempt 2 probably fits",
-        "assumes each attempt fails where",
+        "a forecast: after a failure, its log decides",
     ]);
     // What the script gives is changed there; a word that no preset has, or an impossible one, is refused.
     for (set, says) in [

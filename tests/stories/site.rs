@@ -95,3 +95,20 @@ fn a_site_has_profiles_for_everybody_and_its_faults_stop_nobody() {
         assert!(plan.out.contains("4 -> 8"), "{}", plan.out);
     }
 }
+
+#[test]
+fn a_time_limit_above_the_partitions_is_said_before_the_job_waits_for_ever() {
+    let place = on_slurm("backend: slurm\n");
+    let why = "the job will never start: its time limit is 3d 00h, and partition gpu allows 2d 00h. Add --sbatch=--time=2-00:00:00, or --sbatch=--partition=NAME";
+    let plan = |options: &[&str]| {
+        let words = [&["plan"], options, &["job.sbatch"]].concat();
+        place.run(&words).ends(0).told().contains(why)
+    };
+    assert!(!plan(&[]));
+    assert!(plan(&["--sbatch=--time=3-00:00:00"]));
+    // A QOS may allow more.
+    assert!(!plan(&[
+        "--sbatch=--time=3-00:00:00",
+        "--sbatch=--qos=long"
+    ]));
+}

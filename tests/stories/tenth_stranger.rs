@@ -160,7 +160,7 @@ fn a_run_that_cannot_succeed_unchanged_is_not_retried_without_a_word() {
     let again = place.run("retry r").ends(2);
     again.says(&[
         "r failed: the program refused its arguments",
-        "are unchanged, so a retry would fail again",
+        "have not changed since, so a retry would fail again",
         "after you edit job.slurm: `oomctl submit job.slurm`",
     ]);
     assert_eq!(place.count("r", "intended"), 1);
@@ -289,7 +289,8 @@ fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_en
          class OutOfMemoryError(RuntimeError): pass\n    raise OutOfMemoryError('{OOM}')\nprint('step 1/1 loss 0.5')\n"
     );
     place.write("train.py", &program);
-    let note = "each task has its own ladder: one that takes this no longer trains the same as the others; --same-math forbids it";
+    let note =
+        "a task that takes this trains differently from the others; --same-math stops before it";
     place
         .run("plan job.slurm")
         .ends(0)
@@ -365,4 +366,29 @@ fn a_rung_that_needs_more_host_memory_than_the_job_asks_for_is_no_row_of_the_pla
         "{}",
         plan.told()
     );
+}
+
+/// The copy of a script that asks for its own name would have another one.
+#[test]
+fn what_oomctl_cannot_edit_is_left_to_the_user_with_the_reason_and_the_values() {
+    let (place, _slurm) = with("bash run.sh\n");
+    place.write(
+        "run.sh",
+        "N=$((1<<3))\npython3 train.py --batch_size 64 --grad_accum 1 --out out/$(basename $0)\n",
+    );
+    let program = format!(
+        "import argparse\np = argparse.ArgumentParser()\nfor name in ['--batch_size', '--grad_accum']:\n    p.add_argument(name, type=int)\n\
+         p.add_argument('--out')\nbatch = p.parse_args().batch_size\nclass OutOfMemoryError(RuntimeError): pass\nraise OutOfMemoryError('{OOM}')\n"
+    );
+    place.write("train.py", &program);
+    let why = "cannot edit the script: run.sh asks for its own name ($0)";
+    let plan = place.run("plan job.slurm").ends(0);
+    plan.says(&[why, "Change it yourself, in this order:", "64 -> 1"]);
+    let done = place.run("submit --yes --watch --run r job.slurm").ends(3);
+    done.says(&[why, "by hand: --batch_size 64 -> 32"]);
+    assert!(!done.told().contains("cannot fit"), "{}", done.told());
+    place
+        .run("fix r")
+        .ends(0)
+        .says(&[why, "+python3 train.py --batch_size 32"]);
 }

@@ -42,7 +42,11 @@ fn the_version_that_a_run_showed_is_that_of_the_next_plan_and_of_the_advice_on_i
         "{}",
         plan.told()
     );
-    place.says("fix job-1", 0, &["based on   transformers 4.46.1, as "]);
+    place.says(
+        "fix job-1",
+        0,
+        &["job-1 fits with --per_device_train_batch_size 4"],
+    );
     // It is read again from each log: an environment may be renewed.
     place.write("train.py", &TRAIN.replace("4.46.1", "4.48.0"));
     let words = "submit -y -w --backend local job.sh";

@@ -117,6 +117,8 @@ impl std::fmt::Display for Bytes {
             write!(f, "{:.2} GiB", self.gib())
         } else if self.0 >= 1 << 20 {
             write!(f, "{:.2} MiB", self.gib() * 1024.0)
+        } else if self.0 >= 10 << 10 {
+            write!(f, "{} KiB", self.0 >> 10)
         } else {
             write!(f, "{} bytes", self.0)
         }

@@ -88,7 +88,7 @@ impl Adoption<'_> {
             }
             edits.extend(kept);
         }
-        let both = || by_hand("two changes meet at one place; make them by hand".to_owned());
+        let both = || by_hand("two changes meet at one place".to_owned());
         let after = applied(&self.reading.sources, &edits).ok_or_else(both)?;
         let (mut submission, files) = self.resubmitted(patch);
         let copy = |number: &usize| FileCopy {
@@ -130,11 +130,8 @@ impl Adoption<'_> {
         let mut changed: BTreeSet<usize> = patch.edits.iter().map(|e| e.span.file).collect();
         changed.retain(|number| *number >= SCRIPT);
         changed.insert(SCRIPT);
-        let unclear = |path: &str| {
-            format!(
-                "the reference to {path} is unclear, so oomctl cannot use a copy; change it by hand"
-            )
-        };
+        let unclear =
+            |path: &str| format!("the reference to {path} is unclear, so oomctl cannot use a copy");
         let mut words = Vec::new();
         // Each turn takes in at least one more file.
         loop {
@@ -156,8 +153,7 @@ impl Adoption<'_> {
         let turn = |(named, (span, quote)): (&NamedFile, (Span, Quote))| {
             let copy = format!("{}/{}", place.folder, names[&named.file]);
             let path = &reading.sources[named.file].path;
-            let unseen =
-                |why| format!("{why}, so oomctl cannot use a copy of {path}; change it by hand");
+            let unseen = |why| format!("{why}, so oomctl cannot use a copy of {path}");
             let copy = named.seen(copy, place.workdir).map_err(unseen)?;
             match &named.role {
                 FileRole::Module(name) => Ok(TextEdit {
@@ -178,7 +174,7 @@ impl Adoption<'_> {
         let old = old.lines().next().unwrap_or_default();
         let unclear = || {
             format!(
-                "the reference to {old} in {} is unclear, so oomctl cannot use a copy; change it by hand",
+                "the reference to {old} in {} is unclear, so oomctl cannot use a copy",
                 source.path
             )
         };
@@ -282,13 +278,17 @@ impl Adoption<'_> {
         }
         // In a file that is taken over `$0` is the name of the script that takes it over.
         let runs = entry || roles.contains(&FileRole::Run);
-        let what = "may ask for its own name in a here-document within code; change it by hand";
         let asks = source.text.contains("$0")
             || source.text.contains("${0")
             || source.text.contains("BASH_SOURCE");
         let own = match own_names(&source.text) {
             Some(own) => own,
-            None if asks => return Err(format!("{} {what}", source.path)),
+            None if asks => {
+                return Err(format!(
+                    "{} asks for its own name ($0), and `<<` hides where",
+                    source.path
+                ));
+            }
             None => Vec::new(),
         };
         let edits = own

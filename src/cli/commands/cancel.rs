@@ -32,7 +32,7 @@ pub struct CancelArgs {
 
 /// Runs `oomctl cancel`. What cannot be cancelled keeps none of the others, and all that nobody supervises ends together.
 pub fn run(args: &CancelArgs) -> Result<Exit, CommandFailure> {
-    let runs = &Session::open(args.config.as_deref())?.runs;
+    let runs = &Session::of_runs(args.config.as_deref())?.runs;
     let Some(wanted) = runs.or_newest_open_if("Cancel", args.yes, &args.runs)? else {
         return Ok(Exit::Success);
     };
@@ -81,7 +81,7 @@ impl Asking {
             CancelAnswer::LeftTo(owner) => {
                 let (host, pid) = (&owner.host, owner.pid);
                 print::talk(&format!(
-                    "{name}: asked its supervisor (pid {pid} on {host}) to end it"
+                    "{name}: its watch (pid {pid} on {host}) is cancelling it"
                 ));
             }
             CancelAnswer::Unattended => {

@@ -42,7 +42,7 @@ pub(super) struct DiagnosisView {
 
 /// Runs `oomctl diagnose`.
 pub fn run(args: &DiagnoseArgs) -> Result<Exit, CommandFailure> {
-    let session = Session::open(args.config.as_deref())?;
+    let session = Session::of_runs(args.config.as_deref())?;
     let own = session.own_failures()?;
     let mut groups: Vec<LogGroup> = Vec::new();
     for argument in session.runs.or_newest(&args.logs)? {

@@ -40,7 +40,7 @@ pub struct FixArgs {
 const EXAMPLES: &str = "\
 Examples:
   oomctl fix slurm-4711.err job.slurm   the change of the script, as a diff
-  oomctl fix slurm-4711.err             the new values of a project; without one, what helps
+  oomctl fix slurm-4711.err             by oomctl.yaml if there is one; else general advice
   oomctl fix - < issue.md               a pasted log";
 
 const WRITES: &str = "\
@@ -59,6 +59,9 @@ pub fn run(args: &FixArgs) -> Result<Exit, CommandFailure> {
         &log,
         &format!("the log comes first: `oomctl fix {other} {log}`"),
     )?;
+    if !args.json && args.script.is_empty() && died::shows_what_fitted(&session, &log)? {
+        return Ok(Exit::Success);
+    }
     let mut groups = logs::paired(logs::asked(&session.runs, &log)?);
     died::succeeded(&session, &log);
     groups

@@ -64,7 +64,7 @@ pub struct HistoryArgs {
 pub fn run(args: &HistoryArgs) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let folders = match args.folders.is_empty() {
-        true => vec![Session::open(None)?.folder],
+        true => vec![Session::of_runs(None)?.folder],
         false => projects::below(&args.folders)?,
     };
     if let Some(file) = &args.export_fits {

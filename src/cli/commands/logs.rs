@@ -36,7 +36,7 @@ pub struct LogsArgs {
 
 /// Runs `oomctl logs`.
 pub fn run(args: &LogsArgs) -> Result<Exit, CommandFailure> {
-    let runs = &Session::open(args.config.as_deref())?.runs;
+    let runs = &Session::of_runs(args.config.as_deref())?.runs;
     let name = runs.one_or_newest(args.run.as_ref())?;
     let stream = match (args.err, args.out, &args.node) {
         (_, _, Some(node)) => reading::Stream::Node(node.clone()),

@@ -6,7 +6,7 @@ use crate::cli::overviews::gathered::{gathered, rows};
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::io::files::{Access, write_to};
+use crate::io::files::{Access, FileError, write_to};
 use crate::view::report::{ReportFormat, render};
 use crate::view::row::RunRow;
 use crate::view::{CommandFailure, print};
@@ -36,7 +36,7 @@ pub struct ReportArgs {
 
 /// Runs `oomctl report`. Of runs that are not over it tells what has happened so far.
 pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
-    let session = Session::open(args.config.as_deref())?;
+    let session = Session::of_runs(args.config.as_deref())?;
     let (runs, now) = (&session.runs, session.now);
     let names = names(runs, args)?;
     let (rows, open) = rows(runs, &names, now)?;
@@ -57,9 +57,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
         None => print::data(&text)?,
         Some(path) => {
             let is_file = write_to(&path, text.as_bytes(), Access::Shared).map_err(|e| {
+                let full = is_full(&e);
                 let failure = CommandFailure::from(e).with_exit(Exit::Refused);
                 match args.to {
                     Some(_) => failure,
+                    None if full => failure,
                     None => failure.hint("`--to report.html` writes it here"),
                 }
             })?;
@@ -69,6 +71,12 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Whether there is no room, wherever the file lies.
+fn is_full(e: &FileError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(e, FileError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
 }
 
 /// The names of the runs.

@@ -1,8 +1,10 @@
 //! `oomctl status`: every run and attempt.
 
+use jiff::Timestamp;
+
 use crate::cli::logs::unwatched;
 use crate::cli::overviews::everybody::{everybody, owned};
-use crate::cli::runs::present::ask_host_use;
+use crate::cli::runs::{Stored, present::ask_host_use};
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
 use crate::view::row::{RunField, list, totals};
@@ -47,7 +49,7 @@ pub struct StatusArgs {
 /// Runs `oomctl status`: what the ledgers say, and for jobs that are not over what the scheduler says
 /// now, in one question a backend. No ledger is written.
 pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
-    let session = Session::open(args.config.as_deref())?;
+    let session = Session::of_runs(args.config.as_deref())?;
     if args.all || args.user.is_some() {
         return of_everybody(&session, args);
     }
@@ -70,7 +72,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
     }
     unwatched::read(runs, &mut stored, now)?;
     ask_host_use(runs, &mut stored);
-    let views: Vec<RunView> = stored.iter().map(|s| run_view(&s.history, now)).collect();
+    let views: Vec<RunView> = stored.iter().map(|s| shown(s, now)).collect();
     if args.json {
         print::json(&document(&views, None))?;
     } else {
@@ -79,6 +81,17 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CommandFailure> {
         }
     }
     damaged.map_or(Ok(Exit::Success), Err)
+}
+
+/// A run, with both limits where its job waits for ever because of its own.
+fn shown(stored: &Stored, now: Timestamp) -> RunView {
+    let mut view = run_view(&stored.history, now);
+    if stored.history.outcome.is_none() && view.hint.is_some() {
+        let request = stored.request().ok();
+        view.remarks
+            .extend(request.and_then(|r| r.beyond_time_limit()));
+    }
+    view
 }
 
 /// A line for each run that may be read, whosever it is.
@@ -104,7 +117,7 @@ fn glance(session: &Session, names: &[String], args: &StatusArgs) -> Result<Exit
         .open
         .iter()
         .find(|run| Some(&run.history.run) == last.as_ref());
-    let open = open.map(|run| run_view(&run.history, now).text());
+    let open = open.map(|run| shown(run, now).text());
     let in_full = match (open, last) {
         (None, Some(over)) => {
             let mut newest = [runs.open(&over)?];

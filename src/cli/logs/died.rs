@@ -4,7 +4,7 @@ use super::{LogGroup, unwatched};
 use crate::cli::session::Session;
 use crate::core::engine::{Outcome, elsewhere, of_others, unmoved};
 use crate::core::exit::Exit;
-use crate::core::ladder::{Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
+use crate::core::ladder::{Change, Decision, OnMachine, Past, PastAttempt, Peak, Skipped};
 use crate::core::measure::Measured;
 use crate::core::recipe::Layer;
 use crate::core::request::Request;
@@ -105,7 +105,7 @@ impl Died {
 
     /// What a supervisor would decide.
     pub fn decided(&self) -> Result<FailureDecision, CommandFailure> {
-        let Self { request, rungs, .. } = self;
+        let Self { rungs, .. } = self;
         let past = Past {
             earlier: &self.earlier,
             peaks: &Peak::of(&self.measured),
@@ -116,11 +116,21 @@ impl Died {
             }),
         };
         let mut incident = self.incident.clone();
-        request.settle(rungs, &mut incident);
-        let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
+        self.request.settle(rungs, &mut incident);
+        let decide = |request: &Request| {
+            let decision = request.ascend(rungs, past, Some(&incident), self.number)?;
+            let patch = patch(request, rungs, &decision)?;
+            Ok::<_, CommandFailure>((decision, patch))
+        };
+        let (mut request, mut decided) = (&self.request, decide(&self.request)?);
+        let cannot_edit = decided.0.cannot_edit().map(str::to_owned);
+        let by_hand = request.by_hand();
+        if cannot_edit.is_some() {
+            (request, decided) = (&by_hand, decide(&by_hand)?);
+        }
+        let (decision, patch) = decided;
         let explanation = explained(request, rungs, &incident, &self.measured);
         let died = (incident.clone(), explanation);
-        let patch = self.patch(&decision)?;
         let steps = match &decision {
             Decision::Climb { steps, .. } => steps.clone(),
             Decision::Exhausted { .. } => Vec::new(),
@@ -146,6 +156,7 @@ impl Died {
         let view = PlanAfterView::new(names, now.as_ref(), died, decision, steps, &after)
             .with_places(places);
         let view = view.of_version(scripts.and_then(|s| s.version.clone()));
+        let view = view.left_to_user(cannot_edit);
         let view = match self.earlier.is_empty() && of_others(&incident) {
             true => {
                 let retries = request.supervision().co_tenant_retries;
@@ -162,16 +173,20 @@ impl Died {
                 .flatten(),
         })
     }
+}
 
-    /// What the decision changes in the user's own scripts.
-    fn patch(&self, decision: &Decision) -> Result<Option<Patch>, CommandFailure> {
-        let Decision::Climb { steps, .. } = decision else {
-            return Ok(None);
-        };
-        let next = steps.iter().map(|step| step.layer.clone());
-        let rungs: Vec<Layer> = self.rungs.iter().cloned().chain(next).collect();
-        Ok(self.request.patch(&rungs)?)
-    }
+/// What the decision changes in the user's own scripts.
+fn patch(
+    request: &Request,
+    rungs: &[Layer],
+    decision: &Decision,
+) -> Result<Option<Patch>, CommandFailure> {
+    let Decision::Climb { steps, .. } = decision else {
+        return Ok(None);
+    };
+    let next = steps.iter().map(|step| step.layer.clone());
+    let rungs: Vec<Layer> = rungs.iter().cloned().chain(next).collect();
+    Ok(request.patch(&rungs)?)
 }
 
 /// What a supervisor would decide.
@@ -184,6 +199,32 @@ pub struct FailureDecision {
     pub diff: Option<String>,
     /// What the program has in its own text, where nothing is changed because the script does not show its framework.
     pub in_program: Option<InProgram>,
+}
+
+/// Shows what a run that succeeded after a failure changed in the user's scripts, where that is what is asked about.
+pub fn shows_what_fitted(session: &Session, log: &str) -> Result<bool, CommandFailure> {
+    let Some(stored) = session.runs.find(log).ok() else {
+        return Ok(false);
+    };
+    let (history, request) = (&stored.history, stored.request()?);
+    let is_it = history.run == log && history.outcome == Some(Outcome::Succeeded);
+    let patch = request.patch(&history.rungs())?;
+    let diff = patch
+        .map(|p| p.diff())
+        .filter(|diff| is_it && !diff.is_empty());
+    let changes = Change::joined(history.steps().flat_map(|step| &step.changes));
+    let values = changes
+        .iter()
+        .map(|c| format!("{} {}", c.name(), c.to.shown()));
+    let values: Vec<String> = values.collect();
+    let Some(diff) = diff else {
+        return Ok(false);
+    };
+    let values = values.join(", ");
+    print::prose(&format!(
+        "{log} fits with {values}. To put this into your script:\n\n{diff}"
+    ))?;
+    Ok(true)
 }
 
 /// Says that a run has got over what is looked at.

@@ -10,6 +10,7 @@ use super::{CHUNK, LogGroup, OutputPart, Unread, cannot, meant, nodes, whole_lin
 use crate::cli::runs::Runs;
 use crate::view::pager::Pager;
 use crate::view::{CommandFailure, print};
+use oomctl_base::job::{JobStatus, Stage};
 use oomctl_follow::{FollowStart, Followed, Followers, Growth, LookMode};
 
 /// Longest wait between two looks, and between two looks at the ledger.
@@ -44,6 +45,10 @@ fn files(group: &LogGroup, stream: &Stream) -> Result<Vec<PathBuf>, CommandFailu
     })
 }
 
+fn waits(status: &JobStatus) -> bool {
+    status.state.stage() == Stage::Waiting
+}
+
 /// Prints where they are.
 pub fn paths(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
     let paths = files(group, stream)?;
@@ -63,6 +68,7 @@ pub fn print(group: &LogGroup, stream: &Stream) -> Result<(), CommandFailure> {
             true => {
                 "the log of standard error is empty. Without --error Slurm writes it into that of standard output (--out)"
             }
+            false if group.status.as_ref().is_some_and(waits) => "its job has not started",
             false => "the log is empty",
         };
         print::talk(&format!("{}: {why}", group.name()));

@@ -13,7 +13,7 @@ use crate::cli::runs::{self, Runs, Stored};
 use crate::cli::script::foreign_outputs;
 use crate::drive::attempt_logs;
 use crate::io::program_logs::is_of_another;
-use crate::io::scheduler::slurm::Slurm;
+use crate::io::scheduler::slurm::{Foreign, Slurm};
 use crate::io::scheduler::{Scheduler, slurm_is_here, tasks_named};
 use crate::view::outcome::{hint, reason};
 use crate::view::{CommandFailure, print};
@@ -273,12 +273,18 @@ fn of_job(id: &str) -> Result<LogGroup, CommandFailure> {
     if files.is_empty() && program.is_empty() {
         let what = match &status {
             Some(status) => format!(
-                "job {id} is {}, but Slurm does not (or no longer) report its logs",
+                "job {id} is {}, and Slurm no longer reports where its logs are",
                 status.state.word()
             ),
             None => format!("Slurm knows no job {id}"),
         };
-        return Err(CommandFailure::usage(what).hint("give the paths of its logs"));
+        let foreign = slurm.foreign(&job).ok().flatten();
+        return Err(CommandFailure::usage(what).hint(
+            match foreign.as_ref().and_then(Foreign::project) {
+                Some(folder) => format!("`cd {}`, then `oomctl diagnose {id}`", folder.display()),
+                None => "give the paths of its logs".to_owned(),
+            },
+        ));
     }
     let group = LogGroup {
         files,

@@ -26,6 +26,7 @@ use crate::io::scheduler::pbs::Pbs;
 use crate::io::scheduler::slurm::{self, ClusterPartition, RestPlace, Slurm};
 use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::CommandFailure;
+use oomctl_base::job::JobRef;
 use oomctl_base::meant;
 
 /// Numbers tried for the name of a new run.
@@ -182,6 +183,10 @@ impl Runs {
             None if is_number(wanted) && !slurm::available() => failure.hint(
                 "Slurm's commands are not on PATH here, so oomctl cannot ask Slurm for a job; `oomctl diagnose LOG` reads a log",
             ),
+            None if let Some(folder) = self.elsewhere(wanted) => failure.hint(format!(
+                "it is a job of a run in {0}: `cd {0}`, then `oomctl status {wanted}`",
+                folder.display()
+            )),
             None if is_number(wanted) => failure.hint(format!(
                 "`oomctl watch {wanted}` takes over a job of Slurm; `oomctl diagnose {wanted}` only reads its logs"
             )),
@@ -190,6 +195,12 @@ impl Runs {
             }
             None => failure.hint("`oomctl status` lists the runs"),
         }
+    }
+
+    /// The project of another folder of which Slurm has this job.
+    fn elsewhere(&self, id: &str) -> Option<PathBuf> {
+        let job = is_number(id).then(|| JobRef::foreign(id, jiff::Timestamp::now()))?;
+        self.slurm().foreign(&job).ok()??.project()
     }
 
     /// Reads a run. Root may read those of others.

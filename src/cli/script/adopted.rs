@@ -75,6 +75,11 @@ pub fn open(
     if let Some(adopts) = adopts.filter(|_| handle.history().attempts.is_empty()) {
         attach(&mut handle, adopts)?;
     }
+    let attempt = handle.history().attempt();
+    let waits = attempt.is_some_and(|a| a.status.as_ref().is_none_or(|s| s.started.is_none()));
+    if let Some(why) = handle.request().beyond_time_limit().filter(|_| waits) {
+        print::talk(&format!("note: {why}"));
+    }
     Ok((handle, backend))
 }
 
@@ -194,7 +199,10 @@ fn where_watched(job: &Foreign) -> String {
         (Some(folder), Some(name)) => {
             format!("`cd {}`, then `oomctl watch {name}`", folder.display())
         }
-        _ => "watch it in its project's folder, or give that with --config".to_owned(),
+        _ => match job.project() {
+            Some(folder) => format!("`cd {}`, then `oomctl watch {}`", folder.display(), job.id),
+            None => "watch it in its project's folder, or give that with --config".to_owned(),
+        },
     }
 }
 

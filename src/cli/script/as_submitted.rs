@@ -24,14 +24,14 @@ pub fn something_changed(history: &History, request: &Request) -> Result<(), Com
         return Ok(());
     };
     let run = &history.run;
-    let same = "its script and the files that the script names are unchanged";
+    let same = "The script and the files that it names have not changed";
     if !["", "config"].contains(&kind) {
         print::warn(&format!(
-            "{run} failed: {why}. Since then {same}: it fails again, unless something else was fixed"
+            "{run} failed: {why}. {same} since: expect the same failure"
         ));
         return Ok(());
     }
-    let what = format!("{run} failed: {why}. Since then {same}, so a retry would fail again");
+    let what = format!("{run} failed: {why}. {same} since, so a retry would fail again");
     let (script, command) = (&scripts.script, scripts.command());
     Err(CommandFailure::usage(what).hint(format!(
         "after you edit {script}: `oomctl submit {command}`; `retry --as-submitted` runs the last attempt again all the same"

@@ -71,6 +71,7 @@ pub fn estimate_of(
     let known = LookupTables::new(&session.library, &session.folder).of_job(environment);
     let bridge = request.preset().memory.as_ref();
     let known_stack = bridge.is_some_and(|m| !m.fields.is_empty());
+    let known_stack = known_stack && request.without_model().is_none();
     let estimate = match request.estimate(&[]).filter(|_| known_stack) {
         Some(Ok(estimate)) => estimate,
         Some(Err(unknown)) => return Err(why_unknown(request, &known, &unknown)),
@@ -118,6 +119,10 @@ fn without_model(session: &Session, request: &Request) -> CommandFailure {
     let preset = &request.preset().name;
     let own = request.adoption();
     let (what, hint) = match &own {
+        Some(_) if let Some(why) = request.without_model() => (
+            format!("{why}, so its memory cannot be estimated"),
+            measuring(session, request),
+        ),
         _ if request.preset().formulas.is_some() => (
             format!("preset {preset} gives its memory as formulas, for sweeps"),
             Some("`oomctl sweep check KNOB=VALUE` judges a configuration by them".to_owned()),

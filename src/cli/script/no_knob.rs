@@ -3,6 +3,7 @@
 use crate::core::recipe::Knob;
 use crate::core::request::Request;
 use crate::view::CommandFailure;
+use oomctl_base::Role;
 use oomctl_scripts::{Adoption, Call};
 
 /// The knob of this name, or that the script calls so.
@@ -27,6 +28,25 @@ fn called(request: &Request, wanted: &str) -> Option<String> {
     named.next()
 }
 
+/// What people call a batch, where the knob has another name.
+fn of_role(request: &Request, wanted: &str) -> Option<CommandFailure> {
+    let preset = request.preset();
+    let batches = [
+        "batch",
+        "batch_size",
+        "micro_batch",
+        "micro_batch_size",
+        "bs",
+    ];
+    let mut knobs = [Role::MicroBatch, Role::TrainBatch].into_iter();
+    let knob = knobs.find_map(|role| preset.with_role(role).next())?;
+    let failure = || {
+        let what = format!("preset {} has no knob named {wanted}", preset.name);
+        CommandFailure::configuration(what).hint(format!("did you mean {}?", knob.name))
+    };
+    batches.contains(&wanted).then(failure)
+}
+
 fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
     let failure = CommandFailure::from(request.preset().unknown_knob(wanted));
     let Some(adoption) = request.adoption() else {
@@ -38,7 +58,7 @@ fn no_knob(request: &Request, wanted: &str) -> CommandFailure {
         Some(given) => failure.hint(format!(
             "the script has {given} for its program; oomctl passes it on and never changes it"
         )),
-        None => failure,
+        None => of_role(request, &plain).unwrap_or(failure),
     }
 }
 

@@ -91,6 +91,9 @@ pub fn submit(
     };
     let request = request(session, asked.flags, &name, &read, &shelves)?;
     if let Some(scripts) = &request.inputs().scripts {
+        if let Some(what) = unused::misplaced(scripts) {
+            return Err(CommandFailure::usage(what).hint("put oomctl options before SCRIPT"));
+        }
         let notes = unused::told(scripts).into_iter();
         notes.for_each(|note| print::talk(&note));
     }
@@ -249,10 +252,6 @@ pub fn agreed(
     if let Some(open) = scripts.and_then(Scripts::unfilled) {
         return Err(CommandFailure::configuration(open).hint("put the value in its place"));
     }
-    let misplaced = scripts.and_then(unused::misplaced);
-    if let Some(what) = misplaced.filter(|_| yes) {
-        return Err(CommandFailure::usage(what).hint("put oomctl options before SCRIPT"));
-    }
     if yes {
         let adoption = job.is_none().then(|| request.adoption()).flatten();
         return match adoption.and_then(|adoption| fails_at_once(request, &adoption)) {
@@ -322,6 +321,10 @@ pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<Exit,
             ));
             (String::new(), Exit::Refused)
         }
+        Some(_) if request.beyond_time_limit().is_some() => {
+            let said = "; Slurm would take it, but not start it: see its time limit above";
+            (said.to_owned(), Exit::Refused)
+        }
         Some(start) => {
             let when = request::started(Some(&start), Timestamp::now());
             let said = format!("; Slurm would take it: {when} (sbatch --test-only)");
@@ -373,7 +376,12 @@ fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView 
             .map_or_else(BTreeMap::new, |adoption| absent(request, adoption)),
         gpu_memory: request.gpu_memory(),
         not_comparable: request.own_facts().err().map(|why| why.to_string()),
-        doubts: [request.doubts(), &request.idle_pins()].concat(),
+        doubts: [
+            request.doubts(),
+            &request.idle_pins(),
+            &Vec::from_iter(request.beyond_time_limit()),
+        ]
+        .concat(),
         resumes: request.resumes(&[]),
         samples_responses: request.samples_responses(&[]),
         unread: unread(&session.library, request),

@@ -44,15 +44,12 @@ fn is_unread(scripts: &Scripts) -> bool {
 pub fn told(scripts: &Scripts) -> Vec<String> {
     let ours = ours(scripts);
     let script = &scripts.script;
-    if let Some(what) = misplaced(scripts) {
-        return vec![format!("note: {what}. {REMEDY}")];
-    }
     let passed = ours.iter().map(|word| {
         format!("note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}")
     });
     let unread = is_unread(scripts).then(|| {
         let words = command(&scripts.args);
-        format!("note: {script} does not read its arguments (`\"$@\"`), so what is behind it changes nothing: {words}")
+        format!("note: {script} reads no arguments: {words} has no effect")
     });
     passed.chain(unread).collect()
 }
@@ -64,15 +61,10 @@ const REMEDY: &str = "Put oomctl options before SCRIPT";
 pub fn misplaced(scripts: &Scripts) -> Option<String> {
     let ours = ours(scripts);
     let script = &scripts.script;
-    let (s, it) = if ours.len() == 1 {
-        ("s", "it")
-    } else {
-        ("", "them")
-    };
+    let s = if ours.len() == 1 { "s" } else { "" };
     let words = ours.join(", ");
-    (!ours.is_empty() && is_unread(scripts)).then(|| {
-        format!("{words} come{s} after {script}, which reads no arguments, so nothing reads {it}")
-    })
+    (!ours.is_empty() && is_unread(scripts))
+        .then(|| format!("{words} come{s} after {script}, which reads no arguments"))
 }
 
 fn reads(text: &str) -> bool {

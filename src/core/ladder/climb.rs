@@ -14,7 +14,8 @@ use oomctl_base::{Effect, Refusal, Role};
 use oomctl_diagnose::Incident;
 
 /// Why rungs are not taken that change training, or may.
-const FORBIDDEN: &str = ", which the policy same-math forbids";
+/// How the reason ends, or begins to give more, of a rung that --same-math leaves out.
+pub const FORBIDDEN: &str = ", which the policy same-math forbids";
 
 /// What a note begins with about the little that changes of a training that stays the same else.
 pub const NEARLY_SAME: &str = "nearly the same: ";

@@ -59,6 +59,9 @@ pub struct Skipped {
     /// It changes only what the user's scripts do not have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aside: bool,
+    /// What it changes, where oomctl cannot edit the scripts so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_hand: Vec<Change>,
 }
 
 impl Skipped {
@@ -68,6 +71,7 @@ impl Skipped {
             rung: rung.into(),
             reason: reason.into(),
             aside: false,
+            by_hand: Vec::new(),
         }
     }
 
@@ -84,6 +88,11 @@ impl Skipped {
         let narrowed = self.reason.starts_with("only for ") && !self.reason.contains(", if ");
         self.reason == Self::OTHER_CLASS || narrowed
     }
+}
+
+/// The first rung that oomctl cannot put into the scripts.
+pub fn cannot_edit(skipped: &[Skipped]) -> Option<&Skipped> {
+    skipped.iter().find(|s| !s.by_hand.is_empty())
 }
 
 /// A rung that is taken.
@@ -215,6 +224,14 @@ impl Decision {
         match self {
             Self::Climb { expects, .. } => Some(expects.as_ref()?.fits_probability),
             Self::Exhausted { .. } => None,
+        }
+    }
+
+    /// Why oomctl cannot edit the scripts, where that alone stands in the way.
+    pub fn cannot_edit(&self) -> Option<&str> {
+        match self {
+            Self::Exhausted { skipped, .. } => cannot_edit(skipped).map(|s| s.reason.as_str()),
+            Self::Climb { .. } => None,
         }
     }
 

@@ -64,11 +64,13 @@ mod tune;
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
 pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host, predicted};
 pub use bug::settle;
-pub use climb::{NEARLY_SAME, climb};
+pub use climb::{FORBIDDEN, NEARLY_SAME, climb};
 pub use context::{ClimbContext, Policy};
 pub use cost::costs;
 pub use counted::PhantomJudge;
-pub use decision::{Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step};
+pub use decision::{
+    Change, Decision, Expectation, PhaseNeed, Shortfall, Skipped, Step, cannot_edit,
+};
 pub use enough::frees_nothing;
 pub use incident::{DOUBTED, check_answers, check_phases};
 pub use moves::{IN_SCRIPTS, MAY_SET, moves_knob};

@@ -240,7 +240,11 @@ impl Preset {
         let problem = Problem::new(format!("preset {} has no knob named {name}", self.name));
         let all = || format!("`oomctl presets {}` lists its knobs", self.name);
         let names = self.knobs.iter().map(|k| k.name.as_str());
-        problem.hint(meant(name, names).unwrap_or_else(all))
+        let spelled = self
+            .knobs
+            .iter()
+            .filter_map(|k| Some(k.spelling.as_ref()?.name()));
+        problem.hint(meant(name, names.chain(spelled)).unwrap_or_else(all))
     }
 }
 

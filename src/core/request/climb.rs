@@ -12,7 +12,8 @@ use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
 
 /// What is said of a rung that one task of a job array takes, and others perhaps do not.
-pub const UNEQUAL_TASKS: &str = "each task has its own ladder: one that takes this no longer trains the same as the others; --same-math forbids it";
+pub const UNEQUAL_TASKS: &str =
+    "a task that takes this trains differently from the others; --same-math stops before it";
 
 impl Request {
     /// The next rung after an incident of attempt number `attempt`.

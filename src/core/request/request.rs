@@ -15,7 +15,7 @@ use crate::core::measure::FigurePattern;
 use crate::core::recipe::copies::copies;
 use crate::core::recipe::{KnobSetFile, Layer, LayerKind, Preset, Recipe, Shape};
 use crate::core::render::{AttemptPlace, RenderedFile, TemplateError, render};
-use oomctl_base::units::parse_duration_s;
+use oomctl_base::units::{duration, parse_duration_s};
 use oomctl_base::{Origin, Problem, Refusal, Role, Value};
 use oomctl_diagnose::ProgressPattern;
 use oomctl_memory::Profile;
@@ -37,6 +37,8 @@ pub struct Request {
     pub(super) source: Source,
     /// What was measured of it on a phantom, as it is.
     before: Option<Arc<MeasuredBefore>>,
+    /// Whoever changes the scripts needs no copies of them.
+    pub(super) by_hand: bool,
 }
 
 /// Gives the run's name to the knob that a preset has for it, below all other layers.
@@ -111,6 +113,7 @@ impl Request {
             made,
             source,
             before: None,
+            by_hand: false,
         };
         // The memory model would be asked about another configuration.
         if request.unread().iter().any(|u| u.needed)
@@ -143,6 +146,7 @@ impl Request {
             made: Arc::clone(&self.made),
             source: self.source.clone(),
             before: None,
+            by_hand: self.by_hand,
         }
         .with_submission()
     }
@@ -300,6 +304,24 @@ impl Request {
             gpus: nodes * count(Role::GpusPerNode, 0),
             nodes,
             time_limit_s: limit.and_then(|t| parse_duration_s(&t).ok()),
+        })
+    }
+
+    /// That the job asks for more time than its nodes allow; a QOS may allow more.
+    pub fn beyond_time_limit(&self) -> Option<String> {
+        let allowed = self.inputs.cluster_facts.time_limit.as_ref()?;
+        let most_s = parse_duration_s(allowed).ok()?;
+        let asked_s = self.resources(&[]).ok()?.time_limit_s?;
+        let has_qos = self.gives_sbatch(&["qos"], &["--qos", "-q"]);
+        let nodes = self.inputs.nodes.as_deref();
+        let of = nodes.and_then(|nodes| Some(nodes.split_once(':')?.0));
+        (asked_s > most_s && !has_qos).then(|| {
+            format!(
+                "the job will never start: its time limit is {}, and {} allows {}. Add --sbatch=--time={allowed}, or --sbatch=--partition=NAME (`sinfo -s` lists them)",
+                duration(i64::try_from(asked_s).unwrap_or(i64::MAX)),
+                of.unwrap_or("the cluster"),
+                duration(i64::try_from(most_s).unwrap_or(i64::MAX)),
+            )
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::plan::{MOST_ATTEMPTS, PlannedStep};
 use super::request::Request;
 use crate::core::adopt::{PATCH, since};
-use crate::core::ladder::{Change, Decision, Skipped, Step};
+use crate::core::ladder::{Change, Decision, Skipped, Step, cannot_edit};
 use crate::core::recipe::{Layer, Resolved};
 use crate::core::render::AttemptPlace;
 use oomctl_base::Effect;
@@ -30,6 +30,8 @@ pub struct ScriptPlan {
     pub after_host_oom: Vec<Change>,
     /// Why no rung can be taken.
     pub problem: Option<String>,
+    /// What the user may change instead, where oomctl cannot edit the scripts, and why.
+    pub by_hand: Option<(String, Vec<ScriptAttempt>)>,
 }
 
 /// An attempt that may come.
@@ -67,7 +69,31 @@ impl Request {
         for (attempt, steps) in plan.attempts.iter_mut().zip(&climbs) {
             attempt.rungs = planned.by_ref().take(steps.len()).collect();
         }
+        let refused = cannot_edit(&plan.not_used).filter(|_| climbs.concat().is_empty());
+        plan.by_hand = refused.map(|s| (s.reason.clone(), self.by_hand().changed_by_hand()));
         plan
+    }
+
+    /// What each attempt changes, where the user makes the changes.
+    fn changed_by_hand(&self) -> Vec<ScriptAttempt> {
+        let (mut taken, mut all): (Vec<Layer>, Vec<ScriptAttempt>) = (Vec::new(), Vec::new());
+        for (attempt, decision) in (2..).zip(self.decisions(MOST_ATTEMPTS)) {
+            let Ok(Decision::Climb { steps, .. }) = decision else {
+                break;
+            };
+            let before = taken.clone();
+            taken.extend(steps.iter().map(|s| s.layer.clone()));
+            let patch = self.patch(&taken).ok().flatten();
+            all.push(ScriptAttempt {
+                attempt,
+                rungs: self.planned(&before, steps),
+                appended: Vec::new(),
+                places: patch.as_ref().map_or_else(BTreeMap::new, Patch::places),
+                diff: String::new(),
+                since: String::new(),
+            });
+        }
+        all
     }
 
     /// The attempts, and in `climbs` the rungs of each.

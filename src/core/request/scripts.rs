@@ -276,6 +276,13 @@ impl Request {
         })
     }
 
+    /// The same request, whose scripts the user changes.
+    pub fn by_hand(&self) -> Self {
+        let mut request = self.clone();
+        request.by_hand = true;
+        request
+    }
+
     /// Asks for the next rungs until there are some that can be put into the scripts.
     pub(super) fn reachable(
         &self,
@@ -290,26 +297,45 @@ impl Request {
         // Each turn pins at least one more knob.
         for _ in 0..=self.preset().knobs.len() {
             let mut decision = ask(&layers)?;
-            let Decision::Climb { steps, .. } = &mut decision else {
-                return Ok(decision);
+            let steps = match &mut decision {
+                Decision::Climb { steps, .. } => steps,
+                Decision::Exhausted { skipped, shortfall } => {
+                    passed.retain(|p| !p.by_hand.is_empty());
+                    // It counts only what oomctl can edit.
+                    if !passed.is_empty() {
+                        *shortfall = None;
+                    }
+                    skipped.retain(|s| passed.iter().all(|p| !s.reason.contains(&p.reason)));
+                    skipped.splice(0..0, passed);
+                    return Ok(decision);
+                }
             };
             let next = rungs.iter().chain(steps.iter().map(|s| &s.layer));
             let next: Vec<Layer> = next.cloned().collect();
             let place = AttemptPlace::anywhere(&self.inputs().workdir, &self.inputs().backend);
             let patch = self.patch_of(&adoption, &next)?;
-            let placed = patch.and_then(|p| {
-                adopt::files(&adoption, &p, &place, ("job", None), false)?;
-                Ok(p)
-            });
-            let refused = match placed {
+            let (refused, by_hand) = match patch {
                 Ok(patch) => {
                     let changes = steps.iter_mut().flat_map(|s| &mut s.changes);
                     adopt::called(changes, &adoption, &patch);
-                    return Ok(decision);
+                    let copied = adopt::files(&adoption, &patch, &place, ("job", None), false);
+                    match copied {
+                        Err(refused) if !self.by_hand => (refused, true),
+                        _ => return Ok(decision),
+                    }
                 }
-                Err(refused) => refused,
+                Err(refused) => (refused, false),
             };
-            layers.push(self.pinned(steps, &refused, &mut passed));
+            let why = refused.first().map_or("", |r| r.why.as_str());
+            passed.extend(steps.iter().map(|step| Skipped {
+                by_hand: if by_hand {
+                    step.changes.clone()
+                } else {
+                    Vec::new()
+                },
+                ..Skipped::new(&step.rung, why)
+            }));
+            layers.push(self.pinned(steps, &refused));
         }
         Ok(Decision::Exhausted {
             skipped: passed,
@@ -318,7 +344,7 @@ impl Request {
     }
 
     /// The layer that keeps the ladder away from knobs which cannot be changed.
-    fn pinned(&self, steps: &[Step], refused: &[PatchError], passed: &mut Vec<Skipped>) -> Layer {
+    fn pinned(&self, steps: &[Step], refused: &[PatchError]) -> Layer {
         let mut layer = Layer::new(LayerKind::Flags);
         for one in refused {
             let known = self.preset().knobs.iter().any(|k| k.name == one.knob);
@@ -337,7 +363,6 @@ impl Request {
                 layer.pins.insert(change.knob.clone(), said(why));
             }
         }
-        passed.extend(steps.iter().map(|step| Skipped::new(&step.rung, why)));
         layer
     }
 }

@@ -173,7 +173,7 @@ impl Request {
                 if !given.is_null() {
                     one.takes = match knob.role {
                         Some(Role::ModelVariant) => format!(
-                            "NAME|FOLDER of a transformer, NAME as on the Hugging Face hub ({given} has no config.json here)"
+                            "FOLDER with its config.json (the size of {given} is unknown here)"
                         ),
                         _ => format!("{} ({given} has no memory model)", one.takes),
                     };

@@ -32,7 +32,7 @@ pub fn folder(path: &Path) -> Vec<CheckFinding> {
         Ok(trial) => {
             findings.push(files(trial.path()));
             findings.push(lock(trial.path()));
-            findings.push(clock(trial.path()));
+            findings.extend(clock(trial.path()));
         }
         Err(e) => {
             let (shown, why) = (there.display(), e.kind());
@@ -82,7 +82,14 @@ fn files(folder: &Path) -> CheckFinding {
             CheckHealth::Bad,
             "files",
             format!("cannot {what}: {e}"),
-            "the ledger needs all of these: use another file system for the project (home or scratch, not an object store)",
+            match e.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "the disk is full: free some space (`df -h .`, `df -i .`, `quota`)"
+                }
+                _ => {
+                    "use another file system for the project (home or scratch, not an object store)"
+                }
+            },
         ),
     }
 }
@@ -115,7 +122,7 @@ fn lock(folder: &Path) -> CheckFinding {
             flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| e.to_string())
         });
     match locked {
-        Ok(()) => CheckFinding::good("locks", "flock works (the ledger does not need it)"),
+        Ok(()) => CheckFinding::good("locks", "flock works"),
         Err(e) => CheckFinding::with(
             CheckHealth::Odd,
             "locks",
@@ -126,33 +133,27 @@ fn lock(folder: &Path) -> CheckFinding {
 }
 
 /// Times of files are the file server's.
-fn clock(folder: &Path) -> CheckFinding {
+fn clock(folder: &Path) -> Option<CheckFinding> {
     let before = SystemTime::now();
     let at = folder.join("clock");
     let stamped = fs::write(&at, b"tick\n").and_then(|()| at.metadata()?.modified());
-    let Ok(stamped) = stamped else {
-        let advice = "look at the line on files";
-        return CheckFinding::with(
-            CheckHealth::Odd,
-            "clock",
-            "the time of a file cannot be read",
-            advice,
-        );
-    };
+    // Where no file can be written, the line on files says so.
+    let stamped = stamped.ok()?;
     let apart = match stamped.duration_since(before) {
         Ok(later) => i64::try_from(later.as_secs()).unwrap_or(i64::MAX),
         Err(earlier) => -i64::try_from(earlier.duration().as_secs()).unwrap_or(i64::MAX),
     };
     if apart.abs() <= CLOCK_S {
-        return CheckFinding::good("clock", "this machine and the file server agree");
+        let found = "this machine and the file server agree";
+        return Some(CheckFinding::good("clock", found));
     }
     let word = if apart > 0 { "ahead of" } else { "behind" };
-    CheckFinding::with(
+    Some(CheckFinding::with(
         CheckHealth::Odd,
         "clock",
         format!("the file server is {} s {word} this machine", apart.abs()),
         "times in reports will be off by that much; ask the administrators about NTP",
-    )
+    ))
 }
 
 fn space(room: &StatVfs) -> CheckFinding {

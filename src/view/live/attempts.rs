@@ -21,7 +21,7 @@ const BAR: usize = 20;
 /// Blanks before what stands below the attempts.
 const INDENT: u16 = 5;
 /// Characters of the names of an attempt's rungs.
-const RUNGS_MAX: usize = 24;
+const RUNGS_MAX: usize = 27;
 /// Lines below the attempts about the one that is shown, where it failed.
 const BELOW: usize = 2;
 /// The least rows for which a line of heads is given up none of the attempts.
@@ -56,7 +56,9 @@ pub fn draw(pen: &mut Pen<'_>, area: Rect, scene: Scene<'_>, card: &RunCard) {
     }
     let chosen = at.filter(|_| attempts.len() > 1);
     let seen = attempts.iter().skip(top).take(rows);
-    let columns: Vec<Columns> = seen.map(|a| Columns::of(card, a, scene.now)).collect();
+    let columns: Vec<Columns> = seen
+        .map(|a| Columns::of(card, a, scene.now, area.width))
+        .collect();
     let widths = columns.iter().map(Columns::widths);
     let named = std::array::from_fn(|i| usize::from(heads) * HEADS[i].len());
     let widths = widths.fold(named, |all, one| {
@@ -104,7 +106,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(card: &RunCard, attempt: &Attempt, now: Timestamp) -> Self {
+    fn of(card: &RunCard, attempt: &Attempt, now: Timestamp, width: u16) -> Self {
         let job = attempt.job.as_ref().map_or("-", |j| j.id.0.as_str());
         Self {
             head: format!("{:>3}  {job}", attempt.number),
@@ -112,7 +114,7 @@ impl Columns {
             took: duration(seconds(attempt, now)),
             with: rungs_before(card, attempt)
                 .chars()
-                .take(RUNGS_MAX)
+                .take(RUNGS_MAX.max(usize::from(width) / 3))
                 .collect(),
         }
     }

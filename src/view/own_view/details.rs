@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::ScriptView;
+use super::{HALVE, HALVE_AND_KEEP, ScriptView};
+use crate::core::ladder::FORBIDDEN;
 use crate::view::passed_over::not_used;
 use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
@@ -48,6 +49,42 @@ impl ScriptView {
             }
         }
         out
+    }
+
+    /// The batch, where --same-math leaves it as it is.
+    pub(super) fn left_out(&self) -> String {
+        let all = self.not_used.iter().chain(&self.before_training_changes);
+        let mut batches =
+            all.filter(|s| s.rung == HALVE_AND_KEEP || HALVE.contains(&s.rung.as_str()));
+        let why = batches.find_map(|s| {
+            let (what, why) = s.reason.split_once(FORBIDDEN)?;
+            let why = why.trim_start_matches(": ").split(". If you know").next()?;
+            Some(if why.is_empty() {
+                what.to_owned()
+            } else {
+                why.to_owned()
+            })
+        });
+        let line = |why| format!("left out by --same-math: a smaller batch, for {why}\n");
+        why.map_or_else(String::new, line)
+    }
+
+    /// What else may give values; a variable that is unset here may be set for the job.
+    pub(super) fn not_read(&self) -> String {
+        let all = self.unread.join(", ");
+        let bare = |word: &String| {
+            let name = word.strip_prefix("`$")?.strip_suffix('`')?;
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            is_name.then(|| format!("{name}="))
+        };
+        let unset: Vec<String> = self.unread.iter().filter_map(bare).collect();
+        let unset = unset.join(" ");
+        match &self.command {
+            Some(script) if !unset.is_empty() => format!(
+                "not read: {all}, unset here; it may set the batch too. `{unset} oomctl plan {script}` reads it as empty\n"
+            ),
+            _ => format!("not read: {all}; its values are unknown\n"),
+        }
     }
 
     /// Whether an attempt after the first is rather expected to fit.

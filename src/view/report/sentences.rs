@@ -9,6 +9,7 @@ use crate::core::engine::{Attempt, History, Outcome, PhantomCheck, Verdict};
 use crate::core::ladder::{Change, Step};
 use crate::core::report::Cost;
 use crate::view::figures::duration;
+use crate::view::lines::doubted_at;
 use crate::view::outcome::reason;
 use crate::view::run_view::RunView;
 use oomctl_base::Effect;
@@ -157,7 +158,7 @@ fn net(history: &History) -> Vec<Change> {
     all
 }
 
-fn effect(history: &History) -> &'static str {
+fn effect(history: &History) -> String {
     let has = |effect: Effect| {
         let effects = |s: &Step| s.effect == effect || s.changes.iter().any(|c| c.effect == effect);
         history.steps().any(effects)
@@ -167,12 +168,16 @@ fn effect(history: &History) -> &'static str {
     } else if has(Effect::ChangesTraining) {
         "this is a different experiment from the one you submitted"
     } else if has(Effect::Unknown) {
-        "the program was not understood, so it is unknown whether this is the same experiment"
+        let mut notes = history.steps().flat_map(|step| &step.notes);
+        let at = notes.find_map(|note| doubted_at(note));
+        let at = at.map_or_else(String::new, |at| format!(" ({at})"));
+        return format!("whether training is the same is unknown{at}");
     } else if has(Effect::Resources) {
         "the mathematics of training are the same, on other resources"
     } else {
         "the mathematics of training are the same"
     }
+    .to_owned()
 }
 
 /// The command that starts with the configuration that the run ended with, for runs of `submit`; `None` where that is

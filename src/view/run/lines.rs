@@ -7,9 +7,10 @@ use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason};
 use super::rung_view::change_lines;
 use super::snapshot_view;
+use super::spool::without_spool;
 use super::style::{BAD, DIM, NAME, Paint, WARN};
 use crate::core::engine::{ChangedFile, Fact, Foreseen, RunPhase, Withdrawn};
-use crate::core::ladder::{Change, Step};
+use crate::core::ladder::{Change, DOUBTED, MAY_SET, Step};
 use crate::drive::Supervisor;
 use crate::io::scheduler::Dependent;
 use oomctl_base::job::JobId;
@@ -156,8 +157,11 @@ fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) ->
         None | Some(0 | 1) => String::new(),
         Some(times) => format!(" ({times} times)"),
     };
+    let notes = || laps.iter().flat_map(|lap| &lap.notes);
+    let doubted = notes().find_map(|note| doubted_at(note));
+    let place = doubted.map_or_else(String::new, |at| format!(": {at}"));
     let mut text = format!(
-        "{}: {}{times} ({})",
+        "{}: {}{times} ({}{place})",
         Paint(NAME, &step.rung),
         step.title,
         step.effect.describe()
@@ -165,13 +169,27 @@ fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) ->
     for line in change_lines(&changes, step.effect) {
         text.push_str(&format!("\n           {line}"));
     }
-    let notes = laps.iter().flat_map(|lap| &lap.notes);
+    // The plan says why; here the place is enough.
+    let notes = notes().filter(|note| doubted_at(note).is_none() && !note.ends_with(MAY_SET));
     for note in notes.filter_map(|note| still_true(note, changed)) {
         if said.insert(note.clone()) {
             text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));
         }
     }
     text
+}
+
+/// The place that makes it unknown whether training stays the same: `train.py:24`.
+pub fn doubted_at(note: &str) -> Option<&str> {
+    let why = note.strip_prefix(DOUBTED)?;
+    let mut places = why
+        .split('(')
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
+    places.find_map(|(place, _)| {
+        let (_, line) = place.rsplit_once(':')?;
+        line.parse::<u32>().is_ok().then_some(place)
+    })
 }
 
 /// A remark without the knobs that it says stay and that another lap or rung of the same decision changes.
@@ -259,8 +277,11 @@ pub fn bugs(incident: &Incident) -> Vec<String> {
 
 /// Why an attempt ended: the line that proves it, and where nothing explains it the last lines of its log.
 pub fn died(attempt: u32, incident: &Incident) -> String {
-    let mut text = format!("attempt {attempt}  {}", Paint(BAD, &incident.headline()));
-    for line in incident.evidence.iter().take(EVIDENCE_SHOWN) {
+    let headline = without_spool(&incident.headline());
+    let mut text = format!("attempt {attempt}  {}", Paint(BAD, &headline));
+    let shown = incident.evidence.iter().take(EVIDENCE_SHOWN);
+    let repeats = |e: &Evidence| headline.contains(&without_spool(e.text.trim()));
+    for line in shown.filter(|e| !repeats(e)) {
         text.push_str(&format!("\n           {}", evidence(line)));
     }
     let held = incident.snapshot.iter().flat_map(snapshot_view::lines);
@@ -278,7 +299,7 @@ pub fn died(attempt: u32, incident: &Incident) -> String {
 /// Evidence as `file:line: text`.
 pub fn evidence(e: &Evidence) -> String {
     let text = sanitize(e.text.as_bytes());
-    let mut text: String = text.trim().to_owned();
+    let mut text = without_spool(text.trim());
     if let Some((cut, _)) = text.char_indices().nth(MOST_EVIDENCE) {
         text.truncate(cut);
         text.push('…');
@@ -293,6 +314,17 @@ pub fn evidence(e: &Evidence) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_place_of_a_doubt_is_that_of_a_line() {
+        let note = |why: &str| format!("{DOUBTED}{why}");
+        assert_eq!(
+            doubted_at(&note("a (b) c (train.py:24): `x(1)`")),
+            Some("train.py:24")
+        );
+        assert_eq!(doubted_at(&note("nobody read it")), None);
+        assert_eq!(doubted_at("save often (train.py:24)"), None);
+    }
 
     #[test]
     fn a_knob_that_another_rung_changes_is_not_said_to_stay() {

@@ -2,6 +2,7 @@
 //!
 //! The room stands behind `view`, which names its modules as its own; `super::` finds what they share.
 
+mod attempt_text;
 pub mod everybody;
 pub mod heartbeat;
 pub mod history_column;
@@ -16,6 +17,7 @@ mod remarks;
 pub mod row;
 pub mod run_view;
 mod same_figures;
+mod spool;
 pub mod story;
 pub mod training;
 pub(crate) mod waiting;

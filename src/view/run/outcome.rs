@@ -2,8 +2,9 @@
 
 use super::estimate_view::phase_name;
 use super::figures::percent;
+use super::spool::without_spool;
 use crate::core::engine::{Budget, History, Outcome, RetryCause, Verdict};
-use crate::core::ladder::{Expectation, Shortfall, Skipped};
+use crate::core::ladder::{Expectation, Shortfall, Skipped, cannot_edit};
 use oomctl_base::job::somebody;
 use oomctl_diagnose::Class;
 
@@ -35,11 +36,16 @@ pub fn word(outcome: &Outcome) -> &'static str {
 pub fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Succeeded => None,
-        Outcome::Failed { reason, .. } | Outcome::Configuration { reason } => Some(reason.clone()),
-        Outcome::Exhausted { shortfall, .. } => Some(match shortfall {
-            Some(shortfall) => cannot_fit(shortfall),
-            None => "no rung of the ladder is left".to_owned(),
-        }),
+        Outcome::Failed { reason, .. } | Outcome::Configuration { reason } => {
+            Some(without_spool(reason))
+        }
+        Outcome::Exhausted { skipped, shortfall } => {
+            Some(match (shortfall, cannot_edit(skipped)) {
+                (Some(shortfall), _) => cannot_fit(shortfall),
+                (None, Some(one)) => uneditable(&one.reason),
+                (None, None) => "no rung of the ladder is left".to_owned(),
+            })
+        }
         Outcome::Refused {
             reason,
             rung,
@@ -89,6 +95,11 @@ pub fn reason_of(outcome: &Outcome, history: &History) -> Option<String> {
         )),
         _ => reason(outcome),
     }
+}
+
+/// Why oomctl makes no change, where its copies of the scripts cannot hold it.
+pub fn uneditable(why: &str) -> String {
+    format!("cannot edit the script: {why}")
 }
 
 /// What is missing where nothing within reach fits.
@@ -156,6 +167,16 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             shortfall: Some(shortfall),
             ..
         } => Some(smallest_request(shortfall)),
+        Outcome::Exhausted { skipped, .. } if let Some(one) = cannot_edit(skipped) => {
+            let changes = one.by_hand.iter();
+            let changes = changes.map(|c| format!("{} {}", c.name(), c.values("->")));
+            let changes: Vec<String> = changes.collect();
+            let run = &history.run;
+            Some(format!(
+                "by hand: {}; `oomctl fix {run}` prints the diff",
+                changes.join(", ")
+            ))
+        }
         Outcome::Exhausted { .. } if history.steps().next().is_none() || is_taken_over(history) => {
             let named = |helps| {
                 let run = &history.run;
@@ -235,12 +256,20 @@ fn failed(history: &History) -> String {
     let incident = history.attempt().and_then(|a| a.incident.as_ref());
     let helps = incident.filter(|i| i.class == Class::NotOom);
     let helps = helps.map_or(&[][..], |i| &i.helps);
-    let all = helps.iter().cloned().chain([evidence(history)]);
+    let again = format!(
+        "after the fix: `oomctl retry {}`, or `oomctl submit` if you changed the script",
+        history.run
+    );
+    let all = helps
+        .iter()
+        .cloned()
+        .chain(evidence(history))
+        .chain([again]);
     all.collect::<Vec<_>>().join("; ")
 }
 
 /// Where the last attempt's own words are.
-fn evidence(history: &History) -> String {
+fn evidence(history: &History) -> Option<String> {
     let run = &history.run;
     let number = history.attempts.len();
     let attempt = history.attempt();
@@ -256,15 +285,14 @@ fn evidence(history: &History) -> String {
         true => "out",
         false => "err",
     });
-    let log = match (job, stream) {
-        (None, _) => String::new(),
-        (Some(_), _) if is_taken_over(history) => String::new(),
-        (Some(_), Some(stream)) if is_program.is_some() => {
-            format!("the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}, ")
-        }
-        (Some(_), _) => format!("`oomctl logs {run}` prints the log; "),
-    };
-    format!("{log}the evidence is in .oomctl/runs/{run}/attempt-{number}/verdict.json")
+    match (job, stream) {
+        (None, _) => None,
+        (Some(_), _) if is_taken_over(history) => None,
+        (Some(_), Some(stream)) if is_program.is_some() => Some(format!(
+            "the log is .oomctl/runs/{run}/attempt-{number}/slurm.{stream}"
+        )),
+        (Some(_), _) => Some(format!("`oomctl logs {run}` prints the log")),
+    }
 }
 
 /// Below this chance to fit, and above this part of a GPU that is left free, expectation and odds contradict each other.
@@ -282,7 +310,7 @@ pub fn expectation(expects: &Expectation) -> String {
         .gpu_bytes
         .is_some_and(|gpu| peak < gpu.gib() * (1.0 - ROOM));
     match has_room && expects.fits_probability < REFUTED {
-        true => format!("the estimate disagrees with the log: the next change in order{speed}"),
+        true => format!("the estimate was wrong, so oomctl takes the next change{speed}"),
         false => format!("then {peak:.0} GiB are expected ({phase}), {odds}"),
     }
 }

@@ -68,7 +68,10 @@ impl PruneView {
         };
         let stay = [
             (self.open, "not over"),
-            (self.kept, "too young, or in another state"),
+            (
+                self.kept,
+                "ended too recently (--older-than), or in another state",
+            ),
         ];
         let stay = stay.iter().filter(|(n, _)| *n > 0);
         let mut stay: Vec<String> = stay.map(|(n, why)| format!("{n} {why}")).collect();

@@ -10,18 +10,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{duration, gpu_hours};
-use super::measured_plan_view::check_line;
 use super::outcome::{hint, reason_of, skipped, word};
 use super::passed_over::reasons_here;
 use super::remarks::remarks;
+use super::spool::without_spool;
 use super::style::{BAD, GOOD, NAME, Paint, WARN};
-use super::{lines, measured};
+use super::waiting;
 use crate::core::exit::Exit;
 use crate::core::ladder::{Change, Skipped};
 use crate::core::learn::BadNode;
 use crate::core::measure::Measured;
-use oomctl_base::Effect;
-use oomctl_base::job::{HostUse, Stage};
+use oomctl_base::job::{HostUse, JobState, Stage};
 use oomctl_diagnose::{Incident, Link, Progress};
 
 /// Version of the JSON documents about runs.
@@ -169,7 +168,9 @@ pub fn run_view(history: &History, now: Timestamp) -> RunView {
         },
         hint: match (&history.outcome, refused) {
             (Some(outcome), _) => hint(outcome, history),
-            (None, refused) => refused.and_then(|r| r.hint.clone()),
+            (None, refused) => refused
+                .and_then(|r| r.hint.clone())
+                .or_else(|| history.attempt().and_then(waits)),
         },
         remarks: remarks(history),
         created: history.created,
@@ -219,7 +220,7 @@ fn attempt_view(history: &History, a: &Attempt, now: Timestamp) -> AttemptView {
         links: a.links.clone(),
         measured: Some(a.measured.clone()).filter(|m| !m.is_empty()),
         host: status.and_then(|s| s.host.as_deref().copied()),
-        headline: a.incident.as_ref().map(Incident::headline),
+        headline: a.incident.as_ref().map(|i| without_spool(&i.headline())),
         incident: a.incident.clone(),
         withdrawn: a.withdrawn().map_or_else(Vec::new, |w| w.rungs.clone()),
         rungs: steps.iter().map(|s| s.rung.clone()).collect(),
@@ -255,11 +256,30 @@ fn is_over(history: &History) -> bool {
     status.is_some_and(|s| s.state.stage() == Stage::Ended)
 }
 
+/// What to do about a job that waits for what time does not bring.
+fn waits(attempt: &Attempt) -> Option<String> {
+    let status = attempt.status.as_ref()?;
+    let reason = status.reason.as_deref()?;
+    let is_waiting = status.state == JobState::Pending;
+    is_waiting.then(|| waiting::watched(reason, &status.id.0))?
+}
+
 /// What a run waits for whose job is over.
 fn next(history: &History) -> Option<String> {
     match history.phase() {
         RunPhase::Live if is_over(history) => Some("its logs are read next".to_owned()),
-        RunPhase::Judging => Some(format!("to go on: `oomctl watch {}`", history.run)),
+        RunPhase::Judging => {
+            let status = history.attempt().and_then(|a| a.status.as_ref());
+            let run = &history.run;
+            Some(
+                match status.is_some_and(|s| s.state == JobState::Completed) {
+                    true => format!(
+                        "its job completed; `oomctl watch {run}` checks its log and ends the run"
+                    ),
+                    false => format!("to go on: `oomctl watch {run}`"),
+                },
+            )
+        }
         _ => None,
     }
 }
@@ -308,85 +328,6 @@ impl RunView {
             duration(self.elapsed_s),
             self.gpu_hours,
         )
-    }
-}
-
-impl AttemptView {
-    /// Is why it ended news to somebody who reads its state? A job that COMPLETED died all the same where its script
-    /// hides the exit code. A cancelled job needs no other reason, unless its log has one.
-    fn needs_reason(&self) -> bool {
-        let from_log =
-            |i: &Incident| i.kind != "cancelled" && i.evidence.iter().any(|e| !e.file.is_empty());
-        match self.state.as_deref() {
-            Some("COMPLETED") => self.incident.as_ref().is_some_and(|i| i.fatal),
-            Some("CANCELLED") => self.incident.as_ref().is_some_and(from_log),
-            _ => true,
-        }
-    }
-
-    fn text(&self) -> String {
-        let job = self.job.as_deref().unwrap_or("-");
-        let state = self.state.as_deref().unwrap_or("not submitted");
-        let style = match state {
-            "COMPLETED" => GOOD,
-            "RUNNING" | "PENDING" => WARN,
-            _ => BAD,
-        };
-        let before = self.phantom.iter().map(check_line);
-        let before = before.chain(self.excluded.iter().map(BadNode::to_string));
-        let changed = self.changed.iter();
-        let before = before.chain(changed.map(|file| format!("{} {file}", Paint(WARN, "note:"))));
-        let mut out: String = before.map(|line| format!("      {line}\n")).collect();
-        let (number, state) = (self.attempt, Paint(style, state));
-        let _ = write!(out, "{number:>2}  job {job:<8} {state}");
-        if let Some(ran) = self.ran_s {
-            let _ = write!(out, " after {}", duration(ran));
-        }
-        if let Some(seconds) = self.starts_in_s {
-            let start = duration(seconds);
-            let _ = write!(out, ", expected to start in {start}");
-        }
-        if let Some(p) = &self.progress {
-            let _ = write!(out, ", step {}{}", p.step, total(p));
-        }
-        if let Some(peak) = self.measured.as_ref().and_then(measured::peak) {
-            let _ = write!(out, ", peak {peak}");
-        }
-        if let Some(headline) = self.headline.as_ref().filter(|_| self.needs_reason()) {
-            let _ = write!(out, ": {headline}");
-        }
-        out.push('\n');
-        let measured = self.measured.as_ref().filter(|_| self.ended.is_some());
-        let host = self.host.as_ref().filter(|_| self.ended.is_some());
-        if let Some(used) = measured::efficiency(measured, host) {
-            let _ = writeln!(out, "      used {used}");
-        }
-        let foreseen = self.foreseen.as_ref().filter(|_| self.ended.is_none());
-        if let Some(foreseen) = foreseen {
-            let _ = writeln!(
-                out,
-                "      {} {}",
-                Paint(WARN, "ahead:"),
-                foreseen.sentence()
-            );
-        }
-        let course = self.incident.as_ref().and_then(lines::course);
-        out.extend(course.map(|line| format!("      {line}\n")));
-        out.push_str(&lines::links(&self.links));
-        if !self.withdrawn.is_empty() {
-            let rungs = self.withdrawn.join(", ");
-            let _ = writeln!(out, "      without {}", Paint(NAME, &rungs));
-        }
-        if !self.rungs.is_empty() {
-            let other = |c: &Change| c.effect == Effect::ChangesTraining;
-            let effect = match self.changes.iter().any(other) {
-                true => " (changes training)",
-                false => "",
-            };
-            let rungs = lines::each_once(&self.rungs);
-            let _ = writeln!(out, "      then {}{effect}", Paint(NAME, &rungs));
-        }
-        out
     }
 }
 

@@ -240,7 +240,8 @@ impl Story {
         if self.stated.entry(run.to_owned()).or_default().insert(told) {
             let mut text = format!("attempt {attempt}  {}{tail}", Paint(style, word));
             let waits = status.state == JobState::Pending;
-            if let Some(hint) = reason.filter(|_| waits).and_then(waiting::hint) {
+            let hint = reason.filter(|_| waits);
+            if let Some(hint) = hint.and_then(|reason| waiting::watched(reason, &status.id.0)) {
                 text.push_str(&format!("\n           {} {hint}", Paint(WARN, "hint:")));
             }
             self.say(run, &text);

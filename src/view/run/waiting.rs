@@ -13,11 +13,11 @@ const REASONS: [[&str; 2]; 15] = table(
     PartitionDown | the partition starts no jobs: `sinfo -s` shows those that do
     PartitionInactive | the partition starts no jobs: `sinfo -s` shows those that do
     PartitionNodeLimit | more nodes than the partition allows, or too many are down: `sinfo -s`
-    PartitionTimeLimit | a longer time limit than the partition allows: it will never start
+    PartitionTimeLimit | never starts: its time limit is above the partition's (`sinfo -s`); `scontrol update JobId=JOBID TimeLimit=LESS` lets it start
     AccountNotAllowed | the partition does not take this account: it will never start
     QOSNotAllowed | the partition does not take this QOS: it will never start
     BadConstraints | no node matches the request: it will never start
-    DependencyNeverSatisfied | the job that it depends on failed: it will never start, and oomctl cancels it after 10 min (`supervision: never_starts`)
+    DependencyNeverSatisfied | the job that it depends on failed: it will never start
     ReqNodeNotAvail, Reserved for maintenance | its time limit reaches into a maintenance (`scontrol show reservation`): it starts after that, or before it with `scontrol update JobId=JOBID TimeLimit=LESS`; with checkpoints, `time_limit` and `signal` let it stop in time
     ReqNodeNotAvail | a node that it needs is down or reserved: `sinfo -R`
     QOSMax | QOS limit on your jobs: it starts when your other jobs end
@@ -28,6 +28,15 @@ const REASONS: [[&str; 2]; 15] = table(
 /// The same of a limit on a single job.
 const OF_ONE_JOB: &str =
     "a limit on a single job, which this one breaks: it will never start; `sacctmgr show qos`";
+
+/// The same of job `id`, with what a watch does about it.
+pub fn watched(reason: &str, id: &str) -> Option<String> {
+    let hint = hint(reason)?.replace("JOBID", id);
+    Some(match never_passes(reason) {
+        true => format!("{hint}. A watch cancels it after 10 min (`supervision: never_starts`)"),
+        false => hint,
+    })
+}
 
 /// What to do about a job that waits for this reason, where waiting alone may not help.
 pub fn hint(reason: &str) -> Option<&'static str> {

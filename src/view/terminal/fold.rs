@@ -51,8 +51,15 @@ pub fn folded(text: &str, columns: usize) -> Cow<'_, str> {
 /// A line on so many columns, further ones behind an indent.
 pub fn fold(line: &str, indent: usize, columns: usize) -> String {
     let below = " ".repeat(indent);
+    let is_long = |word: &str| indent + display_width(word) > columns;
+    // Each line is filled, unless a long word would leave its label alone.
+    let algorithm = match line.split(' ').any(is_long) {
+        true => textwrap::WrapAlgorithm::new_optimal_fit(),
+        false => textwrap::WrapAlgorithm::FirstFit,
+    };
     let options = textwrap::Options::new(columns)
         .subsequent_indent(&below)
+        .wrap_algorithm(algorithm)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
@@ -101,6 +108,15 @@ mod tests {
         let text = "--- job.sh\n+++ attempt-2/job.sh\n@@ -1,2 +1,2 @@\n module load cuda/12.4 and a lot more words\n-python train.py --per_device_train_batch_size 8\n\
                     +python train.py --per_device_train_batch_size 4\n\n  oomctl submit job.sh --set per_device_train_batch_size=4";
         assert_eq!(folded(text, 30), text);
+    }
+
+    #[test]
+    fn a_line_is_filled_before_the_next_begins() {
+        let text = "unknown: accumulation may change the loss (finetune.py:24): it may";
+        assert_eq!(
+            folded(text, 40),
+            "unknown: accumulation may change the\nloss (finetune.py:24): it may"
+        );
     }
 
     #[test]

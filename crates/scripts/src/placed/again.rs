@@ -45,12 +45,9 @@ impl Adoption<'_> {
             files: &files,
             ..self.given
         });
-        let differs = || {
-            "it cannot be changed in a copy of the scripts without changing what else they do; change it by hand".to_owned()
-        };
         let stack = |a: &Adoption<'_>| a.stack.map(|s| s.name.clone());
         if stack(&meant) != stack(&is) || meant.calls().count() != is.calls().count() {
-            return Err(differs());
+            return Err("a copy would start other programs".to_owned());
         }
         // A knob that names a file names its copy.
         let original = |call: &Call, text: String| {
@@ -69,7 +66,10 @@ impl Adoption<'_> {
                         .map(|f| (original(call, f.value.text()), f.way, f.maybe))
                 };
                 if value(&meant, old) != value(&is, new) {
-                    return Err(differs());
+                    let given = find(&meant.reading, old, knob).and_then(|f| f.place());
+                    let at = given.and_then(|span| meant.reading.place(span));
+                    let at = at.map_or_else(String::new, |at| format!(" ({at})"));
+                    return Err(format!("in a copy, {}{at} would change, too", knob.name));
                 }
             }
         }

@@ -340,11 +340,11 @@ fn a_copy_is_called_as_the_container_sees_it() {
     for (by, why) in [
         (
             "docker run -v /w/sub:/s image bash /s/run.sh",
-            "the container does not mount /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh; change it by hand",
+            "the container does not mount /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh",
         ),
         (
             "srun --container-image=a --container-mounts=$MOUNTS,/w/sub:/s bash /s/run.sh",
-            "oomctl cannot read what the container mounts, and so not whether its program sees /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh; change it by hand",
+            "oomctl cannot read what the container mounts, and so not whether its program sees /w/.oomctl/a/run.sh, so oomctl cannot use a copy of /w/sub/run.sh",
         ),
     ] {
         let job = format!("#!/bin/bash\n{by}\n");

@@ -5,7 +5,7 @@ use super::{DoubtPlace, LoopProgram, MIXED, MODEL, PythonToken};
 use oomctl_base::word_list;
 
 pub(super) const BATCH_NORM: &str = "batch norm takes its statistics of a micro batch";
-pub(super) const ITS_OWN_MEAN: &str = "this model may take a mean of its own, which the Trainer then does not divide by the accumulation";
+pub(super) const ITS_OWN_MEAN: &str = "accumulation may change the loss of this model, which may not divide its mean by gradient_accumulation_steps";
 const SUM: &str = "whether the loss of this model is a mean over samples was not read";
 
 /// Layers that take statistics of a micro batch.

@@ -145,10 +145,10 @@ fn from_nodes(answer: &CommandOutput) -> CheckFinding {
         ),
         [] => CheckFinding::good(
             check,
-            format!(
-                "no partition of {} forbids it (AllocNodes=ALL)",
-                partitions.len()
-            ),
+            match partitions.len() {
+                1 => "the partition takes jobs from here".to_owned(),
+                n => format!("all {n} partitions take jobs from here"),
+            },
         ),
         _ => CheckFinding::with(
             CheckHealth::Absent,

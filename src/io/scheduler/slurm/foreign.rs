@@ -61,6 +61,16 @@ pub struct Foreign {
     pub is_heterogeneous: bool,
 }
 
+impl Foreign {
+    /// The folder of the project whose run this job is an attempt of.
+    pub fn project(&self) -> Option<PathBuf> {
+        let is_ours = self.name.as_ref().is_some_and(|n| n.starts_with("oomctl-"));
+        let mut folders = self.workdir.as_ref().filter(|_| is_ours)?.ancestors();
+        let project = folders.find(|folder| folder.join(".oomctl/runs").is_dir())?;
+        Some(project.to_owned())
+    }
+}
+
 /// What accounting says.
 enum Accounted {
     Line(Box<Foreign>),
