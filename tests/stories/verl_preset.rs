@@ -604,7 +604,7 @@ fn a_rung_that_is_passed_over_says_why() {
         ),
         (
             reason(&[], &unknown, &update, "more-gpus"),
-            "the cluster profile does not say how many GPUs a node has",
+            "nothing says how many GPUs a node has",
         ),
         (
             reason(&["n_gpus_per_node=8"], &cluster(), &update, "more-gpus"),

@@ -249,6 +249,10 @@ pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
     }
     map.insert("sampler".to_owned(), warms_up_sampler(incident).into());
     map.insert("engine_awake".to_owned(), incident.engine_awake.into());
+    map.insert(
+        "own_code".to_owned(),
+        (!incident.own_code.is_empty()).into(),
+    );
     Jinja::from(minijinja::value::Serde(map))
 }
 
