@@ -2,8 +2,9 @@
 
 use super::shipped::{Stack, grpo};
 use super::{incident, values};
+use crate::core::ladder::predict::predict;
 use crate::core::ladder::{
-    ClimbContext, Decision, Past, PastAttempt, Posterior, Priors, Shortfall, Step, ascend, predict,
+    ClimbContext, Decision, Past, PastAttempt, Posterior, Priors, Shortfall, Step, ascend,
 };
 use crate::core::memory::spec_of;
 use crate::core::recipe::{Knob, Layer, LayerKind};
