@@ -143,7 +143,7 @@ fn oomctl_cancel_ends_an_unattended_run_and_an_attended_one() {
     place
         .oomctl(&["cancel", &watched])
         .expect_code(0)
-        .says("asked its supervisor");
+        .says("is cancelling it");
     watching.end().expect_code(9).says("cancelled");
     for run in [&alone, &watched] {
         let jobs = place.one_job_per_attempt(run);
