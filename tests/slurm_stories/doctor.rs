@@ -13,7 +13,11 @@ fn the_doctor_finds_the_cluster_and_whether_it_keeps_accounts() {
             return;
         };
         let told = place.oomctl(&["doctor"]).expect_code(0);
-        for part in ["Slurmctld(primary)", "partitions take jobs from here", accounting] {
+        for part in [
+            "Slurmctld(primary)",
+            "partitions take jobs from here",
+            accounting,
+        ] {
             assert!(told.stdout.contains(part), "{part}: {}", told.stdout);
         }
     }
