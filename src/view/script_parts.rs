@@ -51,22 +51,6 @@ pub struct AdoptedScript<'a> {
     pub plan: ScriptPlan,
 }
 
-/// What to do where no batch was found; words of the command that may be one.
-pub fn unknown_batch(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let why = match quoted[..] {
-        [] => "It looks for an option such as `--batch_size 8` or `train.batch_size=8`,\na key of a settings file that the script names, and a constant of the program".to_owned(),
-        _ => format!("It does not know what a GPU takes of {}", quoted.join(" and ")),
-    };
-    let word = words.first().map_or("--OPTION", String::as_str);
-    format!(
-        "oomctl found no batch that it can change. {why}.
-If an option sets the batch of a GPU, name it in oomctl.yaml: `spellings: {{ batch_size: {word} }}`.
-`--preset NAME` names the framework (`oomctl presets`).
-"
-    )
-}
-
 /// An attempt that may come.
 #[derive(Serialize, JsonSchema)]
 pub struct ScriptAttemptView {

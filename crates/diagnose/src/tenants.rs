@@ -114,11 +114,9 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
         );
         return (None, Some(note));
     }
-    let held = strangers.iter().map(|(_, held)| held.0);
-    let bytes = held.fold(0, u64::saturating_add);
-    if bytes == 0 {
+    let Some(bytes) = sum(&strangers) else {
         return (unexplained(figures, ours), None);
-    }
+    };
     if ours.engine {
         let list: Vec<String> = strangers
             .iter()
@@ -130,12 +128,17 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
         );
         return (None, Some(note));
     }
-    (Some(Bytes(bytes)), None)
+    (Some(bytes), None)
 }
 
 /// What processes hold that are not known as ours.
 pub(crate) fn beside(figures: &MemoryFigures, ours: &Ours) -> Option<Bytes> {
-    let held = strangers(figures, ours).into_iter().map(|(_, held)| held.0);
+    sum(&strangers(figures, ours))
+}
+
+/// What these processes hold together; `None` where that is nothing.
+fn sum(processes: &[(u64, Bytes)]) -> Option<Bytes> {
+    let held = processes.iter().map(|(_, held)| held.0);
     let bytes = held.fold(0, u64::saturating_add);
     (bytes > 0).then_some(Bytes(bytes))
 }

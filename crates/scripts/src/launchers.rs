@@ -48,6 +48,9 @@ pub struct Launcher {
     /// `NAME=value` before what is started sets a variable.
     #[serde(default)]
     pub variables: bool,
+    /// Options that name files for what its programs print.
+    #[serde(default)]
+    pub outputs: Vec<String>,
     /// The container that it starts.
     #[serde(default)]
     pub container: Option<ContainerOptions>,

@@ -112,8 +112,8 @@ pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace, same_flag};
 pub use stack::{Stack, StackKnob};
 pub use traced::{PartOrigin, Quote, Span, Traced, TracedPart, Use, Why};
 pub use walk::{
-    Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, JOB_NAME, NamedFile,
-    OutputFile, Reached, Reading, RefusedWord, SCRIPT, ScriptSource, SettingsFile, Submission,
-    UnreadFile, folder_of_file, follow, joined,
+    ARRAY, Arg, ArgumentsEnd, COMMAND_LINE, Call, CallTarget, ENVIRONMENT, FileRole, JOB, JOB_NAME,
+    NamedFile, OutputFile, Reached, Reading, RefusedWord, SCRIPT, ScriptSource, SettingsFile,
+    Submission, TASK, UnreadFile, folder_of_file, follow, joined,
 };
 pub use whole_parser::all_options;

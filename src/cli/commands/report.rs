@@ -6,7 +6,7 @@ use crate::cli::overviews::gathered::{gathered, rows};
 use crate::cli::runs::Runs;
 use crate::cli::session::Session;
 use crate::core::exit::Exit;
-use crate::io::files::{Access, FileError, write_to};
+use crate::io::files::{Access, FileError, is_full, write_to};
 use crate::view::report::{ReportFormat, render};
 use crate::view::row::RunRow;
 use crate::view::{CommandFailure, print};
@@ -57,7 +57,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
         None => print::data(&text)?,
         Some(path) => {
             let is_file = write_to(&path, text.as_bytes(), Access::Shared).map_err(|e| {
-                let full = is_full(&e);
+                // A full disk is full wherever the file lies on it.
+                let full = matches!(&e, FileError::Io { source, .. } if is_full(source));
                 let failure = CommandFailure::from(e).with_exit(Exit::Refused);
                 match args.to {
                     Some(_) => failure,
@@ -71,12 +72,6 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CommandFailure> {
         }
     }
     Ok(Exit::Success)
-}
-
-/// Whether there is no room, wherever the file lies.
-fn is_full(e: &FileError) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(e, FileError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
 }
 
 /// The names of the runs.

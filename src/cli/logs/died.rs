@@ -124,8 +124,9 @@ impl Died {
         };
         let (mut request, mut decided) = (&self.request, decide(&self.request)?);
         let cannot_edit = decided.0.cannot_edit().map(str::to_owned);
-        let by_hand = request.by_hand();
+        let by_hand;
         if cannot_edit.is_some() {
+            by_hand = request.by_hand();
             (request, decided) = (&by_hand, decide(&by_hand)?);
         }
         let (decision, patch) = decided;
@@ -203,23 +204,25 @@ pub struct FailureDecision {
 
 /// Shows what a run that succeeded after a failure changed in the user's scripts, where that is what is asked about.
 pub fn shows_what_fitted(session: &Session, log: &str) -> Result<bool, CommandFailure> {
-    let Some(stored) = session.runs.find(log).ok() else {
+    // Only a run by its name: others would all have to be opened.
+    if !session.runs.has(log) {
+        return Ok(false);
+    }
+    let stored = session.runs.open(log)?;
+    let history = &stored.history;
+    if history.outcome != Some(Outcome::Succeeded) {
+        return Ok(false);
+    }
+    let patch = stored.request()?.patch(&history.rungs())?;
+    let diff = patch.map(|p| p.diff()).filter(|diff| !diff.is_empty());
+    let Some(diff) = diff else {
         return Ok(false);
     };
-    let (history, request) = (&stored.history, stored.request()?);
-    let is_it = history.run == log && history.outcome == Some(Outcome::Succeeded);
-    let patch = request.patch(&history.rungs())?;
-    let diff = patch
-        .map(|p| p.diff())
-        .filter(|diff| is_it && !diff.is_empty());
     let changes = Change::joined(history.steps().flat_map(|step| &step.changes));
     let values = changes
         .iter()
         .map(|c| format!("{} {}", c.name(), c.to.shown()));
     let values: Vec<String> = values.collect();
-    let Some(diff) = diff else {
-        return Ok(false);
-    };
     let values = values.join(", ");
     print::prose(&format!(
         "{log} fits with {values}. To put this into your script:\n\n{diff}"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::core::measure::PhantomRecord;
 use crate::view::print;
 
-/// Tells it by a line now and then that begins with `who`; nothing is told without that, or where nobody looks.
+/// Prints a line now and then that begins with `who`. Without that, and where nobody looks, it prints nothing.
 pub fn progress(who: Option<String>) -> impl FnMut(Duration, Vec<PhantomRecord>) {
     let who = who.filter(|_| std::io::stderr().is_terminal());
     move |elapsed, records| {

@@ -1,7 +1,5 @@
 //! The nodes that a job goes to, as Slurm describes them where no cluster profile does.
 
-use std::borrow::Cow;
-
 use super::profile::{named, profile};
 use super::sections::facts;
 use crate::cli::args::Configuration;
@@ -21,7 +19,7 @@ use oomctl_scripts::Reading;
 /// Variables that send a job to another cluster than the one that is asked.
 const ELSEWHERE: [&str; 2] = ["SBATCH_CLUSTERS", "SLURM_CLUSTERS"];
 
-/// What is known of the nodes that a job goes to.
+/// The nodes that a job goes to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobNodes {
     /// Facts about them.
@@ -192,7 +190,7 @@ fn described(
     let mut names: Vec<&str> = kinds.iter().map(|p| p.name.as_str()).collect();
     names.dedup();
     let nodes: u64 = kinds.iter().map(|p| p.nodes).sum();
-    let kind = gpu_type.map_or(Cow::Borrowed(""), |kind| format!("{kind} ").into());
+    let kind = gpu_type.map_or_else(String::new, |kind| format!("{kind} "));
     let parts = [
         facts.gpus_per_node.map(|n| format!("{n} {kind}GPUs")),
         facts.cpus_per_node.map(|n| format!("{n} CPUs")),

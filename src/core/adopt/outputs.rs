@@ -6,12 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{TaskList, job_name, origin};
-use oomctl_scripts::{Adoption, JOB_NAME, OutputFile};
-
-/// What stands in a path for the job's own number, for that of its array, and for its index in it.
-const JOB: &str = "${SLURM_JOB_ID}";
-const ARRAY: &str = "${SLURM_ARRAY_JOB_ID}";
-const TASK: &str = "${SLURM_ARRAY_TASK_ID}";
+use oomctl_scripts::{ARRAY, Adoption, JOB, JOB_NAME, OutputFile, TASK};
 
 /// A file of the user's own into which the program of an attempt prints, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,24 +26,18 @@ fn outputs(adoption: &Adoption<'_>) -> Vec<OutputFile> {
     if calls.is_empty() {
         calls.extend(&adoption.reading.calls);
     }
+    let name = job_name(&adoption.reading);
     let mut files: Vec<OutputFile> = Vec::new();
     for file in calls.into_iter().flat_map(|call| &call.outputs) {
-        let name = || job_name(&adoption.reading);
-        let path = file
-            .path
-            .as_ref()
-            .map(|path| match path.contains(JOB_NAME) {
-                true => path.replace(JOB_NAME, &name()),
-                false => path.clone(),
-            });
-        let file = &OutputFile {
-            path,
+        let path = file.path.as_ref();
+        let file = OutputFile {
+            path: path.map(|path| path.replace(JOB_NAME, &name)),
             ..file.clone()
         };
         let is_same =
             |f: &OutputFile| f.path == file.path && (f.path.is_some() || f.word == file.word);
         if !files.iter().any(is_same) {
-            files.push(file.clone());
+            files.push(file);
         }
     }
     files

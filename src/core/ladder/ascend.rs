@@ -57,21 +57,15 @@ pub fn predicted(
     failure: Option<&Incident>,
 ) -> Result<Option<Decision>, Refusal> {
     let found = predict(context, outlook, failure)?;
-    let Some(found) = found else {
-        return Ok(None);
-    };
-    if !found.is_forbidden(Policy::SameMath) {
-        return Ok(Some(found));
-    }
     let policy = Policy::SameMath;
+    let Some(changed) = found.as_ref().filter(|d| d.is_forbidden(policy)) else {
+        return Ok(found);
+    };
     let kept = ascend(&ClimbContext { policy, ..*context }, outlook, failure)?;
     let asked = outlook.min_fit_probability;
     let fits = |decision: &Decision| decision.fits().unwrap_or(0.0).min(asked);
-    Ok(Some(if fits(&kept) > 0.0 && fits(&kept) >= fits(&found) {
-        kept
-    } else {
-        found
-    }))
+    let is_enough = fits(&kept) > 0.0 && fits(&kept) >= fits(changed);
+    Ok(if is_enough { Some(kept) } else { found })
 }
 
 /// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the first brings back what lies

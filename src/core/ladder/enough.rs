@@ -65,7 +65,8 @@ impl Ascent<'_> {
         step: &Step,
         failure: Option<&Incident>,
     ) -> Option<Skipped> {
-        let held = failure.and_then(|f| Some((f.allocated_bytes?.0 + f.requested_bytes?.0) as f64));
+        let held =
+            failure.and_then(|f| Some(f.allocated_bytes?.as_f64() + f.requested_bytes?.as_f64()));
         let failure = FailureContext::of(failure);
         if failure.class != Class::GpuOom || self.named(&failure, step) {
             return None;

@@ -9,16 +9,10 @@ const SAMPLER_MARGIN: f64 = 0.9;
 /// Share of the GPU that lay idle beyond the request that failed, free or reserved.
 pub(super) fn spare(incident: &Incident) -> Option<f64> {
     // A message of PyTorch 2.0 or older has the sum.
-    let rest = || {
-        Some(Bytes(
-            incident
-                .reserved_bytes?
-                .0
-                .checked_sub(incident.allocated_bytes?.0)?,
-        ))
-    };
-    let unused = incident.reserved_unallocated_bytes.or_else(rest)?;
-    let idle = incident.free_bytes?.as_f64() + unused.as_f64();
+    let rest = || Some(incident.reserved_bytes?.as_f64() - incident.allocated_bytes?.as_f64());
+    let unused = incident.reserved_unallocated_bytes.map(Bytes::as_f64);
+    let unused = unused.or_else(|| rest().filter(|rest| *rest >= 0.0))?;
+    let idle = incident.free_bytes?.as_f64() + unused;
     Some((idle - incident.requested_bytes?.as_f64()) / incident.total_bytes?.as_f64())
 }
 

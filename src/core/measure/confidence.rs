@@ -27,8 +27,8 @@ pub struct PhantomConfidence {
 }
 
 impl PhantomConfidence {
-    /// Of a version that was never tried, the number of lines that read values back, the calls that the phantom does not know, and what is
-    /// known of the context.
+    /// Of a version that was never tried, the number of lines that read values back, the calls that the phantom does not know, and the
+    /// context.
     pub fn new(
         untried: Option<&str>,
         lines: usize,

@@ -108,9 +108,7 @@ pub fn plot(mut tracks: Vec<GpuTrack>, expected: Option<Bytes>, most: usize) -> 
         .map(|t| t.peak_bytes().max(t.total_bytes))
         .max()?;
     let highest = highest.max(expected.unwrap_or(Bytes(0)));
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let x = Scale::new(0.0, seconds(start, end), LEFT, right);
-    let y = Scale::new(0.0, highest.gib() * HEADROOM, bottom, TOP);
+    let (x, y) = scales(seconds(start, end), highest);
     let level = |bytes: Bytes| PlotLevel {
         y: y.at(bytes.gib()),
         bytes,
@@ -127,20 +125,40 @@ pub fn plot(mut tracks: Vec<GpuTrack>, expected: Option<Bytes>, most: usize) -> 
         path: path(track, start, &x, &y),
         fullest: place == fullest,
     };
+    let curves = tracks.iter().enumerate().skip(undrawn).map(curve);
     Some(Plot {
-        width: WIDTH,
-        height: HEIGHT,
-        left: LEFT,
-        top: TOP,
-        right,
-        bottom,
-        x_ticks: x.time_ticks(),
-        y_ticks: y.gib_ticks(),
-        curves: tracks.iter().enumerate().skip(undrawn).map(curve).collect(),
         undrawn,
         capacity: capacity.map(level),
         expected: expected.map(level),
+        ..Plot::of(&x, &y, curves.collect())
     })
+}
+
+/// The scales of so many seconds and so much memory.
+fn scales(seconds: f64, highest: Bytes) -> (Scale, Scale) {
+    let x = Scale::new(0.0, seconds, LEFT, WIDTH - RIGHT);
+    let y = Scale::new(0.0, highest.gib() * HEADROOM, HEIGHT - BOTTOM, TOP);
+    (x, y)
+}
+
+impl Plot {
+    /// Curves on their scales, without levels.
+    fn of(x: &Scale, y: &Scale, curves: Vec<Curve>) -> Self {
+        Self {
+            width: WIDTH,
+            height: HEIGHT,
+            left: LEFT,
+            top: TOP,
+            right: WIDTH - RIGHT,
+            bottom: HEIGHT - BOTTOM,
+            x_ticks: x.time_ticks(),
+            y_ticks: y.gib_ticks(),
+            curves,
+            undrawn: 0,
+            capacity: None,
+            expected: None,
+        }
+    }
 }
 
 fn same_capacity(tracks: &[GpuTrack]) -> Option<Bytes> {

@@ -1,7 +1,6 @@
 //! Memory over time on a phantom GPU, as a picture.
 
-use super::scale::Scale;
-use super::{BOTTOM, Curve, HEADROOM, HEIGHT, LEFT, Plot, PlotLevel, RIGHT, TOP, WIDTH, stair};
+use super::{Curve, Plot, PlotLevel, scales, stair};
 use crate::core::engine::History;
 use oomctl_base::units::Bytes;
 
@@ -15,9 +14,7 @@ pub fn phantom_plot(history: &History, attempt: u32) -> Option<Plot> {
     let lines = [&curve.allocated_mib, &curve.reserved_mib];
     let highest = lines.into_iter().flatten().max().map(bytes)?;
     let highest = highest.max(total_bytes);
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let x = Scale::new(0.0, last, LEFT, right);
-    let y = Scale::new(0.0, highest.gib() * HEADROOM, bottom, TOP);
+    let (x, y) = scales(last, highest);
     let line = |name: &str, mib: &[u32], fullest: bool| {
         let mut path = String::new();
         for (ms, mib) in curve.ms.iter().zip(mib) {
@@ -34,24 +31,15 @@ pub fn phantom_plot(history: &History, attempt: u32) -> Option<Plot> {
             fullest,
         }
     };
+    let curves = vec![
+        line("reserved", &curve.reserved_mib, false),
+        line("allocated", &curve.allocated_mib, true),
+    ];
     Some(Plot {
-        width: WIDTH,
-        height: HEIGHT,
-        left: LEFT,
-        top: TOP,
-        right,
-        bottom,
-        x_ticks: x.time_ticks(),
-        y_ticks: y.gib_ticks(),
-        curves: vec![
-            line("reserved", &curve.reserved_mib, false),
-            line("allocated", &curve.allocated_mib, true),
-        ],
-        undrawn: 0,
         capacity: Some(PlotLevel {
             y: y.at(total_bytes.gib()),
             bytes: total_bytes,
         }),
-        expected: None,
+        ..Plot::of(&x, &y, curves)
     })
 }

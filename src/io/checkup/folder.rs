@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, StatVfs, flock, statvfs};
 
+use crate::io::files::is_full;
 use crate::io::finding::{CheckFinding, CheckHealth};
 use oomctl_base::units::Bytes;
 use oomctl_follow::network_file_system;
@@ -82,11 +83,9 @@ fn files(folder: &Path) -> CheckFinding {
             CheckHealth::Bad,
             "files",
             format!("cannot {what}: {e}"),
-            match e.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "the disk is full: free some space (`df -h .`, `df -i .`, `quota`)"
-                }
-                _ => {
+            match is_full(&e) {
+                true => "the disk is full: free some space (`df -h .`, `df -i .`, `quota`)",
+                false => {
                     "use another file system for the project (home or scratch, not an object store)"
                 }
             },

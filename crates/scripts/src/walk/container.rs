@@ -110,7 +110,7 @@ fn is_one(word: &str, options: &[String]) -> bool {
 }
 
 /// The values of options, behind `=`, behind a short option, or in the next word.
-fn values(words: &[Arg], options: &[String]) -> Vec<Traced> {
+pub(super) fn values(words: &[Arg], options: &[String]) -> Vec<Traced> {
     let mut all = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let text = word.text.text();

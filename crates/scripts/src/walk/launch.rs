@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::call::{Arg, ArgumentsEnd, Call, CallTarget};
+use super::call::{Arg, ArgumentsEnd, Call, CallTarget, OutputFile};
 use super::doc::Doc;
 use super::paths::folder_of_file;
 use super::reading::FileRole;
@@ -26,6 +26,8 @@ struct Chain {
     launchers: Vec<String>,
     launched: Vec<usize>,
     scope: Option<ShellScope>,
+    /// Files that its launchers name for what is printed.
+    outputs: Vec<OutputFile>,
 }
 
 impl Chain {
@@ -72,6 +74,7 @@ impl Walker<'_> {
             launchers: Vec::new(),
             launched: Vec::new(),
             scope: None,
+            outputs: Vec::new(),
         };
         // Each turn takes at least one word.
         loop {
@@ -92,8 +95,13 @@ impl Walker<'_> {
             let launcher = launcher.clone();
             chain.launchers.push(texts[..named].join(" "));
             chain.launched.push(chain.at);
+            let first = chain.at;
             chain.at += named;
-            match self.options(&launcher, &mut chain) {
+            let follows = self.options(&launcher, &mut chain);
+            let own = chain.words.get(first..chain.at).unwrap_or_default();
+            let named = self.outputs_of_launcher(&launcher, own, doc);
+            chain.outputs.extend(named);
+            match follows {
                 Follows::Value => return,
                 Follows::Module => {
                     let module = chain.texts().into_iter().next().unwrap_or_default();
@@ -248,6 +256,7 @@ impl Walker<'_> {
         let (outside, outputs) = (self.around.len(), self.outputs.len());
         let launchers = chain.words.iter().take(chain.at);
         self.around.extend(launchers.cloned());
+        self.outputs.extend(chain.outputs.iter().cloned());
         let carried = self.carriers.len();
         self.carriers.extend(start);
         run(self);
@@ -286,13 +295,6 @@ impl Walker<'_> {
         let script = chain.at.checked_sub(1).and_then(|at| chain.words.get(at));
         let script = script.filter(|_| matches!(target, CallTarget::Script(_)));
         let program = script.and_then(|word| self.resolved(&word.text, doc));
-        let mut outputs = self.outputs.clone();
-        for launchers in [
-            &self.around[..],
-            &chain.words[..chain.at.min(chain.words.len())],
-        ] {
-            outputs.extend(self.outputs_of_srun(launchers, doc));
-        }
         let call = Call {
             program,
             takes_no_words: false,
@@ -315,7 +317,7 @@ impl Walker<'_> {
             variables,
             folder: self.scope.folder.clone(),
             container: self.scope.container.clone(),
-            outputs,
+            outputs: [self.outputs.clone(), chain.outputs].concat(),
             end: end_of(command, doc),
         };
         self.out.calls.push(call);

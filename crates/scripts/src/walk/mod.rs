@@ -43,7 +43,7 @@ pub use reading::{
     Submission,
 };
 pub(crate) use reading::{SELF, place};
-pub use redirected::JOB_NAME;
+pub use redirected::{ARRAY, JOB, JOB_NAME, TASK};
 pub use settings_file::{Folder, Reached, SettingsFile};
 
 /// Commands that are followed, of all scripts together.

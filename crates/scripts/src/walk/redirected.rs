@@ -5,8 +5,10 @@
 use std::rc::Rc;
 
 use super::call::{Arg, OutputFile};
+use super::container::values;
 use super::doc::Doc;
 use super::{MAX_CALLS_DEEP, Walker};
+use crate::launchers::Launcher;
 use crate::shell::{Redirect, RedirectTarget, ScriptBlock, Word};
 use crate::traced::{PartOrigin, Quote, Span, Traced};
 
@@ -22,43 +24,16 @@ pub(crate) const OF_JOB: [&str; 4] = [
     "SLURM_ARRAY_TASK_ID",
 ];
 
-/// Options of srun for the files of its streams.
-const OF_STREAMS: [&str; 4] = ["--output", "--error", "-o", "-e"];
-/// What Slurm puts into the name of such a file, and the variable that has it.
-const PATTERNS: [(&str, &str); 4] = [
-    ("%j", "${SLURM_JOB_ID}"),
-    ("%A", "${SLURM_ARRAY_JOB_ID}"),
-    ("%a", "${SLURM_ARRAY_TASK_ID}"),
-    ("%x", JOB_NAME),
-];
-/// What stands for the name of the job.
+/// What stands in a path for the job's own number.
+pub const JOB: &str = "${SLURM_JOB_ID}";
+/// The same for the number of its array.
+pub const ARRAY: &str = "${SLURM_ARRAY_JOB_ID}";
+/// The same for its index in the array.
+pub const TASK: &str = "${SLURM_ARRAY_TASK_ID}";
+/// The same for its name.
 pub const JOB_NAME: &str = "${SLURM_JOB_NAME}";
-
-/// Which of srun's words have the path of a stream, and at which byte it begins there.
-fn stream_values(words: &[String]) -> Vec<(usize, usize)> {
-    let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
-        let option = OF_STREAMS.iter().find_map(|option| {
-            let rest = word.strip_prefix(option)?;
-            let is_whole = !option.starts_with("--") || rest.is_empty() || rest.starts_with('=');
-            is_whole.then_some((option.len(), rest))
-        });
-        let has_value = word.contains('=');
-        at += match option {
-            Some((_, "")) => {
-                found.push((at + 1, 0));
-                2
-            }
-            Some((length, rest)) => {
-                found.push((at, length + usize::from(rest.starts_with('='))));
-                1
-            }
-            None if has_value || words.get(at + 1).is_none_or(|w| w.starts_with('-')) => 1,
-            None => 2,
-        };
-    }
-    found
-}
+/// What Slurm itself puts into the name of a file.
+const PATTERNS: [(&str, &str); 4] = [("%j", JOB), ("%A", ARRAY), ("%a", TASK), ("%x", JOB_NAME)];
 
 /// A path with Slurm's patterns replaced; `None` where one of them is not known here.
 fn of_pattern(mut path: String) -> Option<String> {
@@ -155,18 +130,16 @@ impl Walker<'_> {
             .collect()
     }
 
-    /// The files that srun's own options name: `srun --output=logs/%x-%j.log`. Of one for each task or node nobody knows which to read.
-    pub(super) fn outputs_of_srun(&self, launchers: &[Arg], doc: &Doc) -> Vec<OutputFile> {
-        let words: Vec<String> = launchers.iter().map(|arg| arg.text.text()).collect();
-        let srun = words
-            .iter()
-            .position(|w| w == "srun" || w.ends_with("/srun"));
-        let options = srun.map_or(words.len(), |at| at + 1);
-        let named = stream_values(&words[options..]).into_iter();
-        let files = named.filter_map(|(at, begin)| {
-            let text = &launchers.get(options + at)?.text;
-            self.output(&text.slice(begin, text.text().len()), false, doc)
-        });
+    /// The files that options of a launcher name among its words: `srun --output=logs/%x-%j.log`. Of one for each task or node nobody
+    /// knows which to read.
+    pub(super) fn outputs_of_launcher(
+        &self,
+        launcher: &Launcher,
+        words: &[Arg],
+        doc: &Doc,
+    ) -> Vec<OutputFile> {
+        let named = values(words, &launcher.outputs).into_iter();
+        let files = named.filter_map(|path| self.output(&path, false, doc));
         let known = |file: OutputFile| OutputFile {
             path: file.path.and_then(of_pattern),
             ..file
@@ -237,25 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_sruns_streams_are_found_among_its_words() {
-        let of = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let found = stream_values(&words).into_iter();
-            let value = |(at, begin): (usize, usize)| words.get(at).map(|w| w[begin..].to_owned());
-            found.filter_map(value).collect::<Vec<_>>().join(" ")
-        };
-        for (line, files) in [
-            ("--output=a.log --error b.log python", "a.log b.log"),
-            ("-l -oa.log -e b.log bash", "a.log b.log"),
-            (
-                "--ntasks 8 --output-format=x -o a.log torchrun -o c",
-                "a.log",
-            ),
-            ("--mpi=pmix python -o c", ""),
-            ("--output", ""),
-        ] {
-            assert_eq!(of(line), files, "{line}");
-        }
+    fn patterns_of_slurm_are_what_they_stand_for() {
         let of = |path: &str| of_pattern(path.to_owned());
         let all = "l/${SLURM_JOB_NAME}-${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}";
         assert_eq!(of("l/%x-%A_%a").as_deref(), Some(all));

@@ -492,6 +492,21 @@ fn what_a_program_prints_is_followed_into_files() {
             "t.log",
         ),
         ("python t.py > $(date +%F).log", "?"),
+        (
+            "srun --output=a.log --error b.log python t.py",
+            "a.log b.log",
+        ),
+        (
+            "srun -l -oa.log -e b.log bash -c 'python t.py'",
+            "a.log b.log",
+        ),
+        (
+            "srun --ntasks 8 --output-format=x -o l/%j.log torchrun -o c t.py",
+            "l/${SLURM_JOB_ID}.log",
+        ),
+        ("srun --mpi=pmix python -o c t.py", ""),
+        ("srun --output\npython t.py", ""),
+        ("srun -o %t.log python t.py > a.log", "a.log ?"),
         // The log of the job has it too.
         ("python t.py 2>&1 | tee f.log", ""),
         ("exec > >(tee f.log) 2>&1\npython t.py", ""),
