@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use oomctl_base::units::chance;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -253,9 +254,9 @@ impl EstimateView {
             "tight" => WARN,
             _ => BAD,
         };
-        let probability = self
-            .fits_probability
-            .map_or(String::new(), |p| format!(" (probability to fit {p:.2})"));
+        let probability = self.fits_probability.map_or(String::new(), |p| {
+            format!(" (probability to fit {})", chance(p))
+        });
         format!(
             "{}{probability}: {:.0} GiB expected, likely {:.0} to {:.0}, at worst {:.0}",
             Paint(style, self.said()),

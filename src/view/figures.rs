@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oomctl_base::units::GIB;
 pub use oomctl_base::units::duration;
+use oomctl_base::units::{GIB, chance};
 
 /// Rounded to so many digits behind the point.
 pub fn rounded(value: f64, digits: i32) -> f64 {
@@ -36,7 +36,7 @@ pub fn of_gib(gib: f64, total: f64) -> String {
 
 /// A probability, or that there is none.
 pub fn odds(probability: Option<f64>, none: &str) -> String {
-    probability.map_or_else(|| none.to_owned(), |p| format!("{p:.2}"))
+    probability.map_or_else(|| none.to_owned(), chance)
 }
 
 /// `12 %`.

@@ -362,9 +362,7 @@ impl ScriptView {
         });
         let mut passed_over = self.before_training_changes.iter().chain(&self.not_used);
         let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP)?;
-        // Of a script that was not read whole, nobody knows which options it has.
-        let known = kept.reason.split(", or oomctl found no option").next();
-        halves.then(|| known.unwrap_or(&kept.reason))
+        halves.then_some(&*kept.reason)
     }
 
     /// Where an attempt changes a knob.

@@ -12,6 +12,7 @@ use super::{DIM, Paint};
 use crate::core::ladder::{Change, Expectation, Step};
 use crate::core::request::{Freed, PlannedStep};
 use oomctl_base::Effect;
+use oomctl_base::units::chance;
 use oomctl_memory::{Estimate, Phase, SAFE};
 
 /// A rung with what the memory model expects after it.
@@ -144,7 +145,9 @@ impl MemoryForecast {
             .gpu_gib
             .map_or_else(String::new, |gpu| format!(" of {gpu:.0}"));
         let fits = self.fits_probability;
-        let fits = fits.map_or_else(String::new, |p| format!(" (probability to fit {p:.2})"));
+        let fits = fits.map_or_else(String::new, |p| {
+            format!(" (probability to fit {})", chance(p))
+        });
         format!(
             "now: {:.0}{of} GiB in {}{fits}",
             self.peak_gib,

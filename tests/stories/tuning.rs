@@ -17,7 +17,7 @@ fn what_is_proposed_for_the_example_fits_at_once() {
     done.says(&[
         "From run diamonds-seed0-1, attempt 3, which fitted (peak 65.9 GiB reserved)",
         "keep-weights-on-gpu       param_offload                              true -> false",
-        "not taken: keep-activations: would fit with a probability of 0.00 (measured peak and memory model)",
+        "not taken: keep-activations: would fit with a probability of <0.01 (measured peak and memory model)",
         "oomctl submit --fresh --preset verl-grpo --dataset diamonds-seed0 --backend local --set",
     ]);
     let bold = place

@@ -1,4 +1,4 @@
-//! Units, parsed and printed in one place: bytes and durations.
+//! Units, parsed and printed in one place: bytes, durations and probabilities.
 //!
 //! Binary and decimal are decided here once: a bare suffix (`40G`, as Slurm writes `--mem`), `GiB`
 //! and PyTorch's `GiB` are 2^30; `GB` is 10^9.
@@ -206,6 +206,15 @@ pub fn duration(seconds: i64) -> String {
         s if s < 3_600 => format!("{}m {:02}s", s / 60, s % 60),
         s if s < 86_400 => format!("{}h {:02}m", s / 3_600, s / 60 % 60),
         s => format!("{}d {:02}h", s / 86_400, s / 3_600 % 24),
+    }
+}
+
+/// `0.93`. No forecast is certain, so the ends are `>0.99` and `<0.01`.
+pub fn chance(probability: f64) -> String {
+    match probability {
+        p if p >= 0.995 => ">0.99".to_owned(),
+        p if p < 0.005 => "<0.01".to_owned(),
+        p => format!("{p:.2}"),
     }
 }
 

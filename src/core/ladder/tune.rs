@@ -10,6 +10,7 @@ use super::context::ClimbContext;
 use super::decision::{Decision, Step};
 use crate::core::recipe::{Layer, RungSpec, Tuning};
 use oomctl_base::Refusal;
+use oomctl_base::units::chance;
 
 /// Configurations that are looked at, at most, and those that are kept for what fits on top of the best.
 const LOOKS_MAX: u32 = 1_024;
@@ -303,8 +304,9 @@ impl<'a> TuneSearch<'a> {
                 Ok((step, Some(then)))
             }
             Some(then) => Err(format!(
-                "would fit with a probability of {:.2} ({})",
-                then.fits_probability, then.ground
+                "would fit with a probability of {} ({})",
+                chance(then.fits_probability),
+                then.ground
             )),
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{HALVE, HALVE_AND_KEEP, ScriptView};
-use crate::core::ladder::FORBIDDEN;
+use crate::core::ladder::{FORBIDDEN, Skipped};
 use crate::view::passed_over::not_used;
 use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
@@ -56,17 +56,9 @@ impl ScriptView {
         let all = self.not_used.iter().chain(&self.before_training_changes);
         let mut batches =
             all.filter(|s| s.rung == HALVE_AND_KEEP || HALVE.contains(&s.rung.as_str()));
-        let why = batches.find_map(|s| {
-            let (what, why) = s.reason.split_once(FORBIDDEN)?;
-            let why = why.trim_start_matches(": ").split(". If you know").next()?;
-            Some(if why.is_empty() {
-                what.to_owned()
-            } else {
-                why.to_owned()
-            })
-        });
-        let line = |why| format!("left out by --same-math: a smaller batch, for {why}\n");
-        why.map_or_else(String::new, line)
+        let forbidden = batches.find(|s| s.reason.contains(FORBIDDEN));
+        let line = |s: &Skipped| format!("left out: a smaller batch {}\n", s.reason);
+        forbidden.map(line).unwrap_or_default()
     }
 
     /// What else may give values; a variable that is unset here may be set for the job.

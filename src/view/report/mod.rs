@@ -24,7 +24,7 @@ use crate::core::measure::GpuPeak;
 use crate::core::recipe::Layer;
 use crate::core::report::{Cost, GpuTrack, Plot, Timeline, cost, course, phantom_plot, plot};
 use crate::view::figures::{gpu_hours as hours, in_gib};
-use oomctl_base::units::{Bytes, GIB};
+use oomctl_base::units::{Bytes, GIB, chance};
 use oomctl_diagnose::{Evidence, Incident, sanitize};
 use oomctl_memory::Estimate;
 
@@ -346,10 +346,10 @@ fn detail(
 
 fn in_words(expected: &Expected) -> String {
     format!(
-        "{} ({}), probability to fit {:.2}",
+        "{} ({}), probability to fit {}",
         in_gib(expected.peak_bytes.gib()),
         phase_name(&expected.phase),
-        expected.fits_probability
+        chance(expected.fits_probability)
     )
 }
 

@@ -6,6 +6,7 @@ use super::spool::without_spool;
 use crate::core::engine::{Budget, History, Outcome, RetryCause, Verdict};
 use crate::core::ladder::{Expectation, Shortfall, Skipped, cannot_edit};
 use oomctl_base::job::somebody;
+use oomctl_base::units::chance;
 use oomctl_diagnose::Class;
 
 /// Why a job waits or ended, in the scheduler's word. That its exit code is not zero says nothing more than its state.
@@ -114,7 +115,7 @@ pub fn cannot_fit(shortfall: &Shortfall) -> String {
         1 => "the GPU".to_owned(),
         gpus => format!("each of {gpus} GPUs"),
     };
-    let odds = format!("probability to fit {:.2}", shortfall.fits_probability);
+    let odds = format!("probability to fit {}", chance(shortfall.fits_probability));
     // Where the expectation alone would fit, the failures so far are what speaks against it.
     if shortfall.least_bytes < shortfall.gpu_bytes {
         return format!(
@@ -305,7 +306,10 @@ pub fn expectation(expects: &Expectation) -> String {
         format!(", about {} slower", percent(slower))
     });
     let (peak, phase) = (expects.peak_bytes.gib(), phase_name(&expects.phase));
-    let odds = format!("probability to fit {:.2}{speed}", expects.fits_probability);
+    let odds = format!(
+        "probability to fit {}{speed}",
+        chance(expects.fits_probability)
+    );
     let has_room = expects
         .gpu_bytes
         .is_some_and(|gpu| peak < gpu.gib() * (1.0 - ROOM));

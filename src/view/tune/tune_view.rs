@@ -14,6 +14,7 @@ use crate::core::ladder::{Change, Faster, Judgement, Tuned, Untaken};
 use crate::core::measure::Measured;
 use crate::view::style::diff_line;
 use oomctl_base::Effect;
+use oomctl_base::units::chance;
 
 /// The attempt that tuning starts from.
 #[derive(Serialize, JsonSchema)]
@@ -98,9 +99,9 @@ impl TuneView {
         if let Some(then) = self.steps.last().and_then(|s| s.then.as_ref()) {
             let _ = writeln!(
                 out,
-                "\n{}expected, probability to fit {:.2} ({}), about {} less time per step",
+                "\n{}expected, probability to fit {} ({}), about {} less time per step",
                 self.peaks(then),
-                then.fits_probability,
+                chance(then.fits_probability),
                 then.ground,
                 percent(self.time_saved)
             );
