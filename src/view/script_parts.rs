@@ -239,7 +239,7 @@ pub fn batch_words(adoption: &Adoption<'_>) -> Option<Vec<String>> {
     }
     let of_batch = |name: &str| {
         let name = name.to_lowercase();
-        let aside = ["eval", "val", "test", "infer"];
+        let aside = ["eval", "val", "test", "infer", "accum"];
         let mut parts = name.split(['-', '_']);
         let short = parts.any(|part| ["bs", "bsz", "mbs", "micro"].contains(&part));
         let is_batch = name.contains("batch") || short;

@@ -97,7 +97,9 @@ impl ScriptValues {
         let knobs = self.knobs.iter().map(|k| (&k.knob, &k.place));
         let options = self.options.iter().map(|o| (&o.option, &o.place));
         let mut all = knobs.chain(options);
-        let (_, place) = all.find(|(name, place)| *name == knob && !place.is_empty())?;
+        // A script may ask for memory by CPU or by GPU.
+        let is = |name: &str| name == knob || knob == "mem" && name.starts_with("mem-per-");
+        let (_, place) = all.find(|(name, place)| is(name) && !place.is_empty())?;
         Some(place)
     }
 

@@ -117,7 +117,7 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
     let Some(bytes) = sum(&strangers) else {
         return (unexplained(figures, ours), None);
     };
-    if ours.engine {
+    if ours.engine && !fills(figures, bytes) {
         let list: Vec<String> = strangers
             .iter()
             .map(|(pid, held)| format!("{pid} ({held})"))
@@ -129,6 +129,17 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
         return (None, Some(note));
     }
     (Some(bytes), None)
+}
+
+/// Whether others fill a GPU on which ours had hardly begun: more than an engine beside a trainer is given.
+fn fills(figures: &MemoryFigures, others: Bytes) -> bool {
+    const FULL: u64 = 95;
+    const BEGUN: u64 = 5;
+    let (Some(total), Some(own)) = (figures.total, figures.reserved_total()) else {
+        return false;
+    };
+    let part = |bytes: Bytes| bytes.0.saturating_mul(100) / total.0.max(1);
+    part(others) >= FULL && part(own) < BEGUN
 }
 
 /// What processes hold that are not known as ours.
@@ -196,6 +207,9 @@ mod tests {
         let (bytes, note) = co_tenant(&figures(NEW), &engine);
         assert_eq!(bytes, None);
         assert!(note.unwrap().contains("10 (60.00 GiB)"));
+        // No engine is given 96 % of a GPU, and ours holds a context.
+        let full = "Tried to allocate 148.00 MiB. GPU 0 has a total capacity of 31.60 GiB of which 87.44 MiB is free. Process 10 has 30.51 GiB memory in use. Process 11 has 1022.00 MiB memory in use. Of the allocated memory 594.01 MiB is allocated by PyTorch, and 5.99 MiB is reserved by PyTorch but unallocated.";
+        assert_eq!(co_tenant(&figures(full), &engine).0, gib(30.51));
     }
 
     #[test]

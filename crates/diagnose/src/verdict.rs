@@ -20,6 +20,11 @@ use super::{exceptions, kind, replicas, scheduler};
 /// The note on a traceback behind which steps start over.
 const ANEW: &str = "steps are counted from their beginning behind this traceback: either the program caught the failure, or another program printed them";
 
+/// The signature of a CUDA call that failed inside NCCL, which does not print which one.
+const NCCL_CUDA_ERROR: &str = "nccl_cuda_error";
+const IN_NCCL: &str = "NCCL does not print which CUDA call failed. A full GPU is one cause, and a smaller micro batch shows whether it was. `NCCL_DEBUG=WARN` prints the call; the logs of other ranks may show it, too";
+const ELSEWHERE: &str = "this is the consequence of another failure that is not in these logs: read the logs of the other ranks and nodes";
+
 /// Confirmations that an incident carries.
 const CONFIRMATIONS: usize = 3;
 /// Advice and survived lines that an incident carries, each.
@@ -121,9 +126,11 @@ pub(crate) fn judge(findings: Findings<'_>, job: Option<&JobStatus>) -> Incident
     let follows = |e: &LogEvent| e.signature.role == LineRole::Consequence && e.user.is_none();
     let cancelled = |job: &JobStatus| job.state == JobState::Cancelled;
     if root.is_some_and(follows) && incident.kind != "cancelled" && !job.is_some_and(cancelled) {
-        incident.notes.push(
-            "this is the consequence of another failure that is not in these logs: read the logs of the other ranks and nodes".to_owned(),
-        );
+        let note = match root.is_some_and(|e| e.signature.id == NCCL_CUDA_ERROR) {
+            true => IN_NCCL,
+            false => ELSEWHERE,
+        };
+        incident.notes.push(note.to_owned());
     }
     if let Some(job) = job {
         scheduler::join(&mut incident, root, findings, job);

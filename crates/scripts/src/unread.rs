@@ -17,6 +17,11 @@ const SHOWN: usize = 60;
 /// The parser that takes a JSON file of settings as the only word (transformers' examples: `len(sys.argv) == 2`).
 const OF_ONE_FILE: &str = "HfArgumentParser";
 
+/// How code begins that stands for numbers, so for no option: Slurm's variables, counts and calculations.
+const NUMBERS: [&str; 8] = [
+    "$SLURM_", "${SLURM_", "$((", "$(seq ", "`seq ", "$(nproc", "`nproc", "$(expr ",
+];
+
 /// Options whose file a program surely reads.
 const READ: [&str; 8] =
     word_list("config cfg config_file config_path cfg_file cfg_path yaml_file recipe");
@@ -29,14 +34,14 @@ impl Call {
             let begins = word.text.parts().first().map(|part| &part.from);
             let is_code = matches!(begins, Some(PartOrigin::Computed { .. }));
             let text = word.text.text();
-            // Neither a path nor a number of Slurm's is an option.
+            // A path is no option.
             let is_path = word
                 .text
                 .parts()
                 .get(1)
                 .is_some_and(|part| part.text.starts_with('/'));
-            let is_code =
-                is_code && !is_path && !text.trim_start_matches(['$', '{']).starts_with("SLURM_");
+            let is_number = NUMBERS.iter().any(|begin| text.starts_with(begin));
+            let is_code = is_code && !is_path && !is_number;
             let before = at.checked_sub(1).map(|at| own[at].text.text());
             is_code && word.maybe && !before.is_some_and(|word| self.takes_a_value(&word))
         });
@@ -196,6 +201,11 @@ mod tests {
         check(library, true, [None, None, None, d]);
         check(library, false, [None, d, d, d]);
         check("python -m m --x 1 --data-path a.json\n", false, [None; 4]);
+        check(
+            "python -m m --x 1 --sizes 1 $(seq 16 8 256)\n",
+            false,
+            [None; 4],
+        );
         let data = [
             "--annotations coco.json",
             "annotations=coco.json",

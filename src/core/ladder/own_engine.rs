@@ -14,6 +14,9 @@ const TRAINS: [&str; 7] =
 /// How far what an engine holds may be from its share of the GPU: its context, and what it did not need.
 const ABOUT: f64 = 0.05;
 
+/// How much more of the GPU than its share no engine holds, with its context, its CUDA graphs and what it was loaded with.
+const MORE: f64 = 0.25;
+
 /// Takes what other processes seem to hold for what the configuration's own engine holds, where it has one on these GPUs: a
 /// log that ends before the last words of a launcher need not name it.
 pub fn own_engine(context: &ClimbContext<'_>, incident: &mut Incident) {
@@ -23,11 +26,12 @@ pub fn own_engine(context: &ClimbContext<'_>, incident: &mut Incident) {
     let Some(share) = share_beside_training(context) else {
         return;
     };
-    if incident.co_tenant_bytes.is_some() {
-        incident.may_be_its_engine();
-    }
     let held = incident.total_bytes.filter(|total| total.0 > 0);
     let held = held.map(|total| beside.0 as f64 / total.0 as f64);
+    let is_more = held.is_some_and(|held| held > share + MORE);
+    if incident.co_tenant_bytes.is_some() && !is_more {
+        incident.may_be_its_engine();
+    }
     let trains = TRAINS.contains(&incident.phase.as_str());
     if trains && held.is_some_and(|held| (held - share).abs() <= ABOUT) {
         incident.engine_is_awake(share);

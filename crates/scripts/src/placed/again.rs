@@ -7,7 +7,7 @@ use crate::adopt::Adoption;
 use crate::containers::absolute;
 use crate::context::SubmissionContext;
 use crate::knobs::find;
-use crate::walk::{Call, Submission};
+use crate::walk::{Call, Submission, joined};
 
 impl Adoption<'_> {
     /// Reads the copies as they will run: the same programs must be started, with the same values.
@@ -53,7 +53,8 @@ impl Adoption<'_> {
         let original = |call: &Call, text: String| {
             let outside = call.container.as_ref().and_then(|c| c.outside(&text));
             let text = outside.unwrap_or(text);
-            let path = absolute(text.trim_start_matches("./"), place.workdir);
+            let folder = call.folder.as_deref().unwrap_or_default();
+            let path = absolute(&joined(folder, &text), place.workdir);
             let is = |copy: &&FileCopy| path == format!("{}/{}", place.folder, copy.name);
             let copied = copies.iter().find(is);
             copied.map_or(path.clone(), |copy| absolute(&copy.original, place.workdir))
