@@ -65,6 +65,9 @@ pub struct LogAdvice {
     /// It is of an engine inside another program, whose command the script does not start.
     #[serde(skip)]
     inside: bool,
+    /// It is of a run, whose scripts are known.
+    #[serde(skip)]
+    of_run: bool,
     /// The only job script here, or a word for it.
     #[serde(skip)]
     beside: String,
@@ -115,8 +118,14 @@ impl LogAdvice {
             advice,
             inside,
             makes_steps: program.is_some_and(|program| program.trains),
+            of_run: false,
             beside: "SCRIPT".to_owned(),
         }
+    }
+
+    /// The same of a run.
+    pub fn of_run(self, of_run: bool) -> Self {
+        Self { of_run, ..self }
     }
 
     /// The same with the job scripts that lie in the folder: the only one is named.
@@ -189,7 +198,7 @@ impl LogAdvice {
             out.push_str("\nWorse:\n");
         }
         worse.iter().for_each(|a| one(&mut out, a, false));
-        if self.inside {
+        if self.inside || self.of_run {
             return out;
         }
         let command = match (script, &presets[..]) {
@@ -206,6 +215,9 @@ impl LogAdvice {
     fn unrecognised(&self, log: &str, script: Option<&str>) -> String {
         let next = match script {
             _ if self.makes_steps => return format!("\n{OWN_STEPS}\n"),
+            _ if self.of_run => {
+                "`oomctl presets` lists the frameworks that oomctl changes".to_owned()
+            }
             None => {
                 let script = &self.beside;
                 format!(

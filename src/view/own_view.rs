@@ -7,7 +7,7 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use by_hand::{ByHand, unknown_batch};
+use by_hand::{ByHand, NO_PROGRAM, unknown_batch};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -268,6 +268,7 @@ impl ScriptView {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
             let reasons = reasons_here(&self.not_used);
             match &self.batch_words {
+                _ if self.preset.is_none() && !self.trains => out += NO_PROGRAM,
                 Some(words) => out += &unknown_batch(words),
                 None => {
                     for reason in reasons.iter().take(MOST_REASONS) {

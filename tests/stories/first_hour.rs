@@ -98,7 +98,7 @@ fn wrong_input_is_told_what_to_write() {
     let place = weaver::project("knobs: { threads: 2 }");
     place.run(&["plan", "--risk", "95%"]).ends(0);
     let absurd = place.run(&["plan", "--risk", "95"]).ends(5);
-    absurd.says(&["min_fit_probability is a probability to fit, at least 0 and below 1"]);
+    absurd.says(&["min_fit_probability is the least probability to fit, at least 0.5 and below 1"]);
     let name = place.run(&["submit", "--run", "my run"]);
     name.says(&["--run my-run"]);
     let set = place.run(&["plan", "--set", "=3"]).ends(5);

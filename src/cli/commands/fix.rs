@@ -137,6 +137,7 @@ fn advised(
     let of_log = logs::view(group, &incident);
     let view = LogAdvice::new(of_log, likely.as_ref(), advices, in_program.as_ref());
     let view = view.beside(&job_scripts(&session.folder));
+    let view = view.of_run(group.attempt.is_some());
     let script = Some(args.script.join(" ")).filter(|words| !words.is_empty());
     session.show(&view, |view| view.text(&incident, log, script.as_deref()))?;
     Ok(incident)

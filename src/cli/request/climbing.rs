@@ -91,10 +91,12 @@ pub fn min_fit_probability(
     flags: &Configuration,
     doc: &ConfigDocument,
 ) -> Result<f64, CommandFailure> {
-    let within = |p: &f64| (0.0..1.0).contains(p);
+    let within = |p: &f64| (0.5..1.0).contains(p);
     let bad = || {
-        Problem::new("min_fit_probability is a probability to fit, at least 0 and below 1")
-            .hint("0.9 is the default")
+        Problem::new(
+            "min_fit_probability is the least probability to fit, at least 0.5 and below 1",
+        )
+        .hint("0.9 is the default; who accepts a failure in 20 attempts writes 0.95")
     };
     if let Some(least) = flags.min_fit_probability {
         return match within(&least) {

@@ -10,7 +10,7 @@ use crate::cli::runs;
 use crate::cli::script::outputs::outputs_of;
 use crate::cli::script::read::Shelves;
 use crate::cli::script::request::request;
-use crate::cli::script::submit::{agreed, fits_a_run};
+use crate::cli::script::submit::{agreed, fits_a_run, shown_task};
 use crate::cli::script::submitted::{JobArgs, read};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, JOB_NUMBER, JobIds};
@@ -38,7 +38,7 @@ impl JobArgs {
             return watching(request);
         }
         fits_a_run(&request)?;
-        agreed(session, &request, Some(id), self.yes)?;
+        agreed(session, &shown_task(&request)?, Some(id), self.yes)?;
         Ok(request)
     }
 }

@@ -28,7 +28,8 @@ pub use outputs::{foreign_outputs, outputs_of};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{
-    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, submit,
+    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, shown_task,
+    submit,
 };
 pub use submitted::{JobArgs, read};
 pub use unused::tell_ours;

@@ -238,6 +238,17 @@ pub fn has_its_scheduler(
     Err(CommandFailure::refused(what).hint(hint))
 }
 
+/// The request that is shown of a script: of an array the first task, which is told where tasks have values of their own.
+pub fn shown_task(request: &Request) -> Result<Request, CommandFailure> {
+    let task = request.first_task()?;
+    if task.inputs().layers != request.inputs().layers {
+        print::talk(
+            "the script computes values from the index of the task; shown is the first task",
+        );
+    }
+    Ok(task)
+}
+
 /// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
 /// first attempt, where that was submitted without us.
 pub fn agreed(

@@ -5,7 +5,7 @@ use super::go;
 use crate::cli::args::{Configuration, SubmitOptions};
 use crate::cli::request::learned;
 use crate::cli::runs::ended;
-use crate::cli::script::{agreed, dry_run};
+use crate::cli::script::{agreed, dry_run, shown_task};
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::Pipeline;
 use crate::core::adopt::TaskList;
@@ -32,11 +32,8 @@ pub fn shown(
 fn first_task(plan: &SweepPlan, request: &Request) -> Result<Request, CommandFailure> {
     print::talk(&plan.head());
     plan.told().iter().for_each(|line| print::talk(line));
-    let task = request.first_task()?;
+    let task = shown_task(request)?;
     if task.inputs().layers != request.inputs().layers {
-        print::talk(
-            "the script computes values from the index of the task; shown is the first task",
-        );
         plan.batches().iter().for_each(|line| print::talk(line));
     }
     Ok(plan.first().cloned().unwrap_or(task))

@@ -2,6 +2,7 @@
 
 use super::ending::{fitted, may_be_of_others, memory_incident, of_others, succeeded};
 use super::state::{Attempt, Run};
+use super::unmoved::with_the_same_figures;
 use crate::core::learn::{AttemptEnd, LearnedEntry, LearnedRung, NodeEnd, NodeEntry};
 use crate::core::measure::Measured;
 use crate::core::request::Request;
@@ -24,6 +25,10 @@ pub fn observation(run: &Run, number: u32) -> Option<LearnedEntry> {
     let id = attempt.token.as_ref()?.0.clone();
     // What is known of the job is known of the files as they were.
     if history.changed(number).iter().any(|file| !file.copied) {
+        return None;
+    }
+    // A program that died with the same figures may not read what was changed.
+    if with_the_same_figures(history, attempt) > 1 {
         return None;
     }
     let end = end(run, attempt)

@@ -109,7 +109,7 @@ impl Request {
 
     /// The next rung, past those after which no phase needs less, and those that need more host memory than there is: the
     /// supervisor passes them over, too.
-    fn climb_down(
+    pub(super) fn climb_down(
         &self,
         taken: &[Layer],
         attempt: u32,

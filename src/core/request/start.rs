@@ -245,8 +245,8 @@ impl Request {
         let held = self.held();
         let mut layers: Vec<Layer> = Vec::new();
         for attempt in 1..=RUNGS_MAX {
-            let Decision::Climb { steps, .. } = self.climb(&layers, Some(&incident), attempt)?
-            else {
+            let decision = self.climb_down(&layers, attempt, Some(&incident))?;
+            let Decision::Climb { steps, .. } = decision else {
                 return Ok(None);
             };
             let mut changes = steps.iter().flat_map(|s| &s.changes);

@@ -48,6 +48,9 @@ impl ByHand {
     }
 }
 
+/// What is said of a script that starts no Python program, as far as oomctl reads it.
+pub(super) const NO_PROGRAM: &str = "oomctl found no Python program in the script. It changes options, settings files and constants of Python programs only.\n";
+
 /// What to do where no batch was found; words of the command that may be one.
 pub(super) fn unknown_batch(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();

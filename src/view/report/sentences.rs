@@ -51,6 +51,12 @@ fn ending(history: &History, view: &RunView, cost: &Cost) -> String {
         n => format!("{n} attempts"),
     };
     let end = match &history.outcome {
+        None if view.state == "ended" => {
+            format!(
+                "The last job of {} is over, and its log is not read yet:",
+                view.run
+            )
+        }
         None => format!("{} is not over ({}):", view.run, view.state),
         Some(Outcome::Succeeded) => format!("{} succeeded:", view.run),
         Some(outcome) => {

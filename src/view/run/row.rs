@@ -37,6 +37,9 @@ pub struct RunRow {
     pub gpu_seconds: f64,
     /// The last failure that ended an attempt, in words.
     pub failure: Option<String>,
+    /// It ended the last attempt.
+    #[serde(skip)]
+    failed_last: bool,
     /// Its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
@@ -68,6 +71,7 @@ impl RunRow {
             job: last.and_then(|a| a.job.clone()),
             gpu_seconds: view.gpu_seconds,
             failure: failed.and_then(|a| a.headline.clone()),
+            failed_last: failed.map(|a| a.attempt) == last.map(|a| a.attempt),
             cause: failed.and_then(|a| Some(a.incident.as_ref()?.kind.clone())),
             reason: view.reason.clone(),
             job_reason: last.and_then(|a| job_reason(a.reason.as_deref()).map(str::to_owned)),
@@ -112,7 +116,8 @@ impl RunRow {
                 .is_some_and(|why| why.starts_with(job.as_str()))
         });
         // Of a job that ended, and nobody has decided what follows.
-        let cause = self.failure.clone().filter(|_| self.state == "ended");
+        let undecided = self.state == "ended" && self.failed_last;
+        let cause = self.failure.clone().filter(|_| undecided);
         let told: Vec<String> = [job, cause, why].into_iter().flatten().collect();
         told.join(": ")
     }
