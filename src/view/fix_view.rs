@@ -195,7 +195,7 @@ impl LogAdvice {
             }
         }
         if !worse.is_empty() {
-            out.push_str("\nWorse:\n");
+            out.push_str("\nWould make it worse:\n");
         }
         worse.iter().for_each(|a| one(&mut out, a, false));
         if self.inside || self.of_run {

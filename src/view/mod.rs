@@ -15,6 +15,7 @@ pub mod estimate_view;
 pub mod explanation;
 mod failure;
 mod figures;
+mod file_hints;
 pub mod files_view;
 pub mod fix_view;
 mod gpu;

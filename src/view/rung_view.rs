@@ -219,11 +219,11 @@ pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
     let times = if most == 1 { "time" } else { "times" };
     let mut line = format!("oomctl submits at most {most} {times}");
     if last > most {
-        let more = last - most;
-        let _ = write!(
-            line,
-            " (`limits: attempts`), so {more} more changes are not reached"
-        );
+        let unreached = match last - most {
+            1 => "the last change is not reached".to_owned(),
+            more => format!("the last {more} changes are not reached"),
+        };
+        let _ = write!(line, " (`limits: attempts`), so {unreached}");
     }
     line.push('.');
     let told = after_host_oom
@@ -232,7 +232,7 @@ pub fn limits(most: u32, last: u32, after_host_oom: &[Change]) -> String {
         .map(|c| format!("{} {}", c.name(), c.values("->")));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
-        let _ = write!(line, " Host memory full: {}.", told.join(", "));
+        let _ = write!(line, " If host memory runs out: {}.", told.join(", "));
     }
     line
 }

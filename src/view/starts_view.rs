@@ -63,7 +63,11 @@ impl StartsView {
         if self.starts.is_empty() {
             return String::new();
         }
-        let each = self.starts.iter().map(|s| self.one(s));
+        // A change that starts as the job itself would says nothing.
+        let as_it_is = self.starts.iter().find(|s| s.rungs.is_empty());
+        let as_it_is = as_it_is.map(|s| self.when(s));
+        let told = |s: &&QueueStart| s.rungs.is_empty() || as_it_is != Some(self.when(s));
+        let each = self.starts.iter().filter(told).map(|s| self.one(s));
         let mut out = format!("queue      {}", each.collect::<Vec<_>>().join("; "));
         if self.starts.iter().any(|s| s.start.is_some()) {
             let _ = write!(out, " (Slurm's estimate)");
@@ -78,6 +82,11 @@ impl StartsView {
             true => "as it is".to_owned(),
             false => names.join(", "),
         };
+        format!("{what}: {}", self.when(of))
+    }
+
+    /// `8 GPUs in about 9h 04m`.
+    fn when(&self, of: &QueueStart) -> String {
         let gpus = match of.gpus {
             0 => String::new(),
             1 => "1 GPU ".to_owned(),
@@ -90,6 +99,6 @@ impl StartsView {
             },
             other => started(other.as_ref(), self.asked_at),
         };
-        format!("{what}: {gpus}{when}")
+        format!("{gpus}{when}")
     }
 }

@@ -166,7 +166,7 @@ fn a_success_whose_log_shows_that_work_is_missing_is_told_with_a_note() {
     place.write("job.sh", "#!/bin/bash\npython3 train.py --batch_size 4\n");
     let words = ["submit", "--yes", "--watch", "--backend", "local", "job.sh"];
     let notes = [
-        "note: attempt 1 survived failures in its log (slurm.out:1): it may have skipped work",
+        "note: the log of attempt 1 shows a failure (slurm.out:1), and the job went on: it may have skipped work",
         "note: the last step in its log is 3 of 100",
         "note: the loss of the last step in its log is not a number (nan)",
     ];
@@ -208,7 +208,7 @@ fn a_refused_submission_is_4_with_slurms_words_and_the_next_step() {
     insta::assert_snapshot!(place.steady(&done.err));
     for command in ["diagnose", "logs"] {
         let done = place.run(&[command]).ends(4);
-        done.says(&["has no log: the scheduler refused the submission"]);
+        done.says(&["has no log: the job could not be submitted"]);
     }
 }
 

@@ -115,7 +115,7 @@ fn projects_below_a_folder_are_found() {
     place
         .run("history loom-a")
         .ends(2)
-        .says(&["loom-a is no folder", "oomctl status"]);
+        .says(&["loom-a is not a folder", "oomctl status"]);
 }
 
 /// The two runs with attempts that held their GPU for hours, a copy of them in a folder with a hostile name, and a ledger that

@@ -42,7 +42,7 @@ fn a_lever_that_the_version_may_lack_waits_for_those_that_it_has() {
     let all = "--gradient_checkpointing True --max_seq_length 2048";
     tuned(all, &log, &[("tune.py", PROGRAM)]).says(&[
         "use_liger_kernel  false -> true",
-        "transformers has it since 4.45.0, and the version is unknown",
+        "transformers has it since 4.45.0, and the version is only assumed",
     ]);
     // One that is older for certain has no such option.
     let files = [

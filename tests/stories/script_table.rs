@@ -327,7 +327,7 @@ fn the_python_text_says_trainer_adapter_and_format_so_that_trl_is_estimated_with
     insta::assert_snapshot!("tune_80", shown(&place, 80, &["plan", "tune.slurm"]));
     // TRL recomputes activations by default since 0.22.
     place.write("requirements.txt", "trl>=0.20\n");
-    let since = "activation_offloading: TRL has it since 0.18.0, and the version is unknown";
+    let since = "activation_offloading: TRL has it since 0.18.0, and the version is only assumed";
     place.says("plan --all tune.slurm", 0, &[since]);
     let asked = [
         "  --set gradient_checkpointing=true|false",

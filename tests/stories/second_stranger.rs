@@ -46,7 +46,7 @@ fn a_project_file_without_a_preset_is_for_a_script() {
     place.write("oomctl.yaml", "limits: { attempts: 3 }\n");
     for command in ["plan", "submit"] {
         let done = place.run(&[command]).ends(5);
-        done.says(&["oomctl.yaml names no preset", "`oomctl submit job.sh`"]);
+        done.says(&["the project file names no preset", "`oomctl submit job.sh`"]);
         assert!(!done.told().contains("train_files"), "{}", done.told());
     }
     place.run(&["plan", "job.sh"]).ends(0);

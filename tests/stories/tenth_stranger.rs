@@ -289,8 +289,7 @@ fn tasks_of_an_array_that_no_longer_train_the_same_are_told_before_and_at_the_en
          class OutOfMemoryError(RuntimeError): pass\n    raise OutOfMemoryError('{OOM}')\nprint('step 1/1 loss 0.5')\n"
     );
     place.write("train.py", &program);
-    let note =
-        "a task that takes this trains differently from the others; --same-math stops before it";
+    let note = "a task that needs this change trains differently from the tasks that do not; --same-math stops before it";
     place
         .run("plan job.slurm")
         .ends(0)

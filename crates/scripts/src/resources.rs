@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::TextEdit;
+use super::preface::is_shell;
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
@@ -133,6 +134,25 @@ pub fn gpu_type(reading: &Reading) -> Option<(String, Span)> {
     }
 }
 
+/// Words of shell scripts that start something on other nodes than the first.
+const STARTERS: [&str; 9] = [
+    "srun",
+    "mpirun",
+    "mpiexec",
+    "ray start",
+    "ray symmetric-run",
+    "pdsh",
+    "clush",
+    "ssh ",
+    "hostfile",
+];
+
+/// Whether a script starts something on every node of its job.
+fn reaches_other_nodes(reading: &Reading) -> bool {
+    let mut scripts = reading.sources.iter().filter(|s| is_shell(&s.text));
+    scripts.any(|script| STARTERS.iter().any(|word| script.text.contains(word)))
+}
+
 pub(super) fn nodes(
     reading: &Reading,
     all: &[Directive],
@@ -147,6 +167,12 @@ pub(super) fn nodes(
     if wins(all, "gpus").is_some() {
         return Err(
             "the job requests its GPUs in total with --gpus; change both by hand".to_owned(),
+        );
+    }
+    if count > 1 && !reaches_other_nodes(reading) {
+        return Err(
+            "the script starts its program on one node: it has no srun, mpirun or `ray start`"
+                .to_owned(),
         );
     }
     match wins(all, "nodes") {

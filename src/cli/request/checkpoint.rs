@@ -18,7 +18,7 @@ pub fn resuming_from(
     let shown = wanted.display();
     let folder = match (wanted.canonicalize(), wanted.to_str()) {
         (Ok(folder), _) if folder.is_dir() => folder,
-        (Ok(_), _) => return Err(refused(format!("{shown} is no folder"))),
+        (Ok(_), _) => return Err(refused(format!("{shown} is not a folder"))),
         (Err(_), Some(run)) if runs.names()?.iter().any(|name| name == run) => {
             newest_of(runs, run)?
         }

@@ -64,7 +64,7 @@ fn is_for_a_job(
         return Ok(());
     }
     let script = script_of(&session.folder);
-    let failure = CommandFailure::configuration("oomctl.yaml names no preset");
+    let failure = CommandFailure::configuration("the project file names no preset");
     Err(failure.hint(format!(
         "submit your script with `oomctl submit {script}`, or name one: `preset: NAME` (`oomctl presets` lists them)"
     )))

@@ -16,9 +16,9 @@ pub fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
     let mut found = Vec::new();
     for folder in folders {
         if !folder.is_dir() {
-            let what = format!("{} is no folder", folder.display());
+            let what = format!("{} is not a folder", folder.display());
             return Err(CommandFailure::usage(what)
-                .hint("give folders that contain projects; for runs use `oomctl status`"));
+                .hint("give folders that contain projects; of one run `oomctl status RUN` and `oomctl report RUN` tell"));
         }
         look(folder, &mut found);
     }

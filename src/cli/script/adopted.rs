@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use crate::cli::args::{Backend, Configuration};
 use crate::cli::runs;
+use crate::cli::script::agree::{agreed, shown_task};
 use crate::cli::script::outputs::outputs_of;
 use crate::cli::script::read::Shelves;
 use crate::cli::script::request::request;
-use crate::cli::script::submit::{agreed, fits_a_run, shown_task};
+use crate::cli::script::submit::fits_a_run;
 use crate::cli::script::submitted::{JobArgs, read};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, JOB_NUMBER, JobIds};

@@ -2,6 +2,7 @@
 
 mod absent;
 mod adopted;
+mod agree;
 mod arguments;
 mod as_submitted;
 mod command;
@@ -19,6 +20,7 @@ mod unused;
 mod version;
 
 pub use adopted::{created, free, logs, open, ours, told};
+pub use agree::{agreed, shown_task};
 pub use as_submitted::{as_submitted, something_changed};
 pub use command::{composed, taken};
 pub use described::{describes, is_for_estimate};
@@ -28,8 +30,7 @@ pub use outputs::{foreign_outputs, outputs_of};
 pub use read::{Read, Shelves, no_script, text_of};
 pub use request::{over, request};
 pub use submit::{
-    NO_TERMINAL, ScriptCommandLine, agreed, dry_run, has_its_scheduler, plan, planned, shown_task,
-    submit,
+    NO_TERMINAL, ScriptCommandLine, dry_run, has_its_scheduler, plan, planned, submit,
 };
 pub use submitted::{JobArgs, read};
 pub use unused::tell_ours;

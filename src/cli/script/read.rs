@@ -165,12 +165,20 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
         }
     };
     let bytes = read_bounded(&real, MAX_FILE)?;
+    if bytes.contains(&0) {
+        let what = format!("{shown} is binary, not a job script");
+        return refused(what, "wrap the program in a script");
+    }
     let text = match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => text,
-        _ => {
+        Ok(text) => text,
+        Err(e) => {
+            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+            let line = 1 + before.iter().filter(|b| **b == b'\n').count();
             return refused(
-                format!("{shown} is binary, not a job script"),
-                "wrap the program in a script",
+                format!(
+                    "{shown}:{line}: this line is not UTF-8, and oomctl would not copy it as it is"
+                ),
+                "change its encoding: `iconv -f latin1 -t utf8 OLD > NEW`",
             );
         }
     };

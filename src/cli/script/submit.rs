@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::cli::args::Configuration;
-use crate::cli::interrupt::OpenQuestion;
 use crate::cli::request::{learned, preview, queue};
-use crate::cli::script::absent::{absent, fails_at_once, is_in_file};
+use crate::cli::script::absent::{absent, is_in_file};
 use crate::cli::script::measuring::measure_command;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
@@ -24,7 +23,6 @@ use crate::core::request::{self, Request, StartForecast};
 use crate::io::environment::variables;
 use crate::io::sampler::program;
 use crate::view::own_view::ScriptView;
-use crate::view::pager::Pager;
 use crate::view::script_parts::AdoptedScript;
 use crate::view::starts_view::StartsView;
 use crate::view::{CommandFailure, columns_of, print};
@@ -187,7 +185,7 @@ fn only_scripts(asked: &ScriptCommandLine<'_>) -> Result<(), CommandFailure> {
     };
     let script = asked.words.first().map_or("", String::as_str);
     Err(CommandFailure::usage(format!(
-        "{option} before SCRIPT is for templates, not for {script}"
+        "{option} before SCRIPT needs a project file, and {script} is a script"
     ))
     .hint(format!(
         "put the script's own options after it: `{script} {option} …`"
@@ -236,86 +234,6 @@ pub fn has_its_scheduler(
     let what = "the script has #SBATCH lines, and there is no Slurm here: sbatch is not on PATH";
     let hint = "load Slurm, such as `module load slurm`; `--backend local` runs the script on this machine, without what it asks of Slurm";
     Err(CommandFailure::refused(what).hint(hint))
-}
-
-/// The request that is shown of a script: of an array the first task, which is told where tasks have values of their own.
-pub fn shown_task(request: &Request) -> Result<Request, CommandFailure> {
-    let task = request.first_task()?;
-    if task.inputs().layers != request.inputs().layers {
-        print::talk(
-            "the script computes values from the index of the task; shown is the first task",
-        );
-    }
-    Ok(task)
-}
-
-/// Shows what an attempt and each rung would change, and asks. Without a terminal `yes` must have been given. `job` is the
-/// first attempt, where that was submitted without us.
-pub fn agreed(
-    session: &Session,
-    request: &Request,
-    job: Option<&str>,
-    yes: bool,
-) -> Result<(), CommandFailure> {
-    let view = shown(session, request, job);
-    print::talk(view.text(width(std::io::stderr())).trim_end());
-    let scripts = request.inputs().scripts.as_ref().filter(|_| job.is_none());
-    if let Some(open) = scripts.and_then(Scripts::unfilled) {
-        return Err(CommandFailure::configuration(open).hint("put the value in its place"));
-    }
-    if yes {
-        let adoption = job.is_none().then(|| request.adoption()).flatten();
-        return match adoption.and_then(|adoption| fails_at_once(request, &adoption)) {
-            None => Ok(()),
-            Some(why) => Err(CommandFailure::configuration(format!(
-                "the job would fail at once: {why}"
-            ))
-            .hint("Correct it. Without --yes, oomctl asks whether to submit it anyway.")),
-        };
-    }
-    let not_done = match job {
-        None => "nothing was submitted",
-        Some(_) => "not watched",
-    };
-    if !std::io::stdin().is_terminal() {
-        let what = format!("no terminal to ask: {not_done}");
-        let hint = match job {
-            None => "look with --dry-run, agree with --yes; oomctl changes copies of your script",
-            Some(_) => "add --yes, or --watch-only to follow the job and submit nothing",
-        };
-        return Err(CommandFailure::usage(what).hint(hint));
-    }
-    let mut question = OpenQuestion::ask(not_done);
-    loop {
-        print::prompt(match (job, view.has_rungs()) {
-            (None, true) => {
-                "Submit, and apply these changes if memory runs out? [y/N/d] (d: diffs): "
-            }
-            (None, false) => "Submit? [y/N/d] (d: diffs): ",
-            (Some(_), true) => {
-                "Resubmit with these changes if memory runs out? [y/N/d] (d: diffs): "
-            }
-            (Some(_), false) => "Resubmit unchanged in these cases? [y/N/d] (d: diffs): ",
-        });
-        let mut answer = String::new();
-        let read = std::io::stdin().read_line(&mut answer);
-        match read.map(|_| answer.trim()) {
-            Ok("y" | "Y" | "yes") => return Ok(()),
-            Ok("d" | "D" | "diff") => {
-                question.meanwhile(|| {
-                    let mut pager = Pager::open();
-                    pager.write(&view.diffs(width(std::io::stdout())))?;
-                    pager.close();
-                    Ok::<_, CommandFailure>(())
-                })?;
-            }
-            Ok("" | "n" | "N" | "no") | Err(_) => {
-                print::talk(not_done);
-                return Err(CommandFailure::quiet(Exit::Cancelled));
-            }
-            _ => print::say("answer y, n or d"),
-        }
-    }
 }
 
 /// Prints what would be submitted: a script with its rungs, or the files of a template; and whether Slurm would take it.
@@ -370,12 +288,12 @@ pub fn plan(
 }
 
 /// Columns of a stream; elsewhere than on a terminal a line may be long.
-fn width(stream: impl IsTerminal + AsFd) -> usize {
+pub(super) fn width(stream: impl IsTerminal + AsFd) -> usize {
     columns_of(stream).unwrap_or(NO_TERMINAL)
 }
 
 /// A script as it is shown; `job` is the first attempt, where it was submitted without us.
-fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView {
+pub(super) fn shown(session: &Session, request: &Request, job: Option<&str>) -> ScriptView {
     let adoption = request.adoption();
     ScriptView::new(AdoptedScript {
         in_file: job.is_none() || is_in_file(request),

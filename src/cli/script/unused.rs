@@ -49,7 +49,7 @@ pub fn told(scripts: &Scripts) -> Vec<String> {
     });
     let unread = is_unread(scripts).then(|| {
         let words = command(&scripts.args);
-        format!("note: {script} reads no arguments: {words} has no effect")
+        format!("note: {script} reads no arguments: {words} has no effect. {REMEDY}")
     });
     passed.chain(unread).collect()
 }

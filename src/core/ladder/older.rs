@@ -39,7 +39,7 @@ pub(super) fn remark(
     let changed = changes.iter().map(|change| &change.knob);
     match span.and_then(|span| lack(context, span, changed)) {
         Some(lack) if lack.everywhere => Err(format!("{}, and the job's is older", lack.what)),
-        lack => Ok(lack.map(|lack| format!("{}, and the version is unknown", lack.what))),
+        lack => Ok(lack.map(|lack| format!("{}, and the version is only assumed", lack.what))),
     }
 }
 

@@ -12,8 +12,7 @@ use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::GPU_MEMORY;
 
 /// What is said of a rung that one task of a job array takes, and others perhaps do not.
-pub const UNEQUAL_TASKS: &str =
-    "a task that takes this trains differently from the others; --same-math stops before it";
+pub const UNEQUAL_TASKS: &str = "a task that needs this change trains differently from the tasks that do not; --same-math stops before it";
 
 impl Request {
     /// The next rung after an incident of attempt number `attempt`.

@@ -42,7 +42,7 @@ impl Request {
         let Err(Unknown { field, why }) = self.estimate(&[])? else {
             return None;
         };
-        Some(format!("for the memory model, {field} {why}"))
+        Some(format!("the memory model needs {field}, and it {why}"))
     }
 
     /// What the memory model knows of the configuration with these rungs.

@@ -58,7 +58,7 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
             }
             (None, true) => format!("the program could not be started: {reason}"),
             (Some(rung), false) => format!("the scheduler refused the rung {rung}: {reason}"),
-            (None, false) => format!("the scheduler refused the submission: {reason}"),
+            (None, false) => format!("the job could not be submitted: {reason}"),
         }),
         Outcome::RetriesSpent {
             cause,

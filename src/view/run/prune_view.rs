@@ -61,7 +61,7 @@ impl PruneView {
             (true, _) => "nothing to remove\n".to_owned(),
             (false, true) => format!("{}removed {}\n", lines(&gone), what(&gone)),
             (false, false) => format!(
-                "{}{} to remove; checkpoints and what was learned stay\n",
+                "{}{} to remove, with the logs of their jobs; checkpoints and what was learned stay\n",
                 lines(&self.runs.iter().collect::<Vec<_>>()),
                 self.what()
             ),

@@ -48,7 +48,7 @@ fn survived(attempt: &Attempt) -> Option<String> {
     let places: Vec<String> = places.map(|e| format!("{}:{}", e.file, e.line)).collect();
     (!places.is_empty()).then(|| {
         format!(
-            "attempt {} survived failures in its log ({}{}): it may have skipped work",
+            "the log of attempt {} shows a failure ({}{}), and the job went on: it may have skipped work",
             attempt.number,
             places.join(", "),
             if survived.len() > MOST_NAMED {
