@@ -224,6 +224,7 @@ impl ScriptView {
         for why in doubts.filter(|why| !why.ends_with(MAY_SET)) {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "unknown:"));
         }
+        out += &self.batch_stays();
         if let Some(why) = self.why_batch_changes() {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "changes:"));
         }

@@ -61,6 +61,17 @@ impl ScriptView {
         forbidden.map(line).unwrap_or_default()
     }
 
+    /// Why no attempt changes the batch, where others change something and nothing above says it.
+    pub(super) fn batch_stays(&self) -> String {
+        let is_batch = |rung: &str| rung == HALVE_AND_KEEP || HALVE.contains(&rung);
+        let mut taken = self.attempts.iter().flat_map(|a| &a.rungs);
+        let told = !self.computed.is_empty() || taken.any(|r| is_batch(&r.step.rung));
+        let mut passed_over = self.not_used.iter().filter(|_| self.has_rungs() && !told);
+        let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP && !s.reason.contains(FORBIDDEN));
+        let line = |s: &Skipped| format!("note: no change of the batch: {}\n", s.reason);
+        kept.map(line).unwrap_or_default()
+    }
+
     /// What else may give values; a variable that is unset here may be set for the job.
     pub(super) fn not_read(&self) -> String {
         let all = self.unread.join(", ");
