@@ -13,8 +13,8 @@ const LONGEST: usize = 60;
 const UNREAD: &str = "the program was not read";
 
 /// What to check where a program has a loop of its own.
-const OWN_LOOP: &str = "oomctl does not read training loops. Check that the loss is a mean over samples, divided by the accumulation; \
-    that optimizer and scheduler wait for all micro batches; that there is no batch norm";
+const OWN_LOOP: &str = "oomctl does not read training loops. Check that the loss is a mean over samples and is divided by the accumulation, \
+    that the optimizer and the scheduler wait for all micro batches, and that there is no batch norm";
 
 /// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the loop is the
 /// user's own, or something beside a framework's loop. The rung says why.

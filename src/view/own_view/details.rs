@@ -58,7 +58,7 @@ impl ScriptView {
             all.filter(|s| s.rung == HALVE_AND_KEEP || HALVE.contains(&s.rung.as_str()));
         let why = batches.find_map(|s| {
             let (what, why) = s.reason.split_once(FORBIDDEN)?;
-            let why = why.trim_start_matches(": ").split(". If you know").next()?;
+            let why = why.trim_start_matches(": ").split(". ").next()?;
             Some(if why.is_empty() {
                 what.to_owned()
             } else {
