@@ -23,7 +23,7 @@ use super::starts_view::StartsView;
 use super::style::WARN;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
-use crate::core::ladder::{Change, DOUBTED, MAY_SET, NEARLY_SAME, Skipped};
+use crate::core::ladder::{Change, DOUBTED, MAY_SET, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{KeptMeasurement, UNEQUAL_TASKS, UnreadKnob};
 use oomctl_base::Effect;
@@ -228,9 +228,10 @@ impl ScriptView {
         if let Some(why) = self.why_batch_changes() {
             let _ = writeln!(out, "{} {why}", Paint(WARN, "changes:"));
         }
-        for note in notes.into_iter().filter(|n| {
-            self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS || n.starts_with(NEARLY_SAME)
-        }) {
+        for note in notes
+            .into_iter()
+            .filter(|n| self.of_checkpoints.contains(*n) || *n == UNEQUAL_TASKS)
+        {
             let _ = writeln!(out, "note: {note}");
         }
         if self.now.is_none() {

@@ -86,7 +86,7 @@ main()
         let said = plan(program, line, "32");
         let row = said.lines().find(|l| l.contains("train.micro_batch_size"));
         let row = row.unwrap_or_default();
-        assert!(row.contains("8 -> 4") && row.contains("same"), "{said}");
+        assert!(row.contains("8 -> 4") && row.contains("unknown"), "{said}");
     }
     let undivided = program.replace("(loss / accum)", "loss");
     let twice = program.replace("    loader", "    accum = 4\n    loader");

@@ -62,7 +62,7 @@ fn nobody_knows_the_loop_of_a_program_that_is_not_there() {
 }
 
 #[test]
-fn a_fork_that_its_path_shows_has_a_loop_that_is_read() {
+fn a_fork_that_its_path_shows_has_a_loop_that_is_not_read() {
     let line = "accelerate launch open_instruct/finetune.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2";
     let program = "import torch\nfrom accelerate import Accelerator\nfrom transformers import AutoModelForCausalLM\n\
         accelerator = Accelerator(gradient_accumulation_steps=args.gradient_accumulation_steps)\n\
@@ -73,7 +73,7 @@ fn a_fork_that_its_path_shows_has_a_loop_that_is_read() {
     let told = plan(line, &[("open_instruct/finetune.py", program)]);
     assert!(told.contains("recognised as open-instruct"), "{told}");
     assert!(
-        told.contains("unknown: this is a mean over the tokens of a micro batch"),
+        told.contains("unknown: oomctl does not read training loops"),
         "{told}"
     );
 }

@@ -20,8 +20,8 @@ fn variables_that_a_configurator_overrides_are_options() {
         fixed(&format!("python train.py {words}"), &all)
     };
     train("--batch_size=32 --compile=False", &[]).says(&[
-        "32 -> 16  job.sh:4      same",
-        "40 -> 80  job.sh:added  same",
+        "32 -> 16  job.sh:4      unknown",
+        "40 -> 80  job.sh:added  unknown",
         "--batch_size=16 --compile=False --gradient_accumulation_steps=80",
     ]);
     train(

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::by_use::{cuts, used_accumulations};
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
 use super::constants::{Constant, loaded_option, settings};
@@ -15,9 +16,9 @@ use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
-use super::plain_loop::{cuts, used_accumulations, widths};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
+use super::slices::widths;
 use super::spelling::{attribute, same_flag, setting_names};
 use super::traced::{Traced, Why};
 use crate::Spelling;

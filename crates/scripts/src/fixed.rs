@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code_value::PythonFile;
 use super::constants::{BATCH, Constant, constants};
 use super::dictionary::entries;
-use super::plain_loop::part_and_whole;
+use super::parts::part_and_whole;
 use oomctl_base::only;
 
 /// The name that a batch of all GPUs has of which an accumulation is computed.

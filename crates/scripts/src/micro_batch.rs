@@ -3,13 +3,14 @@
 //! Rule: a sign is what the text shows. A text without one is not proven to be free of it.
 
 use super::accumulation::{alias, is_rate};
+use super::by_use::accumulations;
 use super::declared::DeclaredOption;
-use super::plain_loop::{accumulations, begins_as_parameter, first_slices};
 use super::python::{
     PythonToken, TokenKind, argument_with, arguments, assignment, brackets, calls, calls_backward,
     functions_around, headers, is_conditional, is_loop, is_named, keyword, line, line_of,
     rest_of_line,
 };
+use super::slices::first_slices;
 use oomctl_base::word_list;
 
 /// The learning rate is computed of the batch.
@@ -344,6 +345,12 @@ impl MicroBatchText<'_, '_> {
     fn line(&self, at: usize) -> &[PythonToken<'_>] {
         line(self.tokens, at)
     }
+}
+
+/// `nn.Parameter(…)`: whether a value begins with it.
+fn begins_as_parameter(value: &[PythonToken<'_>]) -> bool {
+    let head = value.iter().take_while(|t| !t.opens());
+    head.last().is_some_and(|t| t.is("Parameter"))
 }
 
 #[cfg(test)]

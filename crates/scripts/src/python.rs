@@ -8,7 +8,7 @@ mod blocks;
 pub(super) use assigned::assigned;
 pub(super) use blocks::{
     block, definition, ends_block, functions_around, headers, is_conditional, is_loop, is_main,
-    line_above, lines_in, mark_lines,
+    lines_in, mark_lines,
 };
 use oomctl_base::word_list;
 

@@ -4,7 +4,7 @@
 use super::configured::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
-use super::plain_loop::{OF, PARTS};
+use super::parts::{OF, PARTS};
 use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached};
 use crate::{SettingsReader, Spelling};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accumulation::{SUM_OF_LOSSES, sum_of_losses};
+use super::beside_trainer::{TRAINER_DOUBT, doubts};
 use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
@@ -16,7 +17,7 @@ use super::micro_batch::{SIGNS, signs};
 use super::moved_program::{begin, can_move};
 use super::other_trainer::{OTHER_LOSS, OtherTrainer, other_trainers};
 use super::own_model::{OWN_MODEL, own_model};
-use super::plain_loop::{DOUBT, TRAINER_DOUBT, doubt, doubts_beside};
+use super::parts::{PARTS, parts};
 use super::python::{PythonToken, TokenKind, calls_backward, tokens};
 use super::recognise::package;
 use super::traced::{Span, Traced};
@@ -64,13 +65,10 @@ fn names_of(
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
         }
-        let of_loop = std::iter::once((DOUBT, doubt(texts, &options)));
-        let doubts = of_loop.chain(doubts_beside(texts));
-        for (sort, found) in doubts {
-            if let Some((why, at, (start, end))) = found {
-                let file = reading.add_source(own[at].path, own[at].text);
-                names.insert(format!("{sort}{why}"), Span { file, start, end });
-            }
+        let parts = parts(texts).map(|(keys, at, bytes)| (format!("{PARTS}{keys}"), at, bytes));
+        for (name, at, (start, end)) in doubts(texts).into_iter().chain(parts) {
+            let file = reading.add_source(own[at].path, own[at].text);
+            names.insert(name, Span { file, start, end });
         }
     }
     names

@@ -1,11 +1,9 @@
-//! What a rung does to the training of a program that nobody could read, or whose loop was not understood.
+//! What a rung does to the training of a program of the user's own, which oomctl does not read.
 
-use crate::core::ladder::NEARLY_SAME;
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
 use oomctl_scripts::{
-    Adoption, Call, CallTarget, DOUBT, NEARLY, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT,
-    UNDIVIDED_DOUBT,
+    Adoption, Call, CallTarget, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT,
 };
 
 /// Most characters of a program's line that are shown.
@@ -14,13 +12,17 @@ const LONGEST: usize = 60;
 /// Why nobody knows what a program does.
 const UNREAD: &str = "the program was not read";
 
-/// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the text of a
-/// program does not show that training stays the same. The rung says why.
+/// What to check where a program has a loop of its own.
+const OWN_LOOP: &str = "oomctl does not read training loops. Check that the loss is a mean over samples and is divided by the accumulation, \
+    that the optimizer and the scheduler wait for all micro batches, and that there is no batch norm";
+
+/// Says of the rungs that cut a batch into smaller parts, or compute a part twice, that their effect is unknown, where the loop is the
+/// user's own, or something beside a framework's loop. The rung says why.
 pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     let own = adoption.stack.is_some_and(|stack| stack.has_own_loops());
     // The loop of a framework is known; what the program does itself beside it is not.
     let why = match own {
-        true => reason(adoption),
+        true => Some(OWN_LOOP.to_owned()),
         false => {
             let call = adoption.calls().next();
             let of = |sort: &str| call.and_then(|call| of_call(adoption, call, sort));
@@ -28,20 +30,17 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             let users = adoption
                 .stack
                 .is_some_and(|s| !s.recognise.configured_by.is_empty());
-            let unread = || UNREAD.to_owned();
-            let absent = || call.filter(|c| users && is_absent(c)).map(|_| unread());
+            let absent = || {
+                call.filter(|c| users && is_absent(c))
+                    .map(|_| UNREAD.to_owned())
+            };
             of(TRAINER_DOUBT).or_else(newer).or_else(absent)
         }
     };
-    let of_any = |sort: &str| {
-        let mut calls = adoption.calls();
-        calls.find_map(|call| of_call(adoption, call, sort))
-    };
-    let nearly = of_any(NEARLY).filter(|_| own);
-    let nearly = nearly.map(|why| format!("{NEARLY_SAME}{why}"));
     let cut = knobs_of(preset, &[Role::MicroBatch, Role::GradAccumulation]);
     let recomputed = knobs_of(preset, &[Role::GradientCheckpointing]);
-    let twice = of_any(RECOMPUTED_DOUBT);
+    let mut calls = adoption.calls();
+    let twice = calls.find_map(|call| of_call(adoption, call, RECOMPUTED_DOUBT));
     let steps = preset.tune.iter_mut().map(|tuning| &mut tuning.step);
     for rung in preset.ladder.iter_mut().chain(steps) {
         let moves = |knobs: &[String]| knobs.iter().any(|knob| rung.moves(knob, None));
@@ -51,13 +50,9 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             (false, true, None | Some(Effect::SameMath)) => &twice,
             _ => continue,
         };
-        match why {
-            Some(why) => {
-                rung.effect = Some(Effect::Unknown);
-                rung.doubt = Some(why.clone());
-            }
-            None if moves(&cut) => rung.notes.extend(nearly.clone()),
-            None => {}
+        if let Some(why) = why {
+            rung.effect = Some(Effect::Unknown);
+            rung.doubt = Some(why.clone());
         }
     }
 }
@@ -79,25 +74,11 @@ fn leaves_division_to_models(preset: &Preset) -> bool {
     since.is_some_and(|since| preset.version.as_ref().is_none_or(|is| is >= since))
 }
 
-/// Why nobody knows what smaller micro batches do, where that is so.
-fn reason(adoption: &Adoption<'_>) -> Option<String> {
-    let mut calls = adoption.calls();
-    calls.find_map(|call| match call.names {
-        None => Some(UNREAD.to_owned()),
-        Some(_) => of_call(adoption, call, DOUBT),
-    })
-}
-
 /// The doubt of this sort that the text of a program raises.
 fn of_call(adoption: &Adoption<'_>, call: &Call, sort: &str) -> Option<String> {
     let mut names = call.names.iter().flatten();
     let (why, span) = names.find_map(|(name, span)| Some((name.strip_prefix(sort)?, span)))?;
     Some(match adoption.reading.place(*span) {
-        // What is said of a program as a whole has no line.
-        Some(place) if span.end == 0 => {
-            let file = place.rsplit_once(':').map_or(&place[..], |(file, _)| file);
-            format!("{why} ({file})")
-        }
         Some(place) => format!("{why} ({place}){}", line(adoption, *span)),
         None => why.to_owned(),
     })

@@ -13,12 +13,8 @@ use crate::core::recipe::{Layer, RungSpec, Shape, Shaper, expr::Scope, strongest
 use oomctl_base::{Effect, Refusal, Role};
 use oomctl_diagnose::Incident;
 
-/// Why rungs are not taken that change training, or may.
 /// How the reason ends, or begins to give more, of a rung that --same-math leaves out.
 pub const FORBIDDEN: &str = ", which the policy same-math forbids";
-
-/// What a note begins with about the little that changes of a training that stays the same else.
-pub const NEARLY_SAME: &str = "nearly the same: ";
 
 /// The next rung after `incident`: the first in order that has laps left, answers the incident, is
 /// not skipped for a reason, and changes the rendered files. Without an incident the ladder is asked

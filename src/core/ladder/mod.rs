@@ -64,7 +64,7 @@ mod tune;
 pub use advise::{Advices, Direction, KnobMove, Recommendation, advise};
 pub use ascend::{ascend, ascend_unmodelled, expected_after, on_host, predicted};
 pub use bug::settle;
-pub use climb::{FORBIDDEN, NEARLY_SAME, climb};
+pub use climb::{FORBIDDEN, climb};
 pub use context::{ClimbContext, Policy};
 pub use cost::costs;
 pub use counted::PhantomJudge;

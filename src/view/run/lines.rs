@@ -170,7 +170,7 @@ fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) ->
         text.push_str(&format!("\n           {line}"));
     }
     // The plan says why; here the place is enough.
-    let notes = notes().filter(|note| doubted_at(note).is_none() && !note.ends_with(MAY_SET));
+    let notes = notes().filter(|note| !note.starts_with(DOUBTED) && !note.ends_with(MAY_SET));
     for note in notes.filter_map(|note| still_true(note, changed)) {
         if said.insert(note.clone()) {
             text.push_str(&format!("\n           {} {note}", Paint(DIM, "note:")));

@@ -63,19 +63,6 @@ pub(crate) fn mark_lines(tokens: &mut [PythonToken<'_>]) {
     }
 }
 
-/// The line before that of a place which is no deeper: of an `else`, its condition.
-pub(crate) fn line_above(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
-    let mut begin = line_of(tokens, at);
-    let indent = indentation(tokens, begin);
-    while let Some(end) = begin.checked_sub(1) {
-        begin = line_of(tokens, end);
-        if begin < end && indentation(tokens, begin) <= indent {
-            return Some(begin);
-        }
-    }
-    None
-}
-
 /// `if __name__ == "__main__"`.
 pub(crate) fn is_main(header: &[PythonToken<'_>]) -> bool {
     let begins = header.first().is_some_and(|t| t.is("if"));

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::super::accumulation::is_divisor;
-use super::super::declared::DeclaredOption;
-use super::super::python::{PythonToken, TokenKind, calls, line, line_of, rest_of_line};
-use super::arguments;
-use super::lines::{assignment, lines_in};
+use super::accumulation::is_divisor;
+use super::declared::DeclaredOption;
+use super::python::{
+    PythonToken, TokenKind, arguments, assignment, calls, line, line_of, lines_in, rest_of_line,
+};
 
 /// What takes the next data.
 const NEXT: [&str; 5] = ["next", "next_batch", "get_batch", "get_batches", "sample"];
 /// Calls that cut a batch.
-pub(super) const CUTS: [&str; 4] = ["chunk", "split", "tensor_split", "array_split"];
+const CUTS: [&str; 4] = ["chunk", "split", "tensor_split", "array_split"];
 
 /// The options that accumulate, by their names or by their use.
-pub(in super::super) fn accumulations<'o>(
+pub(super) fn accumulations<'o>(
     files: &[&[PythonToken<'_>]],
     options: &'o [Vec<DeclaredOption<'_, '_>>],
 ) -> Vec<&'o str> {
@@ -26,7 +26,7 @@ pub(in super::super) fn accumulations<'o>(
 
 /// Names of values that are an accumulation by their use: a loss is divided by them before it goes backward, and a step waits for them
 /// or a loop over micro batches goes over them. A loss that is only shown is divided by an interval of its log.
-pub(in super::super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&'t str> {
+pub(super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
     let backward = backward(files);
     for tokens in files {
@@ -52,7 +52,7 @@ fn is_size(name: &str) -> bool {
 }
 
 /// Whether a batch is cut by such a number: `torch.chunk(data, args.n)`, `x.split(len(x) // args.n)`.
-pub(in super::super) fn cuts(
+pub(super) fn cuts(
     files: &[&[PythonToken<'_>]],
     is_number: impl Fn(&PythonToken<'_>) -> bool,
 ) -> bool {
@@ -102,7 +102,7 @@ fn counts(tokens: &[PythonToken<'_>], at: usize, is_cut: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::python::tokens;
+    use super::super::python::tokens;
     use super::*;
 
     #[test]
