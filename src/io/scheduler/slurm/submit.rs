@@ -29,7 +29,12 @@ pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAns
         return refused;
     }
     let arguments = arguments(submission, false);
-    read_answer(&clients.submit(&arguments, &submission.environment, &submission.workdir))
+    read_answer(&clients.sbatch(
+        &arguments,
+        &submission.environment,
+        &submission.workdir,
+        false,
+    ))
 }
 
 /// The same through slurmrestd.
@@ -53,7 +58,12 @@ pub(super) fn forecast(
         return Ok(None);
     }
     let arguments = arguments(submission, true);
-    let answer = clients.test(&arguments, &submission.environment, &submission.workdir);
+    let answer = clients.sbatch(
+        &arguments,
+        &submission.environment,
+        &submission.workdir,
+        true,
+    );
     match answer.end {
         CommandEnd::Exited(_) => Ok(read_forecast(&answer.stderr)),
         _ => Err(no_answer("sbatch", &answer)),
