@@ -200,10 +200,7 @@ impl Scheduler for Slurm {
     }
 
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
-        match &self.rest {
-            Some(rest) => submit::through_rest(rest, submission, self.clients.deadlines),
-            None => submit::submit(&self.clients, submission),
-        }
+        submit::submit(&self.clients, self.rest.as_ref(), submission)
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
