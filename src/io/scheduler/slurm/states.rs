@@ -23,6 +23,7 @@ fn known_state(word: &str) -> Option<JobState> {
     Some(match word {
         "POWER_UP_NODE" => JobState::Configuring,
         "RESIZING" | "SIGNALING" => JobState::Running,
+        "STOPPED" => JobState::Suspended,
         "STAGE_OUT" => JobState::Completing,
         "REQUEUE_FED" | "EXPEDITING" => JobState::Requeued,
         "SPECIAL_EXIT" | "RESV_DEL_HOLD" | "GETENV_FAILED" => JobState::RequeueHold,
