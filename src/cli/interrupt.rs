@@ -40,7 +40,8 @@ pub fn listen_then(act: impl FnOnce() + Send + 'static) -> Result<WakeSources, C
     signals.map_err(|e| cannot(&e))
 }
 
-fn cannot(why: &io::Error) -> CommandFailure {
+/// That no signals can be heard.
+pub fn cannot(why: &io::Error) -> CommandFailure {
     CommandFailure::refused(format!("cannot listen for signals: {why}"))
 }
 

@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cli::args::{Backend, PolicyName};
 use crate::cli::config_files::SlurmAccess;
+use crate::cli::request::load::parsed;
 use crate::cli::request::sections::{LIMIT_DURATIONS, NOTICE_DURATIONS, SUPERVISION_DURATIONS};
-use crate::core::config::{
-    ConfigDocument, Vocabulary, parse_knob_set, parse_preset, schema_of, with_durations,
-};
+use crate::cli::script::Shelves;
+use crate::core::config::{ConfigDocument, Vocabulary, schema_of, with_durations};
 use crate::core::launch::SET;
 use crate::core::recipe::{ClusterFacts, KnobSetFile, PresetFile, RungSpec, Scalar};
 use crate::core::request::{Limits, Notices, Supervision};
@@ -241,20 +241,15 @@ fn lenient(schema: &mut Map<String, Json>) {
 
 /// Lets knobs, pins and rungs follow the preset that a file names, or that its dataset names.
 fn with_presets(schema: &mut Json, library: &Library) -> Result<(), CommandFailure> {
-    let launch = set(library, SET)?;
+    let launch = parsed(library, LibraryFolder::Sets, SET)?;
     let mut definitions = schema["definitions"]
         .as_object()
         .cloned()
         .unwrap_or_default();
     let mut branches = Vec::new();
     for name in library.names(LibraryFolder::Presets) {
-        let source = library.get(LibraryFolder::Presets, &name)?;
-        let preset = parse_preset(&source.path, &source.text)?;
-        let sets: Vec<KnobSetFile> = preset
-            .uses
-            .iter()
-            .map(|s| set(library, s))
-            .collect::<Result<_, _>>()?;
+        let preset: PresetFile = parsed(library, LibraryFolder::Presets, &name)?;
+        let sets = Shelves::sets(library, &preset)?;
         if let Some(framework) = preset
             .framework
             .as_ref()
@@ -304,11 +299,6 @@ fn datasets_of(library: &Library, preset: &str) -> Vec<String> {
         given.is_some_and(|g| g.text == preset)
     });
     names
-}
-
-fn set(library: &Library, name: &str) -> Result<KnobSetFile, CommandFailure> {
-    let source = library.get(LibraryFolder::Sets, name)?;
-    Ok(parse_knob_set(&source.path, &source.text)?)
 }
 
 /// Writes the schemas of all kinds for the project in `folder`.

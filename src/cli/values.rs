@@ -12,9 +12,10 @@ use clap_complete::engine::{
 };
 
 use crate::cli::launch::launching;
+use crate::cli::request::load::parsed;
 use crate::cli::runs::Runs;
 use crate::cli::session::PROJECT_FILE;
-use crate::core::config::{ConfigDocument, parse_knob_set, parse_preset};
+use crate::core::config::ConfigDocument;
 use crate::core::launch::SET;
 use crate::core::recipe::{Knob, PresetFile};
 use crate::io::library::{Library, LibraryFolder};
@@ -181,10 +182,7 @@ fn knobs() -> Vec<Knob> {
     let library = library();
     let launch = is_launch().then(|| SET.to_owned());
     let sets = preset.uses.iter().chain(&launch);
-    let shared = sets.filter_map(|set| {
-        let source = library.get(LibraryFolder::Sets, set).ok()?;
-        parse_knob_set(&source.path, &source.text).ok()
-    });
+    let shared = sets.filter_map(|set| parsed(&library, LibraryFolder::Sets, set).ok());
     let shared = shared.collect();
     preset.with(shared).knobs
 }
@@ -215,8 +213,7 @@ fn preset() -> Option<PresetFile> {
         .or_else(|| written("preset").filter(|_| !is_launch()))
         .or_else(|| of_dataset().filter(|_| !is_launch()))
         .unwrap_or_else(|| default().to_owned());
-    let source = library.get(LibraryFolder::Presets, &name).ok()?;
-    parse_preset(&source.path, &source.text).ok()
+    parsed(&library, LibraryFolder::Presets, &name).ok()
 }
 
 /// The words of the line, which the shell handed over behind `--`.

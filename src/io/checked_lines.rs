@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::files::{FileError, io_error, no_follow, read_bounded};
+use super::files::{FileError, io_error, no_follow, open_to_read, read_bounded};
 
 /// Length in bytes from which a file is replaced by what is kept of it.
 pub(super) const LONG: u64 = 1 << 20;
@@ -98,11 +98,7 @@ fn compact(path: &Path, keep: fn(Vec<u8>) -> Vec<u8>) -> Result<(), FileError> {
         }
         Err(e) => return Err(io_error("create", &at)(e)),
     };
-    let mut old = OpenOptions::new()
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)
-        .map_err(io_error("read", path))?;
+    let mut old = open_to_read(path).map_err(io_error("read", path))?;
     let lines = keep(rest(&mut old, path)?);
     new.write_all(&lines)
         .and_then(|()| new.sync_data())

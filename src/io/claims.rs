@@ -9,10 +9,9 @@
 //! | `GPU-….lock` | locked while somebody looks at the GPU's claims and adds his own |
 //! | `GPU-….claim-XXXXXX` | a claim: locked while it lives; in it the bytes, and who claims them |
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
 use super::disk;
-use super::files::{FileError, io_error, make_private_dir, no_follow, runtime_dir};
+use super::files::{FileError, io_error, make_private_dir, open_lock, open_to_read, runtime_dir};
 use oomctl_base::units::Bytes;
 
 /// How long a GPU's lock is waited for. Whoever holds it looks at one GPU and writes a line.
@@ -109,7 +108,7 @@ impl Claims {
     /// When the lock's file cannot be opened.
     pub fn desk(&self, uuid: &str) -> Result<Option<GpuClaimsLock<'_>>, FileError> {
         let path = self.folder.join(format!("{}.lock", plain(uuid)));
-        let file = private().open(&path).map_err(io_error("open", &path))?;
+        let file = open_lock(&path).map_err(io_error("open", &path))?;
         let start = Instant::now();
         loop {
             match file.try_lock() {
@@ -175,11 +174,7 @@ impl GpuClaim {
 
 /// The promise in a claim that somebody holds; one that nobody holds is swept away.
 fn living(path: &Path) -> Option<Promise> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)
-        .ok()?;
+    let file = open_to_read(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => {
             let _ = fs::remove_file(path);
@@ -196,18 +191,6 @@ fn living(path: &Path) -> Option<Promise> {
             Some(serde_json::from_slice(&text).unwrap_or(all))
         }
     }
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(no_follow());
-    options
 }
 
 /// A UUID as part of a file's name.

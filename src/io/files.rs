@@ -7,7 +7,7 @@ mod named;
 mod removal;
 mod room;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -297,11 +297,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)
-        .map_err(io_error("read", path))?;
+    let file = open_to_read(path).map_err(io_error("read", path))?;
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -322,10 +318,7 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 /// When it cannot be read.
 pub fn read_end(path: &Path, limit: u64) -> Result<(u64, Vec<u8>), FileError> {
     let read = || {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_follow())
-            .open(path)?;
+        let mut file = open_to_read(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
         let mut bytes = Vec::new();
@@ -388,6 +381,20 @@ pub fn link(target: &Path, at: &Path) -> Result<(), FileError> {
     let _ = fs::remove_file(&temporary);
     std::os::unix::fs::symlink(target, &temporary).map_err(io_error("link", at))?;
     disk::rename(&temporary, at).map_err(io_error("link", at))
+}
+
+/// Opens a file. A link in the last place is not followed.
+pub(crate) fn open_to_read(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(no_follow()).open(path)
+}
+
+/// Opens a private file to be locked; makes it where there is none.
+pub(crate) fn open_lock(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.mode(Access::Private.mode());
+    options.custom_flags(no_follow()).open(path)
 }
 
 /// Open flag: do not follow a link in the last place.

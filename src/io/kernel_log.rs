@@ -3,14 +3,14 @@
 //! NVML's own events tell only of Xids that happen while somebody listens. /dev/kmsg is read without blocking, a record
 //! a call, and never written to (Documentation/ABI/testing/dev-kmsg); where `dmesg_restrict` is set it takes CAP_SYSLOG.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::window;
 use oomctl_diagnose::sanitize;
 use oomctl_gpu::{LogClock, Machine, Xid};
 
@@ -43,7 +43,7 @@ pub struct KernelLog {
 impl KernelLog {
     /// The log of this machine. That it cannot be read is no error: it is told with the machine.
     pub fn open() -> Self {
-        let source = match nonblocking(Path::new(KMSG)) {
+        let source = match window::nonblocking(Path::new(KMSG)) {
             Ok(file) => Ok(KernelLogSource::Buffer(file)),
             Err(error) => match FILES.iter().find(|path| File::open(path).is_ok()) {
                 Some(path) => Ok(KernelLogSource::File(path.into())),
@@ -92,14 +92,6 @@ impl KernelLog {
     }
 }
 
-fn nonblocking(path: &Path) -> std::io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits();
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(flags).unwrap_or(0))
-        .open(path)
-}
-
 /// When this kernel started, to the second.
 fn boot() -> Option<Timestamp> {
     let since = SignedDuration::from_secs(rustix::system::sysinfo().uptime);
@@ -138,17 +130,11 @@ fn records(file: &mut File, clock: &LogClock, last: &mut Vec<Xid>) -> Result<(),
 
 /// The end of a file.
 fn tail(path: &Path, clock: &LogClock, last: &mut Vec<Xid>) -> Result<(), String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = nonblocking(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
-        let mut text = Vec::new();
-        file.take(TAIL).read_to_end(&mut text)?;
-        Ok(text)
-    };
-    let text = read().map_err(|e| format!("{}: {e}", path.display()))?;
+    let part = window::part(path, |length| length.saturating_sub(TAIL)..length);
+    let part = part.map_err(|e| format!("{}: {e}", path.display()))?;
     last.clear();
-    text.split(|b| *b == b'\n')
+    part.bytes
+        .split(|b| *b == b'\n')
         .for_each(|line| note(line, clock, last));
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::{fs, io};
 
 use super::program::{Ears, Inbox, Outputs, ProgramEnd, ProgramEvent, RunningProgram};
 use super::sandbox::{Sandbox, Sandboxed, works};
+use super::scheduler::local::process::group_bytes;
 use super::scratch::ScratchFolder;
 use crate::core::measure::{PhantomContext, PhantomEnd, PhantomRecord};
 use oomctl_base::job::ExitStatus;
@@ -329,34 +330,6 @@ fn code(exit: ExitStatus) -> i32 {
         0 => exit.code,
         signal => 128 + signal,
     }
-}
-
-/// Resident bytes of a process group. Pages that its processes share count for each of them.
-fn group_bytes(group: i32) -> u64 {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return 0;
-    };
-    let of = |entry: fs::DirEntry| {
-        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name stands in brackets and may hold anything; after it come state, parent and group.
-        let its: i32 = text
-            .rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .nth(2)?
-            .parse()
-            .ok()?;
-        if its != group {
-            return None;
-        }
-        let status = fs::read_to_string(entry.path().join("status")).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kib * 1024)
-    };
-    entries.filter_map(|entry| of(entry.ok()?)).sum()
 }
 
 fn records(folder: &Path) -> Vec<PhantomRecord> {

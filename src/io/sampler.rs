@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::disk::beside;
-use super::files::{no_follow, read_end};
+use super::files::{no_follow, open_to_read, read_end};
 use super::scheduler::local::process::{carries, host_name};
 use crate::core::measure::GpuPeak;
 use crate::core::report::{GpuTrack, Tracks};
@@ -280,11 +280,9 @@ pub fn peaks(dir: &Path) -> Vec<GpuPeak> {
 /// nodes in the order of their names, the lines of each in the order of time.
 pub fn samples(dir: &Path, mut take: impl FnMut(&str, &SampleLine)) {
     for (node, path) in sample_files(dir) {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_follow())
-            .open(path);
-        let Ok(file) = file else { continue };
+        let Ok(file) = open_to_read(&path) else {
+            continue;
+        };
         // One line more than the largest file: the last is always written.
         let mut lines = BufReader::new(file.take(FILE_MAX + LINE_MAX as u64));
         let mut line = Vec::new();

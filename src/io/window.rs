@@ -124,13 +124,14 @@ fn line_start(bytes: &[u8], at: usize) -> u64 {
     newline.map_or(0, |newline| newline as u64 + 1)
 }
 
+/// Opens a file to be read: a pipe in its place keeps nobody waiting.
+pub(super) fn nonblocking(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    // A pipe in the place of a log keeps nobody waiting.
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nonblocking)
-        .open(path)?;
+    let file = nonblocking(path)?;
     let metadata = file.metadata()?;
     match metadata.is_file() {
         true => Ok((file, metadata.len())),

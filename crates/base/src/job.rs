@@ -139,24 +139,24 @@ pub enum JobState {
     Unknown(String),
 }
 
-/// The states that are known.
-pub const STATES: [JobState; 16] = [
-    JobState::Pending,
-    JobState::Configuring,
-    JobState::Running,
-    JobState::Suspended,
-    JobState::Completing,
-    JobState::Requeued,
-    JobState::RequeueHold,
-    JobState::Completed,
-    JobState::Cancelled,
-    JobState::Failed,
-    JobState::Timeout,
-    JobState::NodeFail,
-    JobState::Preempted,
-    JobState::BootFail,
-    JobState::Deadline,
-    JobState::OutOfMemory,
+/// The states that are known, with Slurm's own word and what each means for a supervisor.
+pub static STATES: [(JobState, &str, Stage); 16] = [
+    (JobState::Pending, "PENDING", Stage::Waiting),
+    (JobState::Configuring, "CONFIGURING", Stage::Waiting),
+    (JobState::Running, "RUNNING", Stage::Running),
+    (JobState::Suspended, "SUSPENDED", Stage::Running),
+    (JobState::Completing, "COMPLETING", Stage::Ending),
+    (JobState::Requeued, "REQUEUED", Stage::Waiting),
+    (JobState::RequeueHold, "REQUEUE_HOLD", Stage::Waiting),
+    (JobState::Completed, "COMPLETED", Stage::Ended),
+    (JobState::Cancelled, "CANCELLED", Stage::Ended),
+    (JobState::Failed, "FAILED", Stage::Ended),
+    (JobState::Timeout, "TIMEOUT", Stage::Ended),
+    (JobState::NodeFail, "NODE_FAIL", Stage::Ended),
+    (JobState::Preempted, "PREEMPTED", Stage::Ended),
+    (JobState::BootFail, "BOOT_FAIL", Stage::Ended),
+    (JobState::Deadline, "DEADLINE", Stage::Ended),
+    (JobState::OutOfMemory, "OUT_OF_MEMORY", Stage::Ended),
 ];
 
 /// Reasons to wait that no waiting cures, in Slurm's words (`src/common/job_state_reason.c`, 26.05).
@@ -204,47 +204,24 @@ impl Default for JobState {
 }
 
 impl JobState {
+    /// The state of one of Slurm's words.
+    pub fn named(word: &str) -> Option<Self> {
+        let row = STATES.iter().find(|row| row.1 == word);
+        row.map(|row| row.0.clone())
+    }
+
     /// What the state means for a supervisor.
     pub fn stage(&self) -> Stage {
-        match self {
-            Self::Pending | Self::Configuring | Self::Requeued | Self::RequeueHold => {
-                Stage::Waiting
-            }
-            Self::Running | Self::Suspended => Stage::Running,
-            Self::Completing => Stage::Ending,
-            Self::Completed
-            | Self::Cancelled
-            | Self::Failed
-            | Self::Timeout
-            | Self::NodeFail
-            | Self::Preempted
-            | Self::BootFail
-            | Self::Deadline
-            | Self::OutOfMemory => Stage::Ended,
-            Self::Unknown(_) => Stage::Unknown,
-        }
+        let row = STATES.iter().find(|row| row.0 == *self);
+        row.map_or(Stage::Unknown, |row| row.2)
     }
 
     /// Slurm's own word.
     pub fn word(&self) -> &str {
+        let row = STATES.iter().find(|row| row.0 == *self);
         match self {
-            Self::Pending => "PENDING",
-            Self::Configuring => "CONFIGURING",
-            Self::Running => "RUNNING",
-            Self::Suspended => "SUSPENDED",
-            Self::Completing => "COMPLETING",
-            Self::Requeued => "REQUEUED",
-            Self::RequeueHold => "REQUEUE_HOLD",
-            Self::Completed => "COMPLETED",
-            Self::Cancelled => "CANCELLED",
-            Self::Failed => "FAILED",
-            Self::Timeout => "TIMEOUT",
-            Self::NodeFail => "NODE_FAIL",
-            Self::Preempted => "PREEMPTED",
-            Self::BootFail => "BOOT_FAIL",
-            Self::Deadline => "DEADLINE",
-            Self::OutOfMemory => "OUT_OF_MEMORY",
             Self::Unknown(word) => word,
+            _ => row.map_or("", |row| row.1),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Built-in patterns ask for ASCII only: what they match, programs print in it, and a class of all the
 //! world's letters takes ten times the memory and the time to compile.
 
+use std::fmt::Debug;
+use std::str::FromStr;
+
 /// A pattern whose `\d`, `\w`, `\s`, `\S` and `\b` know ASCII only.
 pub(crate) fn ascii(pattern: &str) -> String {
     let mut out = String::with_capacity(2 * pattern.len());
@@ -23,6 +26,12 @@ pub(crate) fn ascii(pattern: &str) -> String {
         }
     }
     out
+}
+
+/// Such a pattern, for text or for bytes. It is a constant of this library: a test of its file compiles it.
+pub(crate) fn compiled<R: FromStr<Err: Debug>>(pattern: &str) -> R {
+    let regex = ascii(pattern).parse();
+    regex.expect("a constant, compiled by the tests of its file")
 }
 
 #[cfg(test)]

@@ -114,24 +114,10 @@ fn csi_bytes(body: &[u8]) -> Option<usize> {
 
 /// Bytes of the escape sequence at the start of `text`, if one starts there.
 fn escape_length(text: &str) -> Option<usize> {
-    let (intro, body) = if let Some(body) = text.strip_prefix("\u{1b}") {
-        (1, body)
-    } else if let Some(body) = text.strip_prefix("^[[") {
-        return csi_bytes(body.as_bytes())
-            .filter(|n| body.as_bytes()[n - 1] == b'm')
-            .map(|n| 3 + n);
-    } else if let Some(body) = text.strip_prefix('\u{9b}') {
+    if let Some(body) = text.strip_prefix('\u{9b}') {
         return Some(2 + csi_bytes(body.as_bytes()).unwrap_or(0));
-    } else {
-        return None;
-    };
-    Some(match body.as_bytes().first() {
-        Some(b'[') => intro + 1 + csi_bytes(&body.as_bytes()[1..]).unwrap_or(0),
-        Some(b']' | b'_') => intro + 1 + osc_length(&body[1..]),
-        Some(b'(' | b')' | b'#') => intro + 1 + body[1..].chars().next().map_or(0, char::len_utf8),
-        Some(b'0'..=b'~') => intro + 1,
-        _ => intro,
-    })
+    }
+    removed(text.as_bytes()).map(|length| text.ceil_char_boundary(length))
 }
 
 /// Bytes of an OSC string with its terminator (BEL or ESC `\`), or of what there is of it on the line.

@@ -7,7 +7,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use oomctl_base::units::Bytes;
 
 /// What an engine says of its cache.
@@ -59,10 +59,6 @@ pub(crate) const STARTING: [&str; 4] = [
     "Maximum concurrency for ",
     "# CPU blocks: ",
 ];
-
-fn compiled(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its tests")
-}
 
 /// Where it says GB it means GiB as well: bytes are divided by 1024 three times.
 fn gib(amount: &str) -> Option<Bytes> {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::signatures::{Signature, rows};
 use super::tables::table;
 
@@ -46,7 +46,7 @@ pub(crate) fn named(id: &str, kind: &str) -> Option<&'static Signature> {
 /// own language in front.
 static LAST_LINE: LazyLock<Regex> = LazyLock::new(|| {
     let name = r#"^\s{0,2}(?:[^\x00-\x7f]+[:：]? ?|["'`>]+ ?)?(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt|Exit)|Exception)(?:: ?(.*))?$"#;
-    Regex::new(&ascii(name)).expect("a constant of this file, compiled by its tests")
+    compiled(name)
 });
 
 /// How the names of exceptions end.
@@ -80,16 +80,12 @@ pub(crate) fn find<'c>(
 /// the root only where nothing else is, at the end of a log.
 pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
     static ERROR: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(&ascii(
+        compiled(
             r"^(?:[\w./-]+(?:\[\d+\])?: ){0,2}(?i:fatal|error)(?: ?\[[^\]]*\])?: *\S|^Error (?:in|executing|while|during|loading|when|occurred|reading|opening|running|merging)\b|^make(?:\[\d+\])?: \*\*\* ",
-        ))
-        .expect("a constant of this file, compiled by its tests")
+        )
     });
     static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(&ascii(
-            r"^.{0,80}?(?:^|[\s\[|(<-])(?:ERROR|CRITICAL|FATAL)[\s\]|):>-]+[^\s\]|):>-]",
-        ))
-        .expect("a constant of this file, compiled by its tests")
+        compiled(r"^.{0,80}?(?:^|[\s\[|(<-])(?:ERROR|CRITICAL|FATAL)[\s\]|):>-]+[^\s\]|):>-]")
     });
     const HARMLESS: [&str; 5] = [
         "dependency resolver does not currently",
@@ -99,9 +95,7 @@ pub(crate) fn said(text: &str, body: &str) -> Option<&'static Signature> {
         "will retry",
     ];
     // Asked first, for most lines have none of them.
-    static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new("ERROR|CRITICAL|FATAL").expect("a constant of this file, compiled by its tests")
-    });
+    static WORDS: LazyLock<Regex> = LazyLock::new(|| compiled("ERROR|CRITICAL|FATAL"));
     let level = || WORDS.is_match(text) && LEVEL.is_match(text);
     let begins = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
     let may_begin = body.bytes().next().is_some_and(begins);

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use oomctl_base::units::Bytes;
 
 /// What one message says about memory.
@@ -210,10 +210,6 @@ static PATTERNS: LazyLock<FigurePatterns> = LazyLock::new(|| {
         ),
     }
 });
-
-fn compiled(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its tests")
-}
 
 /// Lines of one message with a space between them, but where a number was broken in two.
 fn joined(parts: &[&str]) -> String {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::class::Class;
 use super::course::Records;
 use super::event::LogEvent;
@@ -68,10 +68,8 @@ impl<'a> Findings<'a> {
 
     /// The epoch that the end of a log names last, of so many (`Epoch 111/1000`).
     pub(super) fn epochs(&self) -> Option<u64> {
-        static EPOCH: LazyLock<Regex> = LazyLock::new(|| {
-            let pattern = r"(?i)\bepoch:?\s*\[?\s*(\d{1,9})\s*(?:/|of)\s*\d";
-            Regex::new(&ascii(pattern)).expect("a constant, compiled by the tests of this crate")
-        });
+        static EPOCH: LazyLock<Regex> =
+            LazyLock::new(|| compiled(r"(?i)\bepoch:?\s*\[?\s*(\d{1,9})\s*(?:/|of)\s*\d"));
         let lines = self.tails.iter().flat_map(|tail| tail.lines());
         let epoch = |line: String| EPOCH.captures(&line)?[1].parse().ok();
         lines.filter_map(epoch).max()

@@ -7,7 +7,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use oomctl_base::word_list;
 
 /// A place in the program.
@@ -64,16 +64,8 @@ const SHAPES: [(&str, FrameShape); 6] = [
     ),
 ];
 
-static COMPILED: LazyLock<Vec<(Regex, FrameShape)>> = LazyLock::new(|| {
-    SHAPES
-        .iter()
-        .map(|(pattern, shape)| {
-            let regex = Regex::new(&ascii(pattern))
-                .expect("a constant of this file, compiled by its tests");
-            (regex, *shape)
-        })
-        .collect()
-});
+static COMPILED: LazyLock<[(Regex, FrameShape); 6]> =
+    LazyLock::new(|| SHAPES.map(|(pattern, shape)| (compiled(pattern), shape)));
 
 /// Has the line what every one of the shapes needs? Sentences say `in` as well.
 fn may_be_frame(body: &str) -> bool {

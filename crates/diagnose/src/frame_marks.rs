@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::phase;
+#[cfg(doc)]
+use super::phase::Markers;
+use super::phase::{MARKERS, any_fits};
 use oomctl_base::word_list;
 
 /// What any frame of a traceback, or a line of source below one, shows.
@@ -11,19 +13,19 @@ use oomctl_base::word_list;
 pub(crate) struct FrameMarks {
     /// One process drives several GPUs ([`super::replicas`]).
     pub replicas: bool,
-    /// It holds the logits of the vocabulary ([`phase::holds_logits`]).
+    /// It holds the logits of the vocabulary ([`Markers::logits`]).
     logits: bool,
-    /// It holds one number for each class ([`phase::holds_class_scores`]).
+    /// It holds one number for each class ([`Markers::class_scores`]).
     class_scores: bool,
-    /// Its classes are words of a vocabulary ([`phase::speaks_of_words`]).
+    /// Its classes are words of a vocabulary ([`Markers::vocabulary`]).
     words: bool,
-    /// It holds the attention scores of all pairs of positions ([`phase::holds_attention_scores`]).
+    /// It holds the attention scores of all pairs of positions ([`Markers::attention_scores`]).
     pub attention_scores: bool,
-    /// It calls attention that may hold them ([`phase::calls_attention`]).
+    /// It calls attention that may hold them ([`Markers::attention_calls`]).
     pub attention_call: bool,
-    /// It computes a layer of the model ([`phase::computes_layer`]).
+    /// It computes a layer of the model ([`Markers::layers`]).
     layer: bool,
-    /// It evaluates with batches of its own ([`phase::has_its_own_loader`]).
+    /// It evaluates with batches of its own ([`Markers::evaluation_loaders`]).
     pub own_loader: bool,
     /// It is of a package that trains on sequences, whose batches vary in size.
     pub sequences: bool,
@@ -38,13 +40,13 @@ const SEQUENCES: [&str; 13] = word_list(
 impl FrameMarks {
     /// Takes a canonical frame or a line of source.
     pub(crate) fn see(&mut self, line: &str) {
-        self.logits |= phase::holds_logits(line);
-        self.class_scores |= phase::holds_class_scores(line);
-        self.words |= phase::speaks_of_words(line);
-        self.attention_scores |= phase::holds_attention_scores(line);
-        self.attention_call |= phase::calls_attention(line);
-        self.layer |= phase::computes_layer(line);
-        self.own_loader |= phase::has_its_own_loader(line);
+        self.logits |= any_fits(&MARKERS.logits, line);
+        self.class_scores |= any_fits(&MARKERS.class_scores, line);
+        self.words |= any_fits(&MARKERS.vocabulary, line);
+        self.attention_scores |= any_fits(&MARKERS.attention_scores, line);
+        self.attention_call |= any_fits(&MARKERS.attention_calls, line);
+        self.layer |= any_fits(&MARKERS.layers, line);
+        self.own_loader |= any_fits(&MARKERS.evaluation_loaders, line);
         self.sequences |= SEQUENCES.iter().any(|package| line.contains(package));
     }
 

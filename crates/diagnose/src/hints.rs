@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 
 /// What stands in such lines.
 pub(crate) const HINTS: [&str; 2] = [
@@ -19,7 +19,7 @@ const LIMITS: usize = 4;
 /// ms-swift 2.4 to 4.5 `get_env_args`: what it takes for a limit, and the variable that sets it.
 static LIMIT: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"Setting (max_\w{1,40}): (\d{1,12})\. You can adjust this hyperparameter through the environment variable: `(\w{1,40})`";
-    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its test")
+    compiled(pattern)
 });
 
 /// What was seen of it.

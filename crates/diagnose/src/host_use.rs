@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 
 /// What stands in such a line.
 pub(crate) const HOST_USE: &str = "CPU Virtual Memory: ";
@@ -13,7 +13,7 @@ pub(crate) const HOST_USE: &str = "CPU Virtual Memory: ";
 /// DeepSpeed `runtime/utils.py`, see_memory_usage, 0.3 to 0.18: memory of the node, by psutil.
 static LINE: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"CPU Virtual Memory:\s+used = [\d.]+ GB, percent = (\d+(?:\.\d+)?)%";
-    Regex::new(&ascii(pattern)).expect("a constant of this file, compiled by its test")
+    compiled(pattern)
 });
 
 /// The first and the last that was printed, in percent.

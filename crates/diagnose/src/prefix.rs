@@ -12,7 +12,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::clean::sanitize;
 use super::lines::LinePiece;
 use super::phase::{self, PhaseMention};
@@ -245,11 +245,6 @@ static DATE: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-fn compiled(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern))
-        .expect("a constant of this file, compiled by every test that reads a line")
-}
-
 /// The number behind the first of some words that has one, with at most one of `gaps` in between.
 fn number_after<T: std::str::FromStr>(
     words: &[&'static str],
@@ -368,7 +363,7 @@ mod tests {
         fn the_prefix_is_what_the_pattern_takes(
             parts in prop::collection::vec(
                 prop::sample::select(PARTS.to_vec()).prop_flat_map(|part| {
-                    prop::string::string_regex(&ascii(part).replace("(?-u:\\b)", "")).unwrap()
+                    prop::string::string_regex(&crate::ascii::ascii(part).replace("(?-u:\\b)", "")).unwrap()
                 }),
                 0..4,
             ),

@@ -7,36 +7,27 @@ use regex::Regex;
 use semver::Version;
 use serde::Deserialize;
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::tables::{read, table};
 
 /// A file, a function in it, words or an argument, and the releases that have it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Row {
     /// From the package on; a folder ends in `/`.
-    #[serde(default)]
     file: String,
-    #[serde(default)]
     function: Option<String>,
     /// In place of a file: words of a line.
-    #[serde(default)]
     says: Option<String>,
     /// In place of a file: a class or function that a program calls,
-    #[serde(default)]
     call: Option<String>,
     /// and a keyword among its arguments.
-    #[serde(default)]
     argument: Option<String>,
     /// The words are those of PyTorch, of which the package only asks for a version.
-    #[serde(default)]
     of_torch: bool,
     /// Words of a program beside which the row does not hold.
-    #[serde(default)]
     unless: Option<String>,
-    #[serde(default)]
     oldest: Option<Version>,
-    #[serde(default)]
     newest: Option<Version>,
 }
 
@@ -205,7 +196,7 @@ fn in_checkout(package: &str, text: &str) -> bool {
 fn day(line: &str) -> Option<String> {
     static DAY: LazyLock<Regex> = LazyLock::new(|| {
         let form = r"^(?:\[[A-Z]+\|[^\]\s]+\] |\[)?(?:(20\d\d-[01]\d-[0-3]\d)[ T]\d\d:\d\d|([01]\d)/([0-3]\d)/(20\d\d) \d\d:\d\d:\d\d - )";
-        Regex::new(&ascii(form)).expect("made of constants of this file, compiled by its tests")
+        compiled(form)
     });
     let found = DAY.captures(line)?;
     let part = |at| found.get(at).map_or("", |m| m.as_str());

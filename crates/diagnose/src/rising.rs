@@ -10,7 +10,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::lines::LinePiece;
 use super::prefix::{CleanLine, Printer};
 use oomctl_base::word_list;
@@ -175,10 +175,6 @@ fn number(digits: &str, unit: &str) -> Option<u64> {
         reason = "no sign was read, and it is below 2^53"
     )]
     (parts < 9e15).then_some(parts.round() as u64)
-}
-
-fn compiled(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern)).expect("a constant, compiled by the tests of this file")
 }
 
 #[cfg(test)]

@@ -16,6 +16,12 @@ use super::findings::{CONSEQUENCES, Findings, blank, steps};
 use super::incident::Incident;
 use super::signatures::weight;
 
+/// Adds a scheduler's fact to what the log says.
+fn witness(incident: &mut Incident, job: &JobStatus) {
+    let fact = fact(job, EvidenceRole::Confirmation);
+    incident.evidence.push(fact);
+}
+
 /// A scheduler's fact as evidence.
 fn fact(job: &JobStatus, role: EvidenceRole) -> Evidence {
     let mut text = format!("job {}: {}", job.id, job.state.word());
@@ -117,9 +123,7 @@ pub(super) fn join(
             // A plain FAILED confirms what the text says, even where the text thought it survived.
             if matches!(name, "other" | "cancelled") && promoted(incident) {
                 incident.fatal = true;
-                incident
-                    .evidence
-                    .push(fact(job, EvidenceRole::Confirmation));
+                witness(incident, job);
             } else if same {
                 confirm(incident, name, job);
             } else {
@@ -128,9 +132,7 @@ pub(super) fn join(
         }
         Says::Kind(name, _) => confirm(incident, name, job),
         Says::Kill | Says::NoLogFolder => {
-            incident
-                .evidence
-                .push(fact(job, EvidenceRole::Confirmation));
+            witness(incident, job);
         }
     }
 }
@@ -142,9 +144,7 @@ fn promoted(incident: &Incident) -> bool {
 
 /// The text's root stands; the scheduler's fact stands beside it.
 fn confirm(incident: &mut Incident, name: &str, job: &JobStatus) {
-    incident
-        .evidence
-        .push(fact(job, EvidenceRole::Confirmation));
+    witness(incident, job);
     if name == "host_oom" && incident.class == Class::HostOom {
         incident.is_host_oom = Tri::True;
     } else if name == "host_oom" {
@@ -230,9 +230,7 @@ fn join_success(
         serious && (dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
     });
     if swallowed.is_some() {
-        incident
-            .evidence
-            .push(fact(job, EvidenceRole::Confirmation));
+        witness(incident, job);
         incident.notes.push(HIDDEN_EXIT.to_owned());
         return;
     }

@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use super::ascii::compiled;
 use serde::{Deserialize, Serialize};
 
 use oomctl_base::units::Bytes;
@@ -39,15 +41,11 @@ impl Ours {
 
     /// Takes a line and the process id before its message.
     pub(crate) fn see(&mut self, pid: Option<u64>, text: &str) {
-        static ENGINES: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor")
-                .expect("a constant, compiled by the tests of this file")
-        });
+        static ENGINES: LazyLock<Regex> =
+            LazyLock::new(|| compiled("vllm|vLLM|sglang|SGLang|ray::|RayTaskError|RayActor"));
         // PyTorch 1.13 to 2.9, torch/distributed/elastic/multiprocessing/api.py.
-        static RANK: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new(r"(?:Sending process |local_rank: \d+ \(pid: )(\d+)")
-                .expect("a constant, compiled by the tests of this file")
-        });
+        static RANK: LazyLock<Regex> =
+            LazyLock::new(|| compiled(r"(?:Sending process |local_rank: \d+ \(pid: )(\d+)"));
         if let Some(pid) = pid {
             self.know(pid);
         }

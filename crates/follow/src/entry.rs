@@ -129,16 +129,11 @@ pub(super) fn read_some(
         }
         match step {
             Ok(LookOutcome::Nothing) => return seen,
-            Ok(LookOutcome::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            }) => {
-                let data = &desk.buffer[start..end];
+            Ok(LookOutcome::Bytes(new)) => {
+                let (offset, data) = (new.offset, &desk.buffer[new.start..new.end]);
                 each(Growth::Bytes { offset, data });
                 (seen.anything, seen.grew) = (true, true);
-                if !more {
+                if !new.more {
                     return seen;
                 }
             }

@@ -41,17 +41,7 @@ impl FileRecord {
                 Ok(LookOutcome::NewGeneration)
             }
             FileMatch::Nothing => Ok(LookOutcome::Nothing),
-            FileMatch::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            } => Ok(LookOutcome::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            }),
+            FileMatch::Bytes(new) => Ok(LookOutcome::Bytes(new)),
         }
     }
 

@@ -39,17 +39,20 @@ pub(super) struct LookContext<'a> {
     pub likely: bool,
 }
 
+/// New bytes of a file, from `start` to `end` of the buffer; `more` if there may be further ones.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NewBytes {
+    pub offset: u64,
+    pub start: usize,
+    pub end: usize,
+    pub more: bool,
+}
+
 /// What a look found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LookOutcome {
     Nothing,
-    /// New bytes, from `start` to `end` of the buffer; `more` if there may be further ones.
-    Bytes {
-        offset: u64,
-        start: usize,
-        end: usize,
-        more: bool,
-    },
+    Bytes(NewBytes),
     NewGeneration,
     Rotated,
     Removed,
@@ -60,12 +63,7 @@ pub(super) enum FileMatch {
     /// It is another one, or was truncated.
     Other,
     Nothing,
-    Bytes {
-        offset: u64,
-        start: usize,
-        end: usize,
-        more: bool,
-    },
+    Bytes(NewBytes),
 }
 
 /// What stat(2) says of a file, to notice that it may have changed. It never decides more than that: it is
@@ -238,12 +236,12 @@ impl FileRecord {
         Ok(if end == tail {
             FileMatch::Nothing
         } else {
-            FileMatch::Bytes {
+            FileMatch::Bytes(NewBytes {
                 offset: known.offset,
                 start: tail,
                 end,
                 more: read == buffer.len(),
-            }
+            })
         })
     }
 

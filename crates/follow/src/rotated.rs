@@ -162,21 +162,11 @@ impl FileRecord {
         };
         let quiet = desk.now.saturating_sub(old.grew) >= QUIET_MS && !self.holds_back();
         match found {
-            FileMatch::Bytes {
-                offset,
-                start,
-                end,
-                more,
-            } => {
+            FileMatch::Bytes(new) => {
                 old.grew = desk.now;
-                old.done = overdue && !more && present.is_some();
+                old.done = overdue && !new.more && present.is_some();
                 self.old = Some(old);
-                Ok(LookOutcome::Bytes {
-                    offset,
-                    start,
-                    end,
-                    more,
-                })
+                Ok(LookOutcome::Bytes(new))
             }
             FileMatch::Nothing if !(old.done || quiet || desk.last) => {
                 self.old = Some(old);

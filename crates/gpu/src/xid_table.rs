@@ -4,6 +4,7 @@
 
 use oomctl_base::table;
 use schemars::JsonSchema;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 /// Whose fault an Xid mostly is.
@@ -67,18 +68,11 @@ pub fn about(code: u32) -> (&'static str, XidOrigin) {
     let row = TABLE.iter().find(|[number, ..]| *number == code);
     row.map_or(
         ("not in the table of this program", XidOrigin::Unknown),
-        |[_, origin, means]| (means, named(origin)),
+        |[_, origin, means]| {
+            let origin = XidOrigin::deserialize(StrDeserializer::<ValueError>::new(origin));
+            (means, origin.unwrap_or(XidOrigin::Unknown))
+        },
     )
-}
-
-fn named(origin: &str) -> XidOrigin {
-    match origin {
-        "program" => XidOrigin::Program,
-        "driver" => XidOrigin::Driver,
-        "hardware" => XidOrigin::Hardware,
-        "follows" => XidOrigin::Follows,
-        _ => XidOrigin::Unknown,
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::Configuration;
 use crate::cli::request::load;
 use crate::cli::session::Session;
-use crate::core::config::parse_preset;
 use crate::core::recipe::{Knob, MARK, PresetFile};
 use crate::core::request::Request;
 use crate::io::library::LibraryFolder;
@@ -75,8 +74,7 @@ impl Draft {
     /// The preset as it is written.
     pub fn preset(&self) -> Result<PresetFile, CommandFailure> {
         let name = self.flags.preset.as_deref().unwrap_or_default();
-        let source = self.session.library.get(LibraryFolder::Presets, name)?;
-        Ok(parse_preset(&source.path, &source.text)?)
+        load::parsed(&self.session.library, LibraryFolder::Presets, name)
     }
 
     /// The folder of the project.

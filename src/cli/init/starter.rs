@@ -8,7 +8,7 @@ use super::draft::Draft;
 use super::job_script;
 use super::settings_file;
 use super::surroundings::Surroundings;
-use crate::core::config::parse_preset;
+use crate::cli::request::load::all_parsed;
 use crate::core::recipe::{Knob, PresetFile, Scalar};
 use crate::io::library::{Library, LibraryFolder};
 use crate::view::{CommandFailure, print};
@@ -78,7 +78,11 @@ pub fn starter(
                 ]))
             }
             _ if !folder.join(job_script::NAME).exists() => {
-                let started = settings_file::started(folder, found, &presets(library)?);
+                let started = settings_file::started(
+                    folder,
+                    found,
+                    &all_parsed(library, LibraryFolder::Presets)?,
+                );
                 match started {
                     Some((start, file)) => {
                         let job = job_script::of_file(&start, file, found)?;
@@ -117,18 +121,9 @@ fn nothing_to_start_from(found: &Surroundings, library: &Library) -> CommandFail
 
 /// The presets that render a job.
 pub fn rendering(library: &Library) -> Result<Vec<PresetFile>, CommandFailure> {
-    let mut files = presets(library)?;
-    files.retain(|file| !file.files.is_empty());
+    let mut files = all_parsed(library, LibraryFolder::Presets)?;
+    files.retain(|file: &PresetFile| !file.files.is_empty());
     Ok(files)
-}
-
-fn presets(library: &Library) -> Result<Vec<PresetFile>, CommandFailure> {
-    let names = library.names(LibraryFolder::Presets).into_iter();
-    let files = names.map(|name| {
-        let source = library.get(LibraryFolder::Presets, &name)?;
-        Ok(parse_preset(&source.path, &source.text)?)
-    });
-    files.collect()
 }
 
 /// The preset that fits what lies here, and why; no reason for the default.
@@ -314,9 +309,9 @@ pub fn tell(found: &Surroundings, library: &Library) -> Result<(), CommandFailur
 
 /// The active environment, with the frameworks in it that a preset knows.
 fn python(found: &Surroundings, library: &Library) -> Result<String, CommandFailure> {
-    let frameworks = presets(library)?
+    let frameworks = all_parsed(library, LibraryFolder::Presets)?
         .into_iter()
-        .filter_map(|file| file.framework);
+        .filter_map(|file: PresetFile| file.framework);
     let packages = frameworks.flat_map(|framework| framework.packages);
     let packages: BTreeSet<String> = packages.chain(["torch".to_owned()]).collect();
     let version = |name: &String| match found.versions.of(name) {

@@ -1,5 +1,6 @@
 //! From the options of `run` to a program with its knobs and its ladder.
 
+use crate::cli::interrupt;
 use crate::cli::request::{copied, learned, signatures};
 use crate::cli::runs::PROGRAM;
 use crate::cli::script::{self, Shelves};
@@ -197,5 +198,5 @@ pub fn visible() -> Option<String> {
 
 /// What tells of signals; from now on they do not end this process.
 pub fn signals() -> Result<Ears, CommandFailure> {
-    Ears::open().map_err(|e| CommandFailure::refused(format!("cannot listen for signals: {e}")))
+    Ears::open().map_err(|e| interrupt::cannot(&e))
 }

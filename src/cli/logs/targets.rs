@@ -13,8 +13,8 @@ use crate::cli::runs::{self, Runs, Stored};
 use crate::cli::script::foreign_outputs;
 use crate::drive::attempt_logs;
 use crate::io::program_logs::is_of_another;
-use crate::io::scheduler::slurm::{Foreign, Slurm};
-use crate::io::scheduler::{Scheduler, slurm_is_here, tasks_named};
+use crate::io::scheduler::slurm::{self, Foreign, Slurm};
+use crate::io::scheduler::{Scheduler, tasks_named};
 use crate::view::outcome::{hint, reason};
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef, JobState, Stage};
@@ -65,7 +65,7 @@ fn groups(runs: &Runs, argument: &str, asks: bool) -> Result<Vec<LogGroup>, Comm
         return of_run(runs.open(&run)?);
     }
     let may_be_a_job = is_job_id(argument);
-    if may_be_a_job && slurm_is_here() {
+    if may_be_a_job && slurm::available() {
         return Ok(vec![of_job(&task_of_array(argument)?)?]);
     }
     match !may_be_a_job && runs.names()?.is_empty() {

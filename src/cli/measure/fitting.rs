@@ -11,6 +11,7 @@ use super::closed_form::with_rungs;
 use super::job::measured;
 use super::options::MeasureOptions;
 use super::progress::progress;
+use crate::cli::interrupt;
 use crate::cli::launch::launching::signals;
 use crate::cli::session::Session;
 use crate::core::engine::{
@@ -68,9 +69,7 @@ pub fn before(session: &Session, request: &Request) -> Result<BeforeRun, Command
         Ok(measured.unwrap_or_else(|why| (PhantomMeasurement::impossible(&why.sentence()), false)))
     })?;
     let ending = ears.ending();
-    let signals = ears
-        .close()
-        .map_err(|e| CommandFailure::refused(format!("cannot listen for signals: {e}")))?;
+    let signals = ears.close().map_err(|e| interrupt::cannot(&e))?;
     if let Some(signal) = ending {
         return Err(CommandFailure::quiet(Exit::Signal(signal)));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::closed_form::in_a_sentence;
 use crate::cli::args::Configuration;
 use crate::cli::script::{self, Read, Shelves};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, working_directory};
 use crate::core::adopt::version::environments;
 use crate::core::config::from_flags;
 use crate::core::recipe::Layer;
@@ -50,9 +50,7 @@ pub struct JobMeasure {
 impl JobMeasure {
     /// A command, here.
     fn of_command(command: &[String]) -> Result<Self, CommandFailure> {
-        let folder = std::env::current_dir().map_err(|e| {
-            CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
-        })?;
+        let folder = working_directory()?;
         Ok(Self {
             program: PhantomProgram {
                 command: command.to_vec(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use super::nodes::AskedNodes;
 use super::profile::{named, profile};
 use super::{climbing, copied, known, nodes, packages, sections, signatures, yaml_lint};
@@ -32,16 +34,26 @@ const PROJECT_KEYS: [&str; 19] = word_list(
 
 /// What is known of training stacks: built in, and the project's own under `presets/memory/`.
 pub fn profiles(library: &Library) -> Result<Profiles, CommandFailure> {
-    let names = library.names(LibraryFolder::Memory);
-    let profiles = names.iter().map(|name| {
-        let source = library
-            .get(LibraryFolder::Memory, name)
-            .map_err(CommandFailure::from)?;
-        parse_data(&source.path, &source.text).map_err(CommandFailure::from)
-    });
-    Ok(Profiles::new(
-        profiles.collect::<Result<_, CommandFailure>>()?,
-    ))
+    Ok(Profiles::new(all_parsed(library, LibraryFolder::Memory)?))
+}
+
+/// A thing on a shelf of the library.
+pub fn parsed<T: DeserializeOwned>(
+    library: &Library,
+    shelf: LibraryFolder,
+    name: &str,
+) -> Result<T, CommandFailure> {
+    let source = library.get(shelf, name)?;
+    Ok(parse_data(&source.path, &source.text)?)
+}
+
+/// All things on a shelf of the library.
+pub fn all_parsed<T: DeserializeOwned>(
+    library: &Library,
+    shelf: LibraryFolder,
+) -> Result<Vec<T>, CommandFailure> {
+    let names = library.names(shelf);
+    names.iter().map(|n| parsed(library, shelf, n)).collect()
 }
 
 /// The job script of a folder, where it has one only.

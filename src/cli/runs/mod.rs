@@ -20,11 +20,11 @@ use crate::drive::launch::Foreground;
 use crate::drive::{RunFolder, Supervisor, history, monotonic_clock};
 use crate::io::disk::make_dir;
 use crate::io::files::{io_error, make_private_dir};
+use crate::io::scheduler::Scheduler;
 use crate::io::scheduler::flux::Flux;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::pbs::Pbs;
 use crate::io::scheduler::slurm::{self, ClusterPartition, RestPlace, Slurm};
-use crate::io::scheduler::{Scheduler, slurm_is_here};
 use crate::view::CommandFailure;
 use oomctl_base::job::JobRef;
 use oomctl_base::meant;
@@ -72,12 +72,12 @@ impl Runs {
 
     /// Is there a way to Slurm: its commands, or slurmrestd?
     pub fn reach_slurm(&self) -> bool {
-        self.rest.is_some() || slurm_is_here()
+        self.rest.is_some() || slurm::available()
     }
 
     /// What Slurm says of its partitions, asked once; nothing where it does not answer.
     pub fn partitions(&self) -> &[ClusterPartition] {
-        let ask = || match slurm_is_here() {
+        let ask = || match slurm::available() {
             true => Slurm::new().partitions().unwrap_or_default(),
             false => Vec::new(),
         };

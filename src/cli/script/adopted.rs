@@ -18,8 +18,7 @@ use crate::core::adopt::{self, JOB_NUMBER, JobIds};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
 use crate::io::ledger::Takeover;
-use crate::io::scheduler::slurm::{Foreign, Slurm};
-use crate::io::scheduler::slurm_is_here;
+use crate::io::scheduler::slurm::{self, Foreign, Slurm};
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::JobRef;
 
@@ -52,7 +51,7 @@ pub fn open(
     takeover: Takeover,
     stacks: &mut Stacks,
 ) -> Result<(Handle, String), CommandFailure> {
-    let slurms = is_job_id(wanted) && slurm_is_here();
+    let slurms = is_job_id(wanted) && slurm::available();
     let stored = match session.runs.find(wanted) {
         Ok(stored) if slurms && is_of_another(&stored, wanted) => {
             print::talk(&format!(

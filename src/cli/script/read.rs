@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cli::request::load;
+use crate::cli::request::load::{self, all_parsed, parsed};
 use crate::cli::request::profile::named;
 use crate::cli::session::Session;
 use crate::core::adopt::version::LogExcerpt;
-use crate::core::config::{parse_data, parse_knob_set, parse_preset};
 use crate::core::exit::Exit;
 use crate::core::recipe::{KnobSetFile, PresetFile};
 use crate::core::request::split;
@@ -60,7 +59,11 @@ impl Shelves {
             sets.push(of_project.clone());
             Ok(file.with(sets))
         };
-        let presets = presets(library, only)?.into_iter().map(with_sets);
+        let presets = match only {
+            Some(name) => vec![parsed(library, LibraryFolder::Presets, name)?],
+            None => all_parsed(library, LibraryFolder::Presets)?,
+        };
+        let presets = presets.into_iter().map(with_sets);
         let presets: Vec<PresetFile> = presets.collect::<Result<_, CommandFailure>>()?;
         Ok(Self {
             stacks: Arc::new(presets.iter().map(PresetFile::stack).collect()),
@@ -76,9 +79,8 @@ impl Shelves {
         let of_project = named(session, "preset", None)?.filter(|_| flag.is_none());
         let only = match &of_project {
             Some(name) => {
-                let source = library.get(LibraryFolder::Presets, name)?;
-                let renders = !parse_preset(&source.path, &source.text)?.files.is_empty();
-                (!renders).then_some(name.as_str())
+                let file: PresetFile = parsed(library, LibraryFolder::Presets, name)?;
+                file.files.is_empty().then_some(name.as_str())
             }
             None => flag,
         };
@@ -87,32 +89,16 @@ impl Shelves {
 
     /// Knob sets that a preset uses.
     pub fn sets(library: &Library, file: &PresetFile) -> Result<Vec<KnobSetFile>, CommandFailure> {
-        let read = |name: &String| {
-            let source = library.get(LibraryFolder::Sets, name)?;
-            Ok(parse_knob_set(&source.path, &source.text)?)
-        };
-        file.uses.iter().map(read).collect()
+        let sets = file.uses.iter();
+        sets.map(|name| parsed(library, LibraryFolder::Sets, name))
+            .collect()
     }
-}
-
-fn presets(library: &Library, only: Option<&str>) -> Result<Vec<PresetFile>, CommandFailure> {
-    let names = match only {
-        Some(name) => vec![name.to_owned()],
-        None => library.names(LibraryFolder::Presets),
-    };
-    let read = |name: &String| {
-        let source = library.get(LibraryFolder::Presets, name)?;
-        Ok(parse_preset(&source.path, &source.text)?)
-    };
-    names.iter().map(read).collect()
 }
 
 /// The tables of launchers.
 pub fn launchers(library: &Library) -> Result<Launchers, CommandFailure> {
     let mut all = Launchers::default();
-    for name in library.names(LibraryFolder::Launchers) {
-        let source = library.get(LibraryFolder::Launchers, &name)?;
-        let table: Launchers = parse_data(&source.path, &source.text)?;
+    for table in all_parsed::<Launchers>(library, LibraryFolder::Launchers)? {
         all.launchers.extend(table.launchers);
     }
     Ok(all)

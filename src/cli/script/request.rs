@@ -12,7 +12,7 @@ use crate::cli::request::profile::named;
 use crate::cli::script::read::{Read, Shelves};
 use crate::cli::session::Session;
 use crate::core::adopt::{self, Scripts, UNKNOWN};
-use crate::core::config::{merge_ladder, parse_preset};
+use crate::core::config::merge_ladder;
 use crate::core::recipe::{Layer, LayerKind, Preset, PresetFile, RungSpec};
 use crate::core::request::{Inputs, NamedText, Request};
 use crate::io::library::LibraryFolder;
@@ -131,10 +131,11 @@ fn check_keys(
     file: &PresetFile,
 ) -> Result<(), CommandFailure> {
     let own = match named(session, "preset", None)? {
-        Some(name) => {
-            let source = session.library.get(LibraryFolder::Presets, &name)?;
-            Some(parse_preset(&source.path, &source.text)?)
-        }
+        Some(name) => Some(load::parsed(
+            &session.library,
+            LibraryFolder::Presets,
+            &name,
+        )?),
         None => None,
     };
     load::check_keys(session, shelves.presets.iter().chain([file]).chain(&own))

@@ -15,7 +15,7 @@ use crate::cli::script::read::{Read, Shelves, script};
 use crate::cli::script::request::request;
 use crate::cli::script::unread::unread;
 use crate::cli::script::unused;
-use crate::cli::session::Session;
+use crate::cli::session::{Session, working_directory};
 use crate::core::adopt::version::LogExcerpt;
 use crate::core::adopt::{self, Scripts};
 use crate::core::exit::Exit;
@@ -66,9 +66,7 @@ pub fn submit(
             "note: {path} is no shell script, so oomctl reads only its #SBATCH lines"
         ));
     }
-    let here = std::env::current_dir().map_err(|e| {
-        CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
-    })?;
+    let here = working_directory()?;
     let shelves = Shelves::for_script(session, asked.flags.preset.as_deref())?;
     let mut options = from_environment();
     options.extend(asked.sbatch.iter().cloned());

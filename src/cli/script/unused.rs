@@ -24,11 +24,12 @@ fn ours(scripts: &Scripts) -> Vec<String> {
 
 /// Says which options of ours stand behind the script, where they are the script's.
 pub fn tell_ours(args: &[String], is_ours: impl Fn(&str) -> bool) {
-    for word in args.iter().filter(|w| is_ours(w)) {
-        print::talk(&format!(
-            "note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}"
-        ));
-    }
+    let ours = args.iter().filter(|w| is_ours(w));
+    ours.for_each(|word| print::talk(&passed(word)));
+}
+
+fn passed(word: &String) -> String {
+    format!("note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}")
 }
 
 /// Whether nothing reads the words behind a script. A script in another language may read them in ways of its own.
@@ -44,9 +45,7 @@ fn is_unread(scripts: &Scripts) -> bool {
 pub fn told(scripts: &Scripts) -> Vec<String> {
     let ours = ours(scripts);
     let script = &scripts.script;
-    let passed = ours.iter().map(|word| {
-        format!("note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}")
-    });
+    let passed = ours.iter().map(passed);
     let unread = is_unread(scripts).then(|| {
         let words = command(&scripts.args);
         format!("note: {script} reads no arguments: {words} has no effect. {REMEDY}")

@@ -15,8 +15,7 @@ use crate::core::engine::SweepGroup;
 use crate::core::request::{Adopts, Request};
 use crate::core::sweep::indices;
 use crate::drive::{ArrayRecord, SweepRecord};
-use crate::io::scheduler::slurm::{Foreign, Slurm};
-use crate::io::scheduler::slurm_is_here;
+use crate::io::scheduler::slurm::{self, Foreign, Slurm};
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::{JobId, JobRef};
 
@@ -28,7 +27,7 @@ pub fn take_array(
     taking: &JobArgs,
 ) -> Result<String, CommandFailure> {
     let name = format!("job-{wanted}");
-    let record = match wanted.bytes().all(|b| b.is_ascii_digit()) && slurm_is_here() {
+    let record = match wanted.bytes().all(|b| b.is_ascii_digit()) && slurm::available() {
         true => SweepRecord::read(&session.folder, &name)?,
         false => return Ok(wanted),
     };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::BREATH_S;
 use crate::cli::runs::Runs;
+use crate::cli::session::working_directory;
 use crate::cli::watch_chain::jobs::{aim, begun, dismiss, note, send, watch_job};
 use crate::cli::watch_chain::step::step;
 use crate::core::exit::Exit;
@@ -30,10 +31,7 @@ pub fn turn_at_end(wanted: &str, code: i32) -> Result<(), CommandFailure> {
         let what = "--ended belongs at the end of a job's script, and this is not a Slurm job";
         return Err(CommandFailure::usage(what).hint(format!("`oomctl watch {wanted}`")));
     };
-    let here = std::env::current_dir().map_err(|e| {
-        CommandFailure::configuration(format!("cannot determine the current folder: {e}"))
-    })?;
-    let stored = Runs::of(&here).find(wanted)?;
+    let stored = Runs::of(&working_directory()?).find(wanted)?;
     if next_look(&stored.history) == NextLook::Never {
         return Ok(());
     }

@@ -24,23 +24,21 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// Lets a waiting watch job start when there is something to look at; none is needed for a run that is over.
 pub fn aim(job: &JobId, history: &History) {
-    let slurm = Slurm::new();
     let (after, in_s) = match next_look(history) {
         NextLook::Never => return dismiss(job),
         NextLook::After(watched) => (Some(watched.id), 0),
         NextLook::Later => (None, LATER_S),
     };
-    if let Err(error) = slurm.aim_watch(job, &WatchStart { after, in_s }) {
-        print::talk(&format!(
-            "{error}; watch job {job} keeps its first start time"
-        ));
-    }
+    set_start(job, &WatchStart { after, in_s });
 }
 
 /// Lets a waiting watch job start some time later.
 pub fn put_off(job: &JobId, in_s: u32) {
-    let later = WatchStart { after: None, in_s };
-    if let Err(error) = Slurm::new().aim_watch(job, &later) {
+    set_start(job, &WatchStart { after: None, in_s });
+}
+
+fn set_start(job: &JobId, start: &WatchStart) {
+    if let Err(error) = Slurm::new().aim_watch(job, start) {
         print::talk(&format!(
             "{error}; watch job {job} keeps its first start time"
         ));

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::LedgerError;
 use crate::io::disk;
 use crate::io::files::{io_error, read_bounded, sync_dir};
-use crate::io::scheduler::local::process::boot_id;
+use crate::io::scheduler::local::process;
 
 /// Seconds without a heartbeat after which an owner on another host may be dead.
 const STALE_S: u64 = 120;
@@ -272,28 +272,20 @@ fn myself(epoch: u64) -> LedgerOwner {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     LedgerOwner {
         epoch,
-        host: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        host: process::host_name(),
         pid,
         started: process_start(pid).unwrap_or(0),
-        boot: format!("{} {}", boot_id(), namespace.display()),
+        boot: format!("{} {}", process::boot_id(), namespace.display()),
         released: false,
     }
 }
 
-/// When a process started, in clock ticks since the boot; `None` when there is no such process.
-///
-/// Source: proc_pid_stat(5), field 22; the name in field 2 may hold blanks and parentheses.
 fn process_start(pid: u32) -> Option<u64> {
     #[cfg(test)]
     if let Some(started) = crate::io::trial::with(|t| t.started(pid)) {
         return started;
     }
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    process::start(i32::try_from(pid).ok()?)
 }
 
 #[cfg(test)]

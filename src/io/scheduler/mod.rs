@@ -10,6 +10,7 @@ mod noted;
 pub mod pbs;
 mod share;
 pub mod slurm;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -285,10 +286,4 @@ pub struct Maintenance {
     pub start: Timestamp,
     /// When it is over.
     pub end: Timestamp,
-}
-
-/// Whether `sbatch` is found on `PATH`.
-pub fn slurm_is_here() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join("sbatch").is_file())
 }

@@ -200,7 +200,7 @@ impl HistoryRow {
 
     /// The words that say how a job stands or a run ended.
     pub fn states() -> BTreeSet<String> {
-        let jobs = STATES.iter().map(|s| s.word().to_lowercase());
+        let jobs = STATES.iter().map(|(_, word, _)| word.to_lowercase());
         jobs.chain(Outcome::WORDS.map(str::to_owned)).collect()
     }
 

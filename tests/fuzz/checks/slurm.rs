@@ -126,7 +126,7 @@ fn control(text: &str) {
 fn words(text: &str) {
     for line in text.lines() {
         let _ = (parse_state(line), parse_canceller(line), parse_exit(line));
-        let _ = (parse_time(line), parse_word(line), refusal::hint(line));
+        let _ = (parse_time(line), parse_word(line));
         assert!(expand_nodes(line).len() <= MAX_NODES);
     }
 }

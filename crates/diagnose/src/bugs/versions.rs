@@ -8,7 +8,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::number::WrittenVersion;
-use crate::ascii::ascii;
+use crate::ascii::compiled;
 use oomctl_base::has_word;
 
 /// The engines of vLLM, by what a log says when one of them starts.
@@ -176,12 +176,12 @@ fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
         let names = names.join("|");
         let number = r"v?(?P<number>\d+\.\d+\.\d[0-9A-Za-z.+]*)";
         let between = r"(?: @ |==|-|\.__version__: |[_ ]version(?:: | \.+ | )| version | info: version=| info \.+ |: |[ \t]{2,}|\x{22}: \x{22})";
-        pattern(&format!(
+        compiled(&format!(
             r"(?im)(?:^|[^\w.-])(?P<name>{names})(?:`?{between}{number}|[/\\]\w)"
         ))
     });
     static ENGINE: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
+        compiled(
             r"(?P<which>V[01] )?(?P<name>LLM) engine \((?P<number>v\d[^)\s]*)\)|(?P<name2>vLLM) API server version (?P<number2>\d\S*)",
         )
     });
@@ -211,10 +211,6 @@ fn part<'l>(captures: &Captures<'l>, name: &str) -> &'l str {
     found
         .and_then(|bytes| std::str::from_utf8(bytes).ok())
         .unwrap_or_default()
-}
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(&ascii(text)).expect("made of constants of this file, compiled by its tests")
 }
 
 fn line_around(lines: &[u8], at: usize) -> &[u8] {

@@ -49,19 +49,19 @@ pub(crate) struct Markers {
     /// What a message is about.
     messages: Vec<Marker>,
     /// Functions and source text that hold one number for each word of the vocabulary.
-    logits: Vec<String>,
+    pub logits: Vec<String>,
     /// Needles of frames and source lines that hold one number for each class, or word of a vocabulary.
-    class_scores: Vec<String>,
+    pub class_scores: Vec<String>,
     /// Needles of frames and source lines of a program whose classes are words of a vocabulary.
-    vocabulary: Vec<String>,
+    pub vocabulary: Vec<String>,
     /// Needles of frames and source lines of attention that holds a score for each pair of positions.
-    attention_scores: Vec<String>,
+    pub attention_scores: Vec<String>,
     /// Needles of frames and source lines of attention that may hold them.
-    attention_calls: Vec<String>,
+    pub attention_calls: Vec<String>,
     /// Needles of frames and source lines that compute a layer.
-    layers: Vec<String>,
+    pub layers: Vec<String>,
     /// Needles of frames and source lines of an evaluation whose samples have a loader of their own.
-    evaluation_loaders: Vec<String>,
+    pub evaluation_loaders: Vec<String>,
 }
 
 pub(crate) static MARKERS: LazyLock<Markers> = LazyLock::new(|| read(table!("phases")));
@@ -84,43 +84,9 @@ pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention
     marked.or_else(|| named_after_a_layer(frame?))
 }
 
-fn any_fits(needles: &[String], line: &str) -> bool {
+/// Do any of these stand in a canonical frame, or in the source line below one?
+pub(crate) fn any_fits(needles: &[String], line: &str) -> bool {
     needles.iter().any(|needle| fits(needle, line))
-}
-
-/// Does a canonical frame, or the source line below one, hold one number for each word of the vocabulary?
-pub(crate) fn holds_logits(line: &str) -> bool {
-    any_fits(&MARKERS.logits, line)
-}
-
-/// Does a canonical frame, or the source line below one, hold one number for each class, whatever the classes are?
-pub(crate) fn holds_class_scores(line: &str) -> bool {
-    any_fits(&MARKERS.class_scores, line)
-}
-
-/// Does a canonical frame, or the source line below one, show that the program tells words of a vocabulary apart?
-pub(crate) fn speaks_of_words(line: &str) -> bool {
-    any_fits(&MARKERS.vocabulary, line)
-}
-
-/// Does a canonical frame, or the source line below one, hold a score for each pair of positions?
-pub(crate) fn holds_attention_scores(line: &str) -> bool {
-    any_fits(&MARKERS.attention_scores, line)
-}
-
-/// Does a canonical frame, or the source line below one, call attention that may hold a score for each pair of positions?
-pub(crate) fn calls_attention(line: &str) -> bool {
-    any_fits(&MARKERS.attention_calls, line)
-}
-
-/// Does a canonical frame, or the source line below one, compute a layer of the model?
-pub(crate) fn computes_layer(line: &str) -> bool {
-    any_fits(&MARKERS.layers, line)
-}
-
-/// Does a canonical frame, or the source line below one, evaluate with batches that those of training do not change?
-pub(crate) fn has_its_own_loader(line: &str) -> bool {
-    any_fits(&MARKERS.evaluation_loaders, line)
 }
 
 /// A function that computes a layer, in a program that no table knows.

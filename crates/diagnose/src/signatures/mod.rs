@@ -16,7 +16,7 @@ use std::sync::{LazyLock, OnceLock};
 use memchr::memmem;
 use regex::Regex;
 
-use super::ascii::ascii;
+use super::ascii::compiled;
 use super::engine_cache::STARTING;
 use super::hints::HINTS;
 use super::host_use::HOST_USE;
@@ -91,10 +91,7 @@ impl LazyPattern {
     }
 
     fn is_match(&self, text: &str) -> bool {
-        let regex = self.regex.get_or_init(|| {
-            Regex::new(&ascii(self.text))
-                .expect("a constant of the tables; every entry is compiled by their test")
-        });
+        let regex = self.regex.get_or_init(|| compiled(self.text));
         regex.is_match(text)
     }
 }

@@ -4,7 +4,9 @@
 //! TRL `trainer/utils.py` (`selective_log_softmax`); verl 0.4 to 0.9 `utils/torch_functional.py`; Megatron-LM `core/`; DeepSpeed `runtime/`;
 //! vLLM 0.4 to 0.13 `v1/worker/`, SGLang 0.2 to 0.5 `srt/mem_cache/memory_pool.py`.
 
+use oomctl_base::table;
 use schemars::JsonSchema;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 /// What memory of a GPU is for.
@@ -51,72 +53,53 @@ impl MemoryOwner {
     }
 }
 
-/// Frames of an owner: a part of the file's path, and one of the function's name; an empty one is any.
-struct OwnerRow {
-    owner: MemoryOwner,
-    file: &'static str,
-    function: &'static str,
-}
-
-const fn row(owner: MemoryOwner, file: &'static str, function: &'static str) -> OwnerRow {
-    OwnerRow {
-        owner,
-        file,
-        function,
-    }
-}
-
-/// In the order in which they are asked for one frame.
-const ROWS: &[OwnerRow] = &[
-    row(MemoryOwner::Optimizer, "torch/optim/", ""),
-    row(MemoryOwner::Optimizer, "bitsandbytes/optim/", ""),
-    row(MemoryOwner::Optimizer, "apex/optimizers/", ""),
-    row(MemoryOwner::Optimizer, "optimizer/distrib_optimizer.py", ""),
-    row(MemoryOwner::Optimizer, "ops/adam/", ""),
-    row(MemoryOwner::Optimizer, "", "initialize_optimizer_states"),
-    row(MemoryOwner::Optimizer, "", "_create_fp16_partitions"),
-    row(MemoryOwner::Logits, "", "cross_entropy"),
-    row(MemoryOwner::Logits, "transformers/loss/", ""),
-    row(MemoryOwner::Logits, "", "logprobs_from_logits"),
-    row(MemoryOwner::Logits, "", "entropy_from_logits"),
-    row(MemoryOwner::Logits, "", "selective_log_softmax"),
-    row(MemoryOwner::Logits, "", "log_softmax"),
-    row(MemoryOwner::Logits, "", "logsumexp"),
-    row(MemoryOwner::Logits, "", "compute_logits"),
-    row(MemoryOwner::Logits, "", "LogSoftmaxBackward"),
-    row(MemoryOwner::Logits, "", "NllLossBackward"),
-    row(MemoryOwner::KvCache, "", "_allocate_kv_cache"),
-    row(MemoryOwner::KvCache, "", "initialize_kv_cache"),
-    row(MemoryOwner::KvCache, "worker/cache_engine.py", ""),
-    row(MemoryOwner::KvCache, "mem_cache/memory_pool.py", ""),
-    row(MemoryOwner::Gradients, "", "AccumulateGrad"),
-    row(MemoryOwner::Weights, "fsdp/_fully_shard/", ""),
-    row(MemoryOwner::Weights, "fsdp/_flat_param.py", ""),
-    row(MemoryOwner::Weights, "fsdp/flat_param.py", ""),
-    row(MemoryOwner::Weights, "zero/partition_parameters.py", ""),
-    row(MemoryOwner::Weights, "nn/modules/module.py", "_apply"),
-    row(MemoryOwner::Weights, "nn/modules/module.py", "convert"),
-    row(MemoryOwner::Weights, "", "from_pretrained"),
-    row(MemoryOwner::Weights, "", "load_weights"),
-    row(MemoryOwner::Weights, "", "load_state_dict"),
-    row(MemoryOwner::Weights, "", "create_weights"),
-    row(
-        MemoryOwner::Activations,
-        "nn/modules/module.py",
-        "_call_impl",
-    ),
-    row(MemoryOwner::Activations, "utils/checkpoint.py", ""),
-    row(MemoryOwner::Backward, "", "torch::autograd::Engine"),
-    row(
-        MemoryOwner::Backward,
-        "autograd/graph.py",
-        "_engine_run_backward",
-    ),
-    row(MemoryOwner::Backward, "torch/autograd/", "backward"),
-];
+/// Frames of an owner, in the order in which they are asked for one frame: a part of the file's path, and one of the function's
+/// name; an empty one is any.
+const ROWS: [[&str; 3]; 37] = table(
+    "
+    optimizer | torch/optim/ |
+    optimizer | bitsandbytes/optim/ |
+    optimizer | apex/optimizers/ |
+    optimizer | optimizer/distrib_optimizer.py |
+    optimizer | ops/adam/ |
+    optimizer |  | initialize_optimizer_states
+    optimizer |  | _create_fp16_partitions
+    logits |  | cross_entropy
+    logits | transformers/loss/ |
+    logits |  | logprobs_from_logits
+    logits |  | entropy_from_logits
+    logits |  | selective_log_softmax
+    logits |  | log_softmax
+    logits |  | logsumexp
+    logits |  | compute_logits
+    logits |  | LogSoftmaxBackward
+    logits |  | NllLossBackward
+    kv_cache |  | _allocate_kv_cache
+    kv_cache |  | initialize_kv_cache
+    kv_cache | worker/cache_engine.py |
+    kv_cache | mem_cache/memory_pool.py |
+    gradients |  | AccumulateGrad
+    weights | fsdp/_fully_shard/ |
+    weights | fsdp/_flat_param.py |
+    weights | fsdp/flat_param.py |
+    weights | zero/partition_parameters.py |
+    weights | nn/modules/module.py | _apply
+    weights | nn/modules/module.py | convert
+    weights |  | from_pretrained
+    weights |  | load_weights
+    weights |  | load_state_dict
+    weights |  | create_weights
+    activations | nn/modules/module.py | _call_impl
+    activations | utils/checkpoint.py |
+    backward |  | torch::autograd::Engine
+    backward | autograd/graph.py | _engine_run_backward
+    backward | torch/autograd/ | backward
+    ",
+);
 
 /// The owner that one frame tells.
 pub(super) fn of_frame(file: &str, function: &str) -> Option<MemoryOwner> {
-    let tells = |row: &&OwnerRow| file.contains(row.file) && function.contains(row.function);
-    ROWS.iter().find(tells).map(|row| row.owner)
+    let tells = |row: &&[&str; 3]| file.contains(row[1]) && function.contains(row[2]);
+    let [owner, ..] = ROWS.iter().find(tells)?;
+    MemoryOwner::deserialize(StrDeserializer::<ValueError>::new(owner)).ok()
 }

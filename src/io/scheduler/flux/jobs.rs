@@ -1,10 +1,11 @@
 //! Jobs in the JSON of `flux jobs --json`.
 
 use jiff::Timestamp;
-use oomctl_base::job::{JobId, JobRef, JobState, JobStatus};
+use oomctl_base::job::{HostUse, JobId, JobState, JobStatus};
 use serde_json::Value;
 
 use super::super::slurm::states::{expand_nodes, wait_exit};
+use super::super::tokens::TokenJob;
 
 /// How the note begins of a job that lost a node (`src/modules/job-exec/job-exec.c`).
 const NODE_FAILURE: &str = "node failure on ";
@@ -12,25 +13,6 @@ const NODE_FAILURE: &str = "node failure on ";
 /// Exceptions that end a job before it starts, however often it is submitted: nothing of the instance can satisfy it, or a plugin
 /// does not let it through (`src/modules/job-manager/alloc.c`, `jobtap.c`, `plugins`).
 const REFUSALS: [&str; 3] = ["alloc", "dependency", "validate"];
-
-/// A job as Flux tells of it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct FluxJob {
-    pub status: JobStatus,
-    /// Its name, which is our token.
-    pub name: String,
-    pub submitted: Option<Timestamp>,
-    /// Why it could never start, where it is no more than the trace of a refused submission.
-    pub refusal: Option<String>,
-}
-
-impl FluxJob {
-    /// Is it the job that is meant? Another instance gives the same ids.
-    pub fn is(&self, job: &JobRef) -> bool {
-        let ours = |token: &oomctl_base::job::Token| token.0 == self.name;
-        self.status.id == job.id && job.token.as_ref().is_none_or(ours)
-    }
-}
 
 /// An id as it is printed where a terminal has only ASCII: `f2bVq4RLZ` for `ƒ2bVq4RLZ`. Flux reads both (RFC 19).
 pub(super) fn read_id(text: &str) -> Option<JobId> {
@@ -52,7 +34,7 @@ pub(super) fn unknown_ids(stderr: &str) -> Vec<JobId> {
 ///
 /// # Errors
 /// What is wrong with its shape.
-pub(super) fn read_jobs(stdout: &str) -> Result<Vec<FluxJob>, String> {
+pub(super) fn read_jobs(stdout: &str) -> Result<Vec<TokenJob>, String> {
     let shape = |what: &str| format!("its answer has another shape: {what}");
     let answer: Value = serde_json::from_str(stdout.trim()).map_err(|e| shape(&e.to_string()))?;
     let jobs = match answer.get("jobs") {
@@ -67,7 +49,7 @@ pub(super) fn read_jobs(stdout: &str) -> Result<Vec<FluxJob>, String> {
     read.collect()
 }
 
-fn read_job(job: &Value) -> Option<FluxJob> {
+fn read_job(job: &Value) -> Option<TokenJob> {
     let text = |field: &str| job[field].as_str().filter(|text| !text.is_empty());
     let word = match text("state")? {
         "INACTIVE" => text("result")?,
@@ -93,10 +75,11 @@ fn read_job(job: &Value) -> Option<FluxJob> {
             .map(str::to_owned),
     };
     let never = word == "FAILED" && kind.is_some_and(|kind| REFUSALS.contains(&kind));
-    Some(FluxJob {
+    Some(TokenJob {
         refusal: (never && status.started.is_none()).then(|| note.to_owned()),
         name: text("name")?.to_owned(),
         submitted: time(&job["t_submit"]),
+        used: HostUse::default(),
         status,
     })
 }

@@ -8,78 +8,61 @@ mod jobs;
 mod options;
 mod refusal;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::command::{CommandEnd, CommandOutput, SearchPath};
+use super::command::{CommandEnd, CommandOutput};
 use super::directives::SCRIPT_MAX;
-use super::noted::NotedAddresses;
+use super::tokens::{TokenCommands, TokenJob};
 use super::{FoundJob, JobSubmission, NoAnswer, Poll, Scheduler, SubmitAnswer};
 use crate::io::files::read_text;
 use instances::{FluxInstance, URI};
-use jobs::{FluxJob, read_jobs, unknown_ids};
-use oomctl_base::job::{JobId, JobRef, Stage, Token};
-
-/// How long `flux batch` may take; when it passes the outcome of a submission is unclear.
-const SUBMIT: Duration = Duration::from_secs(60);
-/// How long a question may take.
-const QUESTION: Duration = Duration::from_secs(45);
+use jobs::{read_id, read_jobs, unknown_ids};
+use oomctl_base::job::{JobId, JobRef, Token};
+use refusal::{WORDS, reason};
 
 /// Flux as the environment of this process finds it.
 #[derive(Debug, Clone)]
 pub struct Flux {
-    search: SearchPath,
-    inherited: Vec<(OsString, OsString)>,
-    instances: NotedAddresses,
-    deadlines: (Duration, Duration),
-    /// Jobs that Flux did not know when they were last asked for.
-    missed: BTreeSet<JobId>,
+    commands: TokenCommands,
 }
 
 impl Flux {
     /// Jobs of the runs of a project.
     pub fn new(project: &Path) -> Self {
-        let path = std::env::var_os("PATH").unwrap_or_default();
         Self {
-            search: SearchPath::Path(path),
-            inherited: std::env::vars_os().collect(),
-            instances: NotedAddresses::of(project, "flux"),
-            deadlines: (SUBMIT, QUESTION),
-            missed: BTreeSet::new(),
+            commands: TokenCommands::of(project, "flux"),
         }
     }
 
     /// The same with the `flux` of a folder, as a process with this environment would have it.
     pub fn with_path(mut self, folder: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
-        self.search = SearchPath::Folder(folder);
-        self.inherited = environment;
+        self.commands.take(folder, environment);
         self
     }
 
     /// The same with another deadline for all calls.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadlines = (deadline, deadline);
+        self.commands.limit(deadline);
         self
     }
 
     /// The instance that surrounds this process.
     fn surrounding(&self) -> FluxInstance {
-        let uri = self.inherited.iter().find(|(name, _)| name == URI);
+        let uri = self.commands.inherited.iter().find(|(name, _)| name == URI);
         FluxInstance::at(uri.map(|(_, uri)| uri.to_string_lossy().into_owned()))
     }
 
-    /// Asks an instance. Messages come back in English.
-    fn ask(&self, instance: &FluxInstance, arguments: Vec<String>) -> CommandOutput {
-        let mut environment = self.inherited.clone();
-        environment.retain(|(name, _)| name != URI && name != "LC_ALL");
-        environment.push(("LC_ALL".into(), "C.UTF-8".into()));
+    /// Asks an instance.
+    fn ask(&self, instance: &FluxInstance, arguments: &[String]) -> CommandOutput {
+        let mut environment = self.commands.inherited.clone();
+        environment.retain(|(name, _)| name != URI);
         environment.extend(instance.variable());
-        self.search
-            .run("flux", arguments, environment, self.deadlines.1, None)
+        self.commands.ask("flux", arguments, environment)
     }
 
     /// The jobs that an answer of `flux jobs --json` tells of, and the ids that it does not know.
@@ -87,9 +70,9 @@ impl Flux {
         &self,
         instance: &FluxInstance,
         arguments: Vec<String>,
-    ) -> Result<(Vec<FluxJob>, Vec<JobId>), NoAnswer> {
+    ) -> Result<(Vec<TokenJob>, Vec<JobId>), NoAnswer> {
         let words = ["jobs", "--json"].map(str::to_owned);
-        let answer = self.ask(instance, words.into_iter().chain(arguments).collect());
+        let answer = self.ask(instance, &[words.to_vec(), arguments].concat());
         let unknown = unknown_ids(&answer.stderr);
         // Where none of the jobs asked for is known, that is an error.
         let none = answer.end == CommandEnd::Exited(1) && !unknown.is_empty();
@@ -103,13 +86,6 @@ impl Flux {
         Ok((jobs, unknown))
     }
 
-    /// A job, if Flux knows it under this id and it is the one that is meant.
-    fn job(&self, job: &JobRef) -> Result<Option<FluxJob>, NoAnswer> {
-        let instance = FluxInstance::of_job(job);
-        let (jobs, _) = self.jobs(&instance, vec![job.id.0.clone()])?;
-        Ok(jobs.into_iter().find(|found| found.is(job)))
-    }
-
     /// Asks one instance for its jobs of a poll.
     fn poll_in(
         &mut self,
@@ -118,19 +94,9 @@ impl Flux {
         poll: &mut Poll,
     ) -> Result<(), NoAnswer> {
         let ids = wanted.iter().map(|job| job.id.0.clone()).collect();
-        let (jobs, unknown) = self.jobs(instance, ids)?;
-        for job in wanted {
-            if let Some(found) = jobs.iter().find(|found| found.is(job)) {
-                self.missed.remove(&job.id);
-                poll.jobs.push(found.status.clone());
-                continue;
-            }
-            // Unknown, or another job's: the instance has begun anew.
-            let gone = unknown.contains(&job.id) || jobs.iter().any(|j| j.status.id == job.id);
-            if gone && !self.missed.insert(job.id.clone()) {
-                poll.vanished.push(job.id.clone());
-            }
-        }
+        let (told, unknown) = self.jobs(instance, ids)?;
+        let wanted = wanted.iter().copied();
+        self.commands.settle(wanted, (&told, &unknown), poll);
         Ok(())
     }
 
@@ -158,21 +124,18 @@ impl Scheduler for Flux {
         // A later attempt goes where the first one went.
         let instance = FluxInstance::at(submission.environment.get(URI).cloned());
         let uri = instance.uri.as_deref().unwrap_or_default();
-        if let Err(error) = self.instances.note(&submission.token, uri) {
+        if let Err(error) = self.commands.addresses.note(&submission.token, uri) {
             return SubmitAnswer::refused(error.to_string(), Some("make it writable"));
         }
-        let environment = submission.environment_with(&variables);
-        let folder = Some(submission.workdir.as_path());
-        let deadline = self.deadlines.0;
         let answer = self
-            .search
-            .run("flux", arguments, environment, deadline, folder);
-        let id = match refusal::read_answer(&answer) {
+            .commands
+            .submit("flux", &arguments, submission, &variables);
+        let id = match WORDS.read(&answer, read_id, reason) {
             Ok(id) => id,
             Err(answer) => return answer,
         };
         match self.refused_at_once(&instance, &id) {
-            Some(reason) => refusal::refused(&reason),
+            Some(reason) => WORDS.refused(&reason),
             None => SubmitAnswer::Accepted {
                 id,
                 cluster: instance.uri,
@@ -183,7 +146,7 @@ impl Scheduler for Flux {
     fn find(&mut self, tokens: &[Token], _since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
         let mut found = Vec::new();
         for token in tokens {
-            let noted = self.instances.noted(token);
+            let noted = self.commands.addresses.noted(token);
             let noted = noted.map_err(|error| NoAnswer::of("flux jobs", error.to_string()))?;
             let noted = noted.map(|uri| FluxInstance::at(Some(uri)));
             let instance = noted.unwrap_or_else(|| self.surrounding());
@@ -191,13 +154,7 @@ impl Scheduler for Flux {
             let named = std::iter::once(format!("--name={token}"));
             let (jobs, _) = self.jobs(&instance, all.into_iter().chain(named).collect())?;
             let jobs = jobs.into_iter().filter(|job| job.name == token.0);
-            found.extend(jobs.map(|job| FoundJob {
-                token: token.clone(),
-                refused_trace: job.refusal.is_some(),
-                submitted: job.submitted,
-                cluster: instance.uri.clone(),
-                status: job.status,
-            }));
+            found.extend(jobs.map(|job| job.found(token, instance.uri.clone())));
         }
         Ok(found)
     }
@@ -224,12 +181,13 @@ impl Scheduler for Flux {
     }
 
     fn cancel(&mut self, job: &JobRef) -> Result<(), NoAnswer> {
-        let lives = |job: &FluxJob| job.status.state.stage() != Stage::Ended;
-        if !self.job(job)?.as_ref().is_some_and(lives) {
+        let instance = FluxInstance::of_job(job);
+        let (jobs, _) = self.jobs(&instance, vec![job.id.0.clone()])?;
+        if !jobs.iter().any(|found| found.lives(job)) {
             return Ok(());
         }
         let words = ["cancel", &job.id.0].map(str::to_owned);
-        let answer = self.ask(&FluxInstance::of_job(job), words.into());
+        let answer = self.ask(&instance, &words);
         let over = answer.stderr.contains("inactive") || answer.stderr.contains("unknown job");
         match answer.is_clean() || over {
             true => Ok(()),

@@ -1,14 +1,8 @@
 //! Why `flux batch` did not say a job id: a refusal, with what to do about it, or a lost answer.
 
-use oomctl_base::job::JobId;
 use oomctl_base::table;
 
-use super::super::SubmitAnswer;
-use super::super::command::{CommandEnd, CommandOutput};
-use super::jobs::read_id;
-
-/// Exit code for options that could not be read; nothing was sent.
-const USAGE: i32 = 2;
+use super::super::tokens::RefusalWords;
 
 /// Signs that the request may have reached Flux although no answer came back (strerror(3), and `lost` in `src/cmd`).
 const LOST_ANSWER: [&str; 8] = [
@@ -43,32 +37,19 @@ const HINTS: [[&str; 2]; 11] = table(
 /// instance that does not listen: then nothing was sent).
 const PASSING: [&str; 2] = ["unable to connect", "is disabled: "];
 
-/// What a call of `flux batch` means: the job's id, or the answer that it is.
-pub(super) fn read_answer(answer: &CommandOutput) -> Result<JobId, SubmitAnswer> {
-    let id = answer.stdout.lines().last().and_then(read_id);
-    match (&answer.end, id) {
-        (CommandEnd::Exited(0), Some(id)) => Ok(id),
-        (CommandEnd::NotStarted(error), _) => Err(SubmitAnswer::refused(
-            error,
-            Some("Flux's command must be on PATH; `module load flux` on some sites"),
-        )),
-        (CommandEnd::Exited(code), None) if *code == USAGE || surely_refused(&answer.stderr) => {
-            Err(refused(&reason(&answer.stderr)))
-        }
-        _ => Err(SubmitAnswer::Unclear {
-            detail: format!("flux batch: {}", answer.describe()),
-        }),
-    }
-}
-
-/// Flux itself names an error, and it is none of the ways to lose an answer.
-fn surely_refused(stderr: &str) -> bool {
-    let text = stderr.to_lowercase();
-    text.contains("flux-batch: error:") && !LOST_ANSWER.iter().any(|sign| text.contains(sign))
-}
+/// What a call of `flux batch` means.
+pub(super) const WORDS: RefusalWords = RefusalWords {
+    command: "flux batch",
+    absent: "Flux's command must be on PATH; `module load flux` on some sites",
+    usage: Some(2),
+    named: "flux-batch: error:",
+    lost: &LOST_ANSWER,
+    hints: &HINTS,
+    passing: &PASSING,
+};
 
 /// Flux's own lines of standard error, without their prefix; all of it where it has none.
-fn reason(stderr: &str) -> String {
+pub(super) fn reason(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|l| !l.is_empty());
     let own: Vec<&str> = lines
         .clone()
@@ -81,9 +62,4 @@ fn reason(stderr: &str) -> String {
         true => lines.collect::<Vec<_>>().join("; "),
         false => own.join("; "),
     }
-}
-
-/// A refusal in Flux's words.
-pub(super) fn refused(reason: &str) -> SubmitAnswer {
-    SubmitAnswer::refused_in_words(reason, &HINTS, &PASSING)
 }

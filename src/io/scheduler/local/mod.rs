@@ -92,8 +92,9 @@ impl Local {
         let written = folder.write("job.json", &job);
         let keeper = written.and_then(|()| self.start_keeper(&folder, submission));
         match keeper {
-            Ok(answer) if answer => Ok(SubmitAnswer::Accepted { id, cluster: None }),
-            Ok(_) if folder.has("started") => Ok(SubmitAnswer::Accepted { id, cluster: None }),
+            Ok(ready) if ready || folder.has("started") => {
+                Ok(SubmitAnswer::Accepted { id, cluster: None })
+            }
             Ok(_) => Ok(SubmitAnswer::Unclear {
                 detail: "the job's keeper does not answer".to_owned(),
             }),
@@ -307,13 +308,7 @@ impl Scheduler for Local {
                     .map_err(|error| unreadable(folder, &error))?,
                 None => None,
             };
-            let ours = |job: &LocalJob| {
-                wanted
-                    .token
-                    .as_ref()
-                    .is_none_or(|token| *token == job.token)
-            };
-            match (folder, job.filter(ours)) {
+            match (folder, job.filter(|job| job.is(wanted))) {
                 (Some(folder), Some(job)) => {
                     poll.jobs.push(
                         look(&folder, &job, now).map_err(|error| unreadable(&folder, &error))?,
@@ -332,39 +327,26 @@ impl Scheduler for Local {
         };
         let failed = |error: io::Error| unreadable(&folder, &error);
         let job: Option<LocalJob> = folder.read("job.json").map_err(failed)?;
-        let ours = |job: &LocalJob| {
-            wanted
-                .token
-                .as_ref()
-                .is_none_or(|token| *token == job.token)
-        };
-        if !job.as_ref().is_some_and(ours) || folder.has("exit") {
+        let Some(job) = job.filter(|job| job.is(wanted) && !folder.has("exit")) else {
             return Ok(());
-        }
+        };
         let by = rustix::process::getuid().as_raw().to_string();
         folder
             .write_first("cancel", &Cancel { by })
             .map_err(failed)?;
         let started: Option<Started> = folder.read("started").map_err(failed)?;
-        match started
-            .as_ref()
-            .map(|started| (started.keeper.life(), started.keeper.pid))
-        {
-            Some((ProcessState::Alive, keeper)) => process::signal(keeper, Signal::TERM),
-            Some((ProcessState::Elsewhere, _)) => {
-                let detail = format!(
-                    "the job runs on {}: cancel it there",
-                    wanted_host(job.as_ref())
-                );
+        let Some(Started { keeper, .. }) = started else {
+            // Not there yet: it sees the wish when it comes.
+            return Ok(());
+        };
+        match keeper.life() {
+            ProcessState::Alive => process::signal(keeper.pid, Signal::TERM),
+            ProcessState::Elsewhere => {
+                let detail = format!("the job runs on {}: cancel it there", job.host);
                 return Err(NoAnswer::of("local", detail));
             }
-            // Gone, or not there yet: it sees the wish when it comes.
-            Some((ProcessState::Gone, _)) | None => {}
+            ProcessState::Gone => {}
         }
         Ok(())
     }
-}
-
-fn wanted_host(job: Option<&LocalJob>) -> &str {
-    job.map_or("another machine", |job| &job.host)
 }

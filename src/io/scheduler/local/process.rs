@@ -53,12 +53,7 @@ impl Identity {
 
     /// A process of this machine that never was.
     pub fn nobody() -> Self {
-        Self {
-            pid: 0,
-            start: 0,
-            boot: boot_id(),
-            host: host_name(),
-        }
+        Self::started(0, 0)
     }
 
     /// Whether the process lives.
@@ -125,6 +120,11 @@ pub fn state(pid: i32) -> Option<char> {
     stat(pid).map(|stat| stat.state)
 }
 
+/// When a process started, in clock ticks since boot; `None` when there is no such process.
+pub fn start(pid: i32) -> Option<u64> {
+    stat(pid).map(|stat| stat.start)
+}
+
 /// The process that started it.
 pub fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|stat| stat.parent)
@@ -159,6 +159,20 @@ pub fn descendants(ancestor: i32) -> Vec<i32> {
 pub fn group_lives(group: i32) -> bool {
     let mut all = all().into_iter();
     all.any(|stat| stat.group == group && stat.state != 'Z')
+}
+
+/// Resident bytes of a process group. Pages that its processes share count for each of them.
+pub fn group_bytes(group: i32) -> u64 {
+    let of = |stat: Stat| {
+        let status = fs::read_to_string(format!("/proc/{}/status", stat.pid)).ok()?;
+        let held = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = held.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    let all = all().into_iter().filter(|stat| stat.group == group);
+    all.filter_map(of).sum()
 }
 
 /// Is the process `ancestor`, or below it?

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::process::Identity;
-use oomctl_base::job::{ExitStatus, JobId, JobState, JobStatus, Token};
+use oomctl_base::job::{ExitStatus, JobId, JobRef, JobState, JobStatus, Token};
 
 /// Largest record that is read.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
@@ -52,6 +52,14 @@ pub struct LocalJob {
     pub grace_s: u64,
     /// The machine.
     pub host: String,
+}
+
+impl LocalJob {
+    /// Is it the job that is meant? A number may have been given out again.
+    pub fn is(&self, wanted: &JobRef) -> bool {
+        let token = wanted.token.as_ref();
+        token.is_none_or(|token| *token == self.token)
+    }
 }
 
 /// Who keeps the job.

@@ -3,9 +3,11 @@
 use jiff::Timestamp;
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
-use oomctl_base::job::{ExitStatus, HostUse, JobId, JobRef, JobState, JobStatus};
+use oomctl_base::job::{ExitStatus, HostUse, JobId, JobState, JobStatus};
 use oomctl_base::units::{Bytes, parse_duration_s};
 use serde_json::{Map, Value};
+
+use super::super::tokens::TokenJob;
 
 /// The substate of a job that somebody deleted (`JOB_SUBSTATE_TERMINATED` in `src/include/job.h`).
 const TERMINATED: i64 = 91;
@@ -13,24 +15,6 @@ const TERMINATED: i64 = 91;
 const DEPENDS: i64 = 22;
 /// Added to the signal that a job died of (`src/resmom/linux/mom_start.c`).
 const SIGNAL: i64 = 0x100;
-
-/// A job as PBS tells of it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct PbsJob {
-    pub status: JobStatus,
-    /// Its name, which is our token.
-    pub name: String,
-    pub submitted: Option<Timestamp>,
-    pub used: HostUse,
-}
-
-impl PbsJob {
-    /// Is it the job that is meant? A server that was set up anew gives the same ids.
-    pub fn is(&self, job: &JobRef) -> bool {
-        let ours = |token: &oomctl_base::job::Token| token.0 == self.name;
-        self.status.id == job.id && job.token.as_ref().is_none_or(ours)
-    }
-}
 
 /// An id as `qsub` prints it: `12.server`. A `[` would be an array.
 pub(super) fn read_id(text: &str) -> Option<JobId> {
@@ -58,7 +42,7 @@ pub(super) fn unknown_ids(stderr: &str) -> (Vec<JobId>, Option<String>) {
 ///
 /// # Errors
 /// What is wrong with its shape.
-pub(super) fn read_jobs(stdout: &str) -> Result<Vec<PbsJob>, String> {
+pub(super) fn read_jobs(stdout: &str) -> Result<Vec<TokenJob>, String> {
     let shape = |what: &str| format!("its answer has another shape: {what}");
     let answer: Value = serde_json::from_str(stdout.trim()).map_err(|e| shape(&e.to_string()))?;
     let none = Map::new();
@@ -75,7 +59,7 @@ pub(super) fn read_jobs(stdout: &str) -> Result<Vec<PbsJob>, String> {
     read.collect()
 }
 
-fn read_job(id: &str, job: &Value) -> Option<PbsJob> {
+fn read_job(id: &str, job: &Value) -> Option<TokenJob> {
     let text = |field: &str| job[field].as_str().filter(|text| !text.is_empty());
     let (exit, substate) = (job["Exit_status"].as_i64(), job["substate"].as_i64());
     let comment = text("comment").unwrap_or_default();
@@ -95,9 +79,10 @@ fn read_job(id: &str, job: &Value) -> Option<PbsJob> {
         JobState::Completed | JobState::Running | JobState::Completing => None,
         _ => Some(comment).filter(|c| !c.is_empty()).map(str::to_owned),
     };
-    Some(PbsJob {
+    Some(TokenJob {
         name: text("Job_Name")?.to_owned(),
         submitted: text("ctime").and_then(time),
+        refusal: None,
         used: used(job),
         status,
     })

@@ -1,11 +1,8 @@
 //! Why `qsub` did not say a job id: a refusal, with what to do about it, or a lost answer.
 
-use oomctl_base::job::JobId;
 use oomctl_base::table;
 
-use super::super::SubmitAnswer;
-use super::super::command::{CommandEnd, CommandOutput};
-use super::jobs::read_id;
+use super::super::tokens::RefusalWords;
 
 /// Signs that the request may have reached the server although no answer came back (`src/lib/Liblog/pbs_messages.c`, and
 /// `qsub: Error (15031) submitting job` where the server said nothing).
@@ -49,40 +46,22 @@ const PASSING: [&str; 3] = [
     "maximum number of jobs already",
 ];
 
-/// What a call of `qsub` means: the job's id, or the answer that it is.
-pub(super) fn read_answer(answer: &CommandOutput) -> Result<JobId, SubmitAnswer> {
-    let id = answer.stdout.lines().last().and_then(read_id);
-    match (&answer.end, id) {
-        (CommandEnd::Exited(0), Some(id)) => Ok(id),
-        (CommandEnd::NotStarted(error), _) => Err(SubmitAnswer::refused(
-            error,
-            Some("PBS's commands must be on PATH; `module load pbs` on some sites"),
-        )),
-        (CommandEnd::Exited(1..), None) if surely_refused(&answer.stderr) => {
-            Err(refused(&reason(&answer.stderr)))
-        }
-        _ => Err(SubmitAnswer::Unclear {
-            detail: format!("qsub: {}", answer.describe()),
-        }),
-    }
-}
-
-/// `qsub` itself names an error, and it is none of the ways to lose an answer.
-fn surely_refused(stderr: &str) -> bool {
-    let text = stderr.to_lowercase();
-    text.contains("qsub: ") && !LOST_ANSWER.iter().any(|sign| text.contains(sign))
-}
+/// What a call of `qsub` means.
+pub(super) const WORDS: RefusalWords = RefusalWords {
+    command: "qsub",
+    absent: "PBS's commands must be on PATH; `module load pbs` on some sites",
+    usage: None,
+    named: "qsub: ",
+    lost: &LOST_ANSWER,
+    hints: &HINTS,
+    passing: &PASSING,
+};
 
 /// The lines that `qsub` says of itself, without its name and its usage.
-fn reason(stderr: &str) -> String {
+pub(super) fn reason(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim);
     let own: Vec<&str> = lines
         .filter_map(|line| line.strip_prefix("qsub: "))
         .collect();
     own.join("; ").trim().to_owned()
-}
-
-/// A refusal in PBS's words.
-pub(super) fn refused(reason: &str) -> SubmitAnswer {
-    SubmitAnswer::refused_in_words(reason, &HINTS, &PASSING)
 }

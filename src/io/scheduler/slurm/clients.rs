@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use super::super::NoAnswer;
 use super::super::command::{
-    CommandCall, CommandEnd, CommandOutput, SearchPath, changes_answers, run,
-    without_slurm_variables,
+    CommandEnd, CommandOutput, SearchPath, changes_answers, without_slurm_variables,
 };
 use super::super::local::process::boot_id;
 
@@ -70,7 +69,20 @@ impl Clients {
             "sacct" => self.deadlines.accounting,
             _ => self.deadlines.controller,
         };
-        self.call(program, arguments, environment, deadline, None)
+        self.search
+            .run(program, arguments, environment, deadline, None)
+    }
+
+    /// What such a command prints where it does its work.
+    ///
+    /// # Errors
+    /// `NoAnswer` where it does not, or does not say so.
+    pub fn answer(&self, program: &str, arguments: &[String]) -> Result<String, NoAnswer> {
+        let answer = self.query(program, arguments);
+        match answer.is_clean() {
+            true => Ok(answer.stdout),
+            false => Err(no_answer(program, &answer)),
+        }
     }
 
     /// All that the answer to a question depends on, for this user; the time of answers is that since the boot.
@@ -91,26 +103,8 @@ impl Clients {
     /// Runs sbatch. With `--export=ALL` a job gets exactly the environment that sbatch had, so
     /// sbatch gets the job's. Slurm's own variables are kept out of it: they would change the
     /// submission (`SBATCH_PARTITION` beats the script) or, from an outer job, contradict it.
-    pub fn submit(
-        &self,
-        arguments: &[String],
-        job_environment: &BTreeMap<String, String>,
-        folder: &std::path::Path,
-    ) -> CommandOutput {
-        self.sbatch(arguments, job_environment, folder, false)
-    }
-
-    /// Runs `sbatch --test-only`, which submits nothing. Times come back as seconds since 1970.
-    pub fn test(
-        &self,
-        arguments: &[String],
-        job_environment: &BTreeMap<String, String>,
-        folder: &std::path::Path,
-    ) -> CommandOutput {
-        self.sbatch(arguments, job_environment, folder, true)
-    }
-
-    fn sbatch(
+    /// A `test` submits nothing, and its times come back as seconds since 1970.
+    pub fn sbatch(
         &self,
         arguments: &[String],
         job_environment: &BTreeMap<String, String>,
@@ -133,34 +127,8 @@ impl Clients {
         if test {
             environment.push(("SLURM_TIME_FORMAT".into(), "%s".into()));
         }
-        self.call("sbatch", arguments, environment, deadline, Some(folder))
-    }
-
-    fn call(
-        &self,
-        program: &str,
-        arguments: &[String],
-        environment: Vec<(OsString, OsString)>,
-        deadline: Duration,
-        folder: Option<&std::path::Path>,
-    ) -> CommandOutput {
-        let Some(path) = self.search.locate(program) else {
-            return CommandOutput::silent(CommandEnd::NotStarted(format!(
-                "{program} is not on PATH"
-            )));
-        };
-        let call = CommandCall {
-            program: path,
-            arguments: arguments.iter().map(Into::into).collect(),
-            environment,
-            folder: folder.map(Into::into),
-            deadline,
-        };
-        #[cfg(test)]
-        if let Some(answer) = crate::io::trial::with(|t| t.call(&call)) {
-            return answer;
-        }
-        run(&call)
+        self.search
+            .run("sbatch", arguments, environment, deadline, Some(folder))
     }
 }
 

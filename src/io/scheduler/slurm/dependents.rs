@@ -4,7 +4,7 @@
 //! same (Slurm 22.05, tests/slurm).
 
 use super::super::{Dependent, NoAnswer};
-use super::clients::{Clients, no_answer, on_cluster};
+use super::clients::{Clients, on_cluster};
 use super::parse;
 use oomctl_base::job::{JobId, JobRef};
 
@@ -15,11 +15,8 @@ const OURS: &str = "oomctl-";
 pub(super) fn waiting(clients: &Clients, job: &JobRef) -> Vec<Dependent> {
     let mut words = on_cluster(job.cluster.as_deref());
     words.extend(["-h", "--me", "-t", "PD", "-o", "%i|%E|%j"].map(str::to_owned));
-    let answer = clients.query("squeue", &words);
-    match answer.is_clean() {
-        true => read(&answer.stdout, &job.id),
-        false => Vec::new(),
-    }
+    let text = clients.answer("squeue", &words);
+    text.map_or_else(|_| Vec::new(), |text| read(&text, &job.id))
 }
 
 /// Lets a job wait for `to` where it waits for `from`.
@@ -38,11 +35,7 @@ pub(super) fn redirect(
             redirected(&dependent.waits_for, from, &to.id)
         ),
     ]);
-    let answer = clients.query("scontrol", &words);
-    match answer.is_clean() {
-        true => Ok(()),
-        false => Err(no_answer("scontrol", &answer)),
-    }
+    clients.answer("scontrol", &words).map(drop)
 }
 
 fn read(text: &str, job: &JobId) -> Vec<Dependent> {

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::{FoundJob, NoAnswer};
 use super::Slurm;
 use super::accounts::Accounts;
-use super::clients::{no_answer, on_cluster};
+use super::clients::on_cluster;
 use super::parse::{JobRecord, read_squeue};
 use super::view::question;
 use oomctl_base::job::{JobState, Token};
@@ -79,11 +79,7 @@ impl Slurm {
         start: i64,
     ) -> Result<(Vec<JobRecord>, Accounts), NoAnswer> {
         let arguments = question(cluster, &["--me", "-n", names].map(str::to_owned));
-        let answer = self.clients.query("squeue", &arguments);
-        if !answer.is_clean() {
-            return Err(no_answer("squeue", &answer));
-        }
-        let records = read_squeue(&answer.stdout);
+        let records = read_squeue(&self.clients.answer("squeue", &arguments)?);
         let mut arguments = on_cluster(cluster);
         // `uts` is Slurm's prefix for seconds since 1970: free of time zones.
         // Without states sacct leaves out a job that was cancelled while it was held (22.05.8): it

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::NoAnswer;
 use super::Slurm;
-use super::clients::{no_answer, says_unknown_id};
 use super::ids::{JobIdPart, NamedJob};
 use super::log_paths::log_paths;
 use super::parse::{is_job_id, read_scontrol};
@@ -171,20 +170,6 @@ impl Slurm {
         };
         let none = || NoAnswer::of("scontrol", "it does not say which job");
         told(&text).map(Some).ok_or_else(none)
-    }
-
-    /// What `scontrol show job` says; `None` where the controller does not know the job.
-    fn shown(&self, job: &JobRef) -> Result<Option<String>, NoAnswer> {
-        if !is_job_id(&job.id.0) {
-            return Ok(None);
-        }
-        let arguments = ["-d", "show", "job", &job.id.0].map(str::to_owned);
-        let answer = self.clients.query("scontrol", &arguments);
-        match answer.is_clean() {
-            _ if says_unknown_id(&answer) => Ok(None),
-            true => Ok(Some(answer.stdout)),
-            false => Err(no_answer("scontrol", &answer)),
-        }
     }
 
     /// Does `Command=` hold the arguments of a script? Since 23.02 it is the path alone.

@@ -200,10 +200,7 @@ impl Scheduler for Slurm {
     }
 
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
-        match &self.rest {
-            Some(rest) => submit::through_rest(rest, submission, self.clients.deadlines),
-            None => submit::submit(&self.clients, submission),
-        }
+        submit::submit(&self.clients, self.rest.as_ref(), submission)
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
@@ -228,11 +225,8 @@ impl Scheduler for Slurm {
             return None;
         }
         let arguments = ["show", "config"].map(str::to_owned);
-        let answer = self.clients.query("scontrol", &arguments);
-        let most = answer
-            .is_clean()
-            .then(|| parse::read_array_limit(&answer.stdout));
-        most.flatten().filter(|most| *most > 1)
+        let text = self.clients.answer("scontrol", &arguments).ok()?;
+        parse::read_array_limit(&text).filter(|most| *most > 1)
     }
 
     fn host_use(&mut self, jobs: &[JobRef]) -> Vec<(JobId, HostUse)> {
@@ -280,19 +274,27 @@ impl Slurm {
             let control = rest.control(job, self.clients.deadlines)?;
             return Ok(control.map(Control::numbered));
         }
+        let Some(text) = self.shown(job)? else {
+            return Ok(None);
+        };
+        let control = parse::read_scontrol(&text).map(Control::numbered);
+        // Nothing, with exit code 0: no answer, whatever else it may be.
+        let none = || NoAnswer::of("scontrol", "it does not say which job");
+        control.map(Some).ok_or_else(none)
+    }
+
+    /// The text of `scontrol show job`; `None` where the controller does not know the job.
+    fn shown(&self, job: &JobRef) -> Result<Option<String>, NoAnswer> {
+        if !parse::is_job_id(&job.id.0) {
+            return Ok(None);
+        }
         let mut arguments = on_cluster(job.cluster.as_deref());
         arguments.extend(["-d", "show", "job", &job.id.0].map(str::to_owned));
         let answer = self.clients.query("scontrol", &arguments);
-        if says_unknown_id(&answer) {
-            return Ok(None);
-        }
-        if !answer.is_clean() {
-            return Err(no_answer("scontrol", &answer));
-        }
-        match parse::read_scontrol(&answer.stdout) {
-            Some(control) => Ok(Some(control.numbered())),
-            // Nothing, with exit code 0: no answer, whatever else it may be.
-            None => Err(no_answer("scontrol", &answer)),
+        match answer.is_clean() {
+            _ if says_unknown_id(&answer) => Ok(None),
+            true => Ok(Some(answer.stdout)),
+            false => Err(no_answer("scontrol", &answer)),
         }
     }
 }

@@ -52,27 +52,27 @@ fn key(job: &JobRef) -> String {
     )
 }
 
+/// Those of the jobs that may be jobs of Slurm, cluster by cluster.
+fn by_cluster(jobs: &[JobRef]) -> BTreeMap<Option<&str>, Vec<&JobRef>> {
+    let mut clusters: BTreeMap<_, Vec<&JobRef>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| is_job_id(&job.id.0)) {
+        clusters
+            .entry(job.cluster.as_deref())
+            .or_default()
+            .push(job);
+    }
+    clusters
+}
+
 impl Slurm {
     pub(super) fn poll_jobs(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
-        let mut clusters: Vec<&Option<String>> = jobs.iter().map(|job| &job.cluster).collect();
-        clusters.sort();
-        clusters.dedup();
-        let mut poll = Poll::default();
-        let mut failure = None;
-        let count = clusters.len();
-        let mut failures = 0;
-        for cluster in clusters {
-            let group: Vec<&JobRef> = jobs
-                .iter()
-                .filter(|job| job.cluster == *cluster && is_job_id(&job.id.0))
-                .collect();
-            if let Err(error) = self.poll_cluster(cluster.as_deref(), &group, now, &mut poll) {
-                failures += 1;
-                failure = Some(error);
-            }
+        let (mut poll, mut failures) = (Poll::default(), Vec::new());
+        let clusters = by_cluster(jobs);
+        for (cluster, jobs) in &clusters {
+            failures.extend(self.poll_cluster(*cluster, jobs, now, &mut poll).err());
         }
-        match failure {
-            Some(error) if failures == count => Err(error),
+        match failures.pop() {
+            Some(error) if failures.len() + 1 == clusters.len() => Err(error),
             _ => Ok(poll),
         }
     }
@@ -205,13 +205,8 @@ impl Slurm {
 
     /// What ended jobs used of their nodes, as accounting says it now. It hears of the last step seconds after a job's end.
     pub(super) fn host_use_of(&mut self, jobs: &[JobRef]) -> Vec<(JobId, HostUse)> {
-        let mut by_cluster: BTreeMap<Option<&str>, Vec<&JobRef>> = BTreeMap::new();
-        for job in jobs.iter().filter(|job| is_job_id(&job.id.0)) {
-            let of_cluster = by_cluster.entry(job.cluster.as_deref()).or_default();
-            of_cluster.push(job);
-        }
         let mut found = Vec::new();
-        for (cluster, jobs) in by_cluster {
+        for (cluster, jobs) in by_cluster(jobs) {
             if let Accounts::Answer(records) = self.accounts(cluster, &jobs) {
                 let records = RecordIndex::new(records);
                 let host =

@@ -83,67 +83,35 @@ const HINTS: [[&str; 2]; 36] = table(
 /// A part of Slurm's reason for a refusal that passes by itself, and Slurm's name for it (`src/common/slurm_errno.c`, and
 /// `src/common/job_state_reason.c` for limits, in 26.05; 22.05 lacks three of them and has the same words for the others). Any
 /// other refusal lasts: it is of the request, or nothing is known of when it ends.
-const PASSING: [(&str, &str); 14] = [
+const PASSING: [&str; 14] = [
     // Jobs in the queue, of a user, an account or a QOS: QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit and so on.
-    ("submitjob", "ESLURM_ACCOUNTING_POLICY"),
-    ("resource temporarily unavailable", "EAGAIN"),
-    ("maxjobcount limit reached", "ESLURM_MAX_JOB_COUNT"),
-    (
-        "required partition not available (inactive or drain)",
-        "ESLURM_PARTITION_NOT_AVAIL",
-    ),
-    ("partition in down state", "ESLURM_PARTITION_DOWN"),
-    (
-        "required node not available (down, drained or reserved)",
-        "ESLURM_NODE_NOT_AVAIL",
-    ),
-    (
-        "requested partition configuration not available now",
-        "ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE",
-    ),
-    ("requested nodes are busy", "ESLURM_NODES_BUSY"),
-    ("requested reservation is in use", "ESLURM_RESERVATION_BUSY"),
-    (
-        "requested reservation not usable now",
-        "ESLURM_RESERVATION_NOT_USABLE",
-    ),
-    (
-        "licenses currently unavailable",
-        "ESLURM_LICENSES_UNAVAILABLE",
-    ),
-    // The disk of the controller is full.
-    (
-        "i/o error writing script/environment to file",
-        "ESLURM_WRITING_TO_FILE",
-    ),
-    ("system submissions disabled", "ESLURM_SUBMISSIONS_DISABLED"),
+    "submitjob",                                               // ESLURM_ACCOUNTING_POLICY
+    "resource temporarily unavailable",                        // EAGAIN
+    "maxjobcount limit reached",                               // ESLURM_MAX_JOB_COUNT
+    "required partition not available (inactive or drain)",    // ESLURM_PARTITION_NOT_AVAIL
+    "partition in down state",                                 // ESLURM_PARTITION_DOWN
+    "required node not available (down, drained or reserved)", // ESLURM_NODE_NOT_AVAIL
+    "requested partition configuration not available now", // ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
+    "requested nodes are busy",                            // ESLURM_NODES_BUSY
+    "requested reservation is in use",                     // ESLURM_RESERVATION_BUSY
+    "requested reservation not usable now",                // ESLURM_RESERVATION_NOT_USABLE
+    "licenses currently unavailable",                      // ESLURM_LICENSES_UNAVAILABLE
+    "i/o error writing script/environment to file",        // ESLURM_WRITING_TO_FILE
+    "system submissions disabled",                         // ESLURM_SUBMISSIONS_DISABLED
     // `..., please retry later`, since 24.05: the controller's queue of requests is full, and it drops this one unread
     // (`hard_drop` in rpc_queue.yaml). Its other limit, `..., please retry momentarily` of rl_enable, sbatch never prints: it waits
     // and asks again (`slurm_send_recv_controller_msg`).
-    ("rate limit exceeded", "SLURMCTLD_COMMUNICATIONS_HARD_DROP"),
+    "rate limit exceeded", // SLURMCTLD_COMMUNICATIONS_HARD_DROP
 ];
-
-/// Is it refused for now, by what passes by itself?
-fn passes(reason: &str) -> bool {
-    let reason = reason.to_lowercase();
-    PASSING.iter().any(|(part, _)| reason.contains(part))
-}
-
-/// The next step for one of Slurm's reasons.
-pub fn hint(reason: &str) -> Option<&'static str> {
-    let reason = reason.to_lowercase();
-    let row = HINTS.iter().find(|[part, _]| reason.contains(part));
-    row.map(|[_, hint]| *hint)
-}
 
 /// What a call of `sbatch --parsable` means.
 pub fn read_answer(answer: &CommandOutput) -> SubmitAnswer {
     let submitted = read_submission(&answer.stdout);
     match (&answer.end, submitted) {
         (CommandEnd::Exited(0), Some((id, cluster))) => SubmitAnswer::Accepted { id, cluster },
-        (CommandEnd::Exited(USAGE), None) => refused(reason(&answer.stderr)),
+        (CommandEnd::Exited(USAGE), None) => refused(&reason(&answer.stderr)),
         (CommandEnd::Exited(code), None) if *code != 0 && surely_refused(&answer.stderr) => {
-            refused(reason(&answer.stderr))
+            refused(&reason(&answer.stderr))
         }
         (CommandEnd::NotStarted(error), _) => SubmitAnswer::refused(
             error,
@@ -167,7 +135,7 @@ pub(super) fn read_words(words: &str) -> SubmitAnswer {
         true => SubmitAnswer::Unclear {
             detail: words.to_owned(),
         },
-        false => refused(words.to_owned()),
+        false => refused(words),
     }
 }
 
@@ -188,14 +156,8 @@ fn may_be_lost(words: &str) -> bool {
     lost && !full
 }
 
-fn refused(reason: String) -> SubmitAnswer {
-    let hint = hint(&reason).map(str::to_owned);
-    let passing = passes(&reason);
-    SubmitAnswer::Refused {
-        reason: reason.chars().take(MAX_REASON).collect(),
-        hint,
-        passing,
-    }
+fn refused(reason: &str) -> SubmitAnswer {
+    SubmitAnswer::refused_in_words(reason, &HINTS, &PASSING)
 }
 
 /// sbatch's own lines of standard error, without its prefixes; all of it where it has none.

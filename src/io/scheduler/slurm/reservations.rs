@@ -8,11 +8,8 @@ use super::states::parse_time;
 /// Those that are and will be; none where scontrol does not answer.
 pub(super) fn maintenances(clients: &Clients) -> Vec<Maintenance> {
     let words = ["-o", "show", "reservation"].map(str::to_owned);
-    let answer = clients.query("scontrol", &words);
-    match answer.is_clean() {
-        true => answer.stdout.lines().filter_map(read).collect(),
-        false => Vec::new(),
-    }
+    let text = clients.answer("scontrol", &words).unwrap_or_default();
+    text.lines().filter_map(read).collect()
 }
 
 fn read(line: &str) -> Option<Maintenance> {

@@ -21,25 +21,14 @@ pub fn parse_state(text: &str) -> JobState {
 /// elsewhere), `RECONFIG_FAIL` (says why a job was requeued, not where it is).
 fn known_state(word: &str) -> Option<JobState> {
     Some(match word {
-        "PENDING" => JobState::Pending,
-        "CONFIGURING" | "POWER_UP_NODE" => JobState::Configuring,
-        "RUNNING" | "RESIZING" | "SIGNALING" => JobState::Running,
-        "SUSPENDED" | "STOPPED" => JobState::Suspended,
-        "COMPLETING" | "STAGE_OUT" => JobState::Completing,
-        "REQUEUED" | "REQUEUE_FED" | "EXPEDITING" => JobState::Requeued,
-        "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" | "GETENV_FAILED" => {
-            JobState::RequeueHold
-        }
-        "COMPLETED" => JobState::Completed,
-        "CANCELLED" => JobState::Cancelled,
-        "FAILED" => JobState::Failed,
-        "TIMEOUT" => JobState::Timeout,
-        "NODE_FAIL" => JobState::NodeFail,
-        "PREEMPTED" => JobState::Preempted,
-        "BOOT_FAIL" | "LAUNCH_FAILED" => JobState::BootFail,
-        "DEADLINE" => JobState::Deadline,
-        "OUT_OF_MEMORY" => JobState::OutOfMemory,
-        _ => return None,
+        "POWER_UP_NODE" => JobState::Configuring,
+        "RESIZING" | "SIGNALING" => JobState::Running,
+        "STOPPED" => JobState::Suspended,
+        "STAGE_OUT" => JobState::Completing,
+        "REQUEUE_FED" | "EXPEDITING" => JobState::Requeued,
+        "SPECIAL_EXIT" | "RESV_DEL_HOLD" | "GETENV_FAILED" => JobState::RequeueHold,
+        "LAUNCH_FAILED" => JobState::BootFail,
+        _ => return JobState::named(word),
     })
 }
 

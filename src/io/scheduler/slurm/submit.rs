@@ -3,9 +3,9 @@
 use oomctl_base::table;
 use std::path::Path;
 
-use super::super::command::CommandEnd;
+use super::super::command::{CommandEnd, CommandOutput};
 use super::super::{JobSubmission, NoAnswer, SubmitAnswer};
-use super::clients::{Clients, Deadlines, no_answer};
+use super::clients::{Clients, no_answer};
 use super::refusal::read_answer;
 use super::rest::RestClient;
 use super::states::parse_time;
@@ -24,24 +24,23 @@ const NOT_OURS: [[&str; 2]; 6] = table(
     ",
 );
 
-pub(super) fn submit(clients: &Clients, submission: &JobSubmission) -> SubmitAnswer {
-    if let Err(refused) = check(submission) {
-        return refused;
+/// Through slurmrestd where there is one.
+pub(super) fn submit(
+    clients: &Clients,
+    rest: Option<&RestClient>,
+    submission: &JobSubmission,
+) -> SubmitAnswer {
+    match (check(submission), rest) {
+        (Err(refused), _) => refused,
+        (Ok(()), Some(rest)) => rest.submit(submission, clients.deadlines),
+        (Ok(()), None) => read_answer(&sbatch(clients, submission, false)),
     }
-    let arguments = arguments(submission, false);
-    read_answer(&clients.submit(&arguments, &submission.environment, &submission.workdir))
 }
 
-/// The same through slurmrestd.
-pub(super) fn through_rest(
-    rest: &RestClient,
-    submission: &JobSubmission,
-    deadlines: Deadlines,
-) -> SubmitAnswer {
-    match check(submission) {
-        Err(refused) => refused,
-        Ok(()) => rest.submit(submission, deadlines),
-    }
+fn sbatch(clients: &Clients, submission: &JobSubmission, test_only: bool) -> CommandOutput {
+    let arguments = arguments(submission, test_only);
+    let environment = &submission.environment;
+    clients.sbatch(&arguments, environment, &submission.workdir, test_only)
 }
 
 /// `sbatch --test-only`: what it says stands on standard error.
@@ -52,8 +51,7 @@ pub(super) fn forecast(
     if check(submission).is_err() {
         return Ok(None);
     }
-    let arguments = arguments(submission, true);
-    let answer = clients.test(&arguments, &submission.environment, &submission.workdir);
+    let answer = sbatch(clients, submission, true);
     match answer.end {
         CommandEnd::Exited(_) => Ok(read_forecast(&answer.stderr)),
         _ => Err(no_answer("sbatch", &answer)),

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::Slurm;
 use super::refusal::read_answer;
 use super::submit::escape;
-use super::{Slurm, no_answer};
 use crate::io::scheduler::{NoAnswer, SubmitAnswer};
 use oomctl_base::job::JobId;
 
@@ -67,7 +67,11 @@ impl Slurm {
             .iter()
             .filter_map(|(name, value)| Some((name.to_str()?.into(), value.to_str()?.into())))
             .collect();
-        read_answer(&self.clients.submit(&words, &environment, &job.workdir))
+        read_answer(
+            &self
+                .clients
+                .sbatch(&words, &environment, &job.workdir, false),
+        )
     }
 
     /// Changes when a watch job that waits may start.
@@ -83,11 +87,7 @@ impl Slurm {
             format!("Dependency={}", after.unwrap_or_default()),
             format!("StartTime=now+{}", start.in_s),
         ];
-        let answer = self.clients.query("scontrol", &words);
-        match answer.is_clean() {
-            true => Ok(()),
-            false => Err(no_answer("scontrol", &answer)),
-        }
+        self.clients.answer("scontrol", &words).map(drop)
     }
 
     /// Puts a watch job that runs back into the queue.
@@ -96,10 +96,6 @@ impl Slurm {
     /// `NoAnswer` when Slurm did not take it, or did not say so.
     pub fn requeue_watch(&self, job: &JobId) -> Result<(), NoAnswer> {
         let words = ["requeue".to_owned(), job.to_string()];
-        let answer = self.clients.query("scontrol", &words);
-        match answer.is_clean() {
-            true => Ok(()),
-            false => Err(no_answer("scontrol", &answer)),
-        }
+        self.clients.answer("scontrol", &words).map(drop)
     }
 }

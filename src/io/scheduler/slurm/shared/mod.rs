@@ -8,16 +8,15 @@
 //! Nothing rests on it: without folder or lock each process asks for itself.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::io::files::{FileError, make_private_dir, no_follow};
+use crate::io::files::{FileError, make_private_dir, open_lock, read_bounded, replace};
 use crate::io::scheduler::command::MAX_STDOUT_BYTES;
 use crate::io::uptime::uptime;
 
@@ -138,7 +137,7 @@ impl SharedAnswers {
         patience: Duration,
         enough: impl Fn() -> Option<StoredAnswer>,
     ) -> (Option<File>, Option<StoredAnswer>) {
-        let Ok(file) = private().open(path.with_extension("lock")) else {
+        let Ok(file) = open_lock(&path.with_extension("lock")) else {
             return (None, enough());
         };
         let start = Instant::now();
@@ -206,23 +205,9 @@ fn name(question: &[String]) -> String {
     format!("squeue-{hex}.answer")
 }
 
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    options.mode(0o600).custom_flags(no_follow());
-    options
-}
-
 fn read(path: &Path, question: &[String]) -> Option<StoredAnswer> {
     let limit = MAX_STDOUT_BYTES as u64 + HEAD_MAX;
-    let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(no_follow())
-        .open(path)
-        .ok()?;
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).ok()?;
+    let mut bytes = read_bounded(path, limit).ok()?;
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let head: Head = serde_json::from_slice(bytes.get(..end)?).ok()?;
     let text = bytes.split_off(end + 1);
@@ -239,7 +224,7 @@ fn read(path: &Path, question: &[String]) -> Option<StoredAnswer> {
 }
 
 /// Written under another name first, which only the holder of the lock uses.
-fn write(path: &Path, question: &[String], kept: &StoredAnswer) -> std::io::Result<()> {
+fn write(path: &Path, question: &[String], kept: &StoredAnswer) -> Result<(), FileError> {
     let text = kept.said.as_deref().unwrap_or_default();
     let head = Head {
         v: 1,
@@ -248,14 +233,8 @@ fn write(path: &Path, question: &[String], kept: &StoredAnswer) -> std::io::Resu
         bytes: text.len() as u64,
         failed: kept.said.as_ref().err().cloned(),
     };
-    let mut bytes = serde_json::to_vec(&head)?;
-    bytes.push(b'\n');
-    let new = path.with_extension("new");
-    let mut file = private().open(&new)?;
-    file.set_len(0)?;
-    file.write_all(&bytes)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&new, path)
+    let head = serde_json::to_string(&head).unwrap_or_default();
+    replace(path, format!("{head}\n{text}").as_bytes())
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ fn ten_that_want_to_know_at_once_ask_once() {
 fn a_process_that_stands_still_with_the_lock_is_waited_for_once() {
     let (_folder, mut shared) = answers();
     let lock = shared.folder.join(name(&question())).with_extension("lock");
-    let held = private().open(lock).unwrap();
+    let held = open_lock(&lock).unwrap();
     held.lock().unwrap();
     let short = Duration::from_millis(1);
     let said = |text: &str| Ok(text.to_owned());
@@ -206,7 +206,7 @@ fn whoever_waits_reads_an_answer_only_when_it_is_another() {
     let (_folder, mut shared) = answers();
     keep(&shared, Duration::from_secs(60), Ok("old"));
     let path = shared.folder.join(name(&question()));
-    let busy = private().open(path.with_extension("lock")).unwrap();
+    let busy = open_lock(&path.with_extension("lock")).unwrap();
     busy.try_lock().unwrap();
     let reads = AtomicU32::new(0);
     let new = || {
