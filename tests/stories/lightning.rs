@@ -61,7 +61,11 @@ fn a_file_of_its_command_line_is_changed_and_what_counts_batches_goes_along() {
         "+  limit_train_batches: 16\n+  val_check_interval: 8\n+  accumulate_grad_batches: 2\n+data: {root: x, batch_size: 16}\n",
     ]);
     let short = place(SETTINGS).run("plan job.sh").ends(0);
-    short.says(&["batch_size 32 -> 1", "limit_train_batches 8 -> 256", "unknown"]);
+    short.says(&[
+        "batch_size 32 -> 1",
+        "limit_train_batches 8 -> 256",
+        "unknown",
+    ]);
     let by_word = place(SETTINGS).run(&[
         "plan",
         "--all",
