@@ -18,7 +18,7 @@ use super::disk;
 
 pub use named::write_to;
 pub use removal::{folder_bytes, remove_whole};
-pub use room::is_without_room;
+pub use room::{is_full, is_without_room};
 
 /// Longest name of a run.
 const RUN_NAME_MAX: usize = 64;
@@ -42,14 +42,6 @@ impl Access {
             Self::Shared => 0o666,
         }
     }
-}
-
-/// Is there no room left on a disk, or none that its user may take?
-pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-    )
 }
 
 /// A file operation failed.

@@ -3,7 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{Access, disk, is_full};
+use super::{Access, disk};
+
+/// Is there no room left on a disk, or none that its user may take?
+pub fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
+}
 
 /// Is a folder on a disk that takes no more?
 pub fn is_without_room(dir: &Path) -> bool {
