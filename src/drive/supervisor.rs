@@ -204,6 +204,8 @@ impl Supervisor {
                     since,
                 } = action
                 {
+                    let clusters = handle.run.request.clusters();
+                    self.hands.scheduler.look_on_clusters(&clusters);
                     wanted.push(JobQuery {
                         run: name.clone(),
                         attempt,

@@ -16,7 +16,7 @@ use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, batch_words, computed,
-    missing, of_checkpoints, unchangeable, unchanged,
+    missing, of_checkpoints, starts_python, unchangeable, unchanged,
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
@@ -125,6 +125,9 @@ pub struct ScriptView {
     /// The preset is one for any program, which the program's name and keys do not show.
     #[serde(skip)]
     is_any: bool,
+    /// The scripts start a Python program, as far as they are read.
+    #[serde(skip)]
+    starts_python: bool,
     /// A program makes its steps of training itself.
     #[serde(skip)]
     trains: bool,
@@ -191,6 +194,7 @@ impl ScriptView {
             by: adoption.and_then(|a| Some(a.stack?.proof(a.calls().next()?)?.to_owned())),
             submits: !recognised && adoption.is_some_and(|a| !a.reading.submits.is_empty()),
             batch_words: adoption.map_or(Some(Vec::new()), batch_words),
+            starts_python: adoption.is_none_or(starts_python),
             trains: adoption.is_some_and(|a| a.reading.calls.iter().any(|call| call.trains)),
             is_any: adoption
                 .and_then(|a| a.stack)
@@ -270,7 +274,7 @@ impl ScriptView {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
             let reasons = reasons_here(&self.not_used);
             match &self.batch_words {
-                _ if self.preset.is_none() && !self.trains => out += NO_PROGRAM,
+                _ if !self.starts_python => out += NO_PROGRAM,
                 Some(words) => out += &unknown_batch(words),
                 None => {
                     for reason in reasons.iter().take(MOST_REASONS) {

@@ -13,7 +13,7 @@ use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, KeptMeasurement, ScriptAttempt, ScriptPlan, UnreadKnob};
 use oomctl_base::Role;
-use oomctl_scripts::{Adoption, KnobForm, KnobState, Spelling, StackKnob};
+use oomctl_scripts::{Adoption, CallTarget, KnobForm, KnobState, Spelling, StackKnob};
 
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
@@ -223,6 +223,19 @@ pub fn missing<'p>(
     let wanted = reading.flat_map(|reading| reading.wanted.difference(&reading.data));
     let wanted = wanted.filter(|path| !activates(path)).cloned();
     wanted.chain(others.cloned()).collect()
+}
+
+/// Whether a script starts a Python program.
+pub fn starts_python(adoption: &Adoption<'_>) -> bool {
+    adoption
+        .reading
+        .calls
+        .iter()
+        .any(|call| match &call.target {
+            CallTarget::Script(path) => path.ends_with(".py"),
+            CallTarget::Module(_) | CallTarget::Code => true,
+            CallTarget::Program(_) => false,
+        })
 }
 
 /// Of a program that no preset knows by its name, and whose batch of training is not known: its words that have one in

@@ -635,7 +635,8 @@ fn a_job_on_a_named_cluster_is_followed_there() {
     let job = place.submit(&submission);
     assert_eq!(job.cluster.as_deref(), Some(name));
     place.until(&job, |status| status.state == JobState::Running);
-    let mut there = place.slurm.clone().on_clusters(&[name.to_owned()]);
+    let mut there = place.slurm.clone();
+    there.look_on_clusters(&[name.to_owned()]);
     let found = there
         .find(std::slice::from_ref(&submission.token), job.submitted)
         .unwrap();

@@ -282,7 +282,10 @@ fn what_happened_to_a_job_that_nobody_watched_is_said_alike_by_all_commands() {
     place.says(
         report,
         0,
-        &["r is not over (ended)", "ran out of GPU memory"],
+        &[
+            "The last job of r is over, and its log is not read yet",
+            "ran out of GPU memory",
+        ],
     );
     place.says("history -P", 0, &["FAILED", "cuda_oom"]);
     place.says("fix r", 0, &["batch_size", "32 -> 16"]);

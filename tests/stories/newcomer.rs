@@ -179,3 +179,39 @@ fn a_program_beside_a_file_of_accelerate_is_started_with_it() {
         place.read("job.sbatch")
     );
 }
+
+#[test]
+fn of_a_program_that_is_not_python_no_option_is_asked_for() {
+    for program in ["./mcmc --batch=4096", "Rscript fit.R --batch_size=128"] {
+        let plan = beside(program).run("plan job.sh").ends(0);
+        plan.says(&["oomctl found no Python program in the script"]);
+        assert!(!plan.told().contains("spellings"), "{}", plan.told());
+    }
+}
+
+#[test]
+fn a_plan_says_why_no_attempt_changes_the_batch() {
+    let place = beside("python train.py --batch-size 64\npython train.py --batch-size 256");
+    let why =
+        "no change of the batch: batch_size stays: the script starts the program several times";
+    place.write(
+        "train.py",
+        &format!("{TRAIN}p.add_argument('--amp', action='store_true')\n"),
+    );
+    place.says("plan job.sh", 0, &[why, "--amp"]);
+}
+
+#[test]
+fn a_script_in_another_encoding_is_not_called_binary() {
+    let place = beside("python train.py");
+    std::fs::write(
+        place.path("old.sh"),
+        b"#!/bin/bash\n# caf\xe9\npython train.py\n",
+    )
+    .unwrap();
+    place.says(
+        "plan old.sh",
+        5,
+        &["old.sh:2: this line is not UTF-8", "iconv"],
+    );
+}

@@ -245,7 +245,7 @@ fn what_sbatch_would_refuse_is_refused_with_a_way_out() {
     place
         .run("submit --yes --dataset diamonds-seed0 job.slurm")
         .ends(2)
-        .says(&["--dataset before SCRIPT is for templates"]);
+        .says(&["--dataset before SCRIPT needs a project file"]);
     for (directive, says) in [
         ("--wait", "--wait"),
         ("--array=0-9", "Slurm is not available here"),

@@ -44,9 +44,8 @@ fn a_loop_of_ones_own_is_unknown_and_the_plan_says_once_what_to_check() {
         "no batch norm. If you know that training stays the same, take it with --policy ladder",
     ]);
     let same = place.run("plan --same-math job.sh").ends(0);
-    same.says(&[
-        "left out by --same-math: a smaller batch, for oomctl does not read training loops\n",
-    ]);
+    same.says(&["which the policy same-math forbids: oomctl does not read training loops"]);
+    assert_eq!(same.told().matches(CHECK).count(), 1, "{}", same.told());
     assert!(
         !same.told().contains("--batch-size 64 -> "),
         "{}",

@@ -25,14 +25,14 @@ fn llama_factory_shards_what_each_gpu_has_whole() {
         "+deepspeed: '{\"train_batch_size\": \"auto\"",
         "\"stage\": 3",
         "same",
-        "1.00",
+        ">0.99",
     ]);
     assert!(!done.out.contains("cannot fit"), "{}", done.out);
     // Adam's states of a full training need no sharded weights.
     let full = RECIPE.replace("72B", "7B").replace("lora\n", "full\n");
     let log = ran_out(STEPPING);
     let done = fixed(script, &log, &[("lora.yaml", &full)]);
-    done.says(&["\"stage\": 2", "1.00"]);
+    done.says(&["\"stage\": 2", ">0.99"]);
     // What it wrote is no file that was not found, and counts as what it says.
     let sharded = format!("{full}deepspeed: '{{\"zero_optimization\": {{\"stage\": 3}}}}'\n");
     let place = job(script, &log, &[("lora.yaml", &sharded)]);

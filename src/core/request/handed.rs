@@ -60,6 +60,17 @@ impl Request {
             || self.inputs().sbatch.iter().any(handed)
     }
 
+    /// The clusters to which the job's script, or what is handed on to sbatch, sends it (`--clusters`).
+    pub fn clusters(&self) -> Vec<String> {
+        let own = self.adoption();
+        let own = own.and_then(|a| adopt::option(&a.reading, "clusters"));
+        let handed = self.inputs().sbatch.iter();
+        let handed = handed.filter_map(|word| word.strip_prefix("--clusters="));
+        let all = handed.map(str::to_owned).chain(own);
+        all.flat_map(|names| names.split(',').map(str::to_owned).collect::<Vec<_>>())
+            .collect()
+    }
+
     /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that, and
     /// where the job names its nodes: then Slurm would refuse it without them.
     pub fn exclude(&self, rungs: &[Layer], nodes: &[String], attempt: u32) -> Option<Layer> {

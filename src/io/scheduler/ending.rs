@@ -53,6 +53,10 @@ impl<S: Scheduler> Scheduler for EndingJobScheduler<S> {
         self.inner.find(tokens, since)
     }
 
+    fn look_on_clusters(&mut self, clusters: &[String]) {
+        self.inner.look_on_clusters(clusters);
+    }
+
     fn poll(&mut self, jobs: &[JobRef], now: Timestamp) -> Result<Poll, NoAnswer> {
         let mut poll = self.inner.poll(jobs, now)?;
         poll.jobs = poll

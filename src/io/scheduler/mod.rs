@@ -219,6 +219,9 @@ pub trait Scheduler: Send {
     /// `NoAnswer` when either source that should know did not answer; then nothing is known.
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer>;
 
+    /// From now on `find` looks on these clusters, too: submissions name them (`--clusters`).
+    fn look_on_clusters(&mut self, _clusters: &[String]) {}
+
     /// Asks for the state of all `jobs` in one batch.
     ///
     /// # Errors

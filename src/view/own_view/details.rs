@@ -51,12 +51,12 @@ impl ScriptView {
         out
     }
 
-    /// The batch, where --same-math leaves it as it is.
+    /// The batch, where --same-math leaves it as it is and takes something else.
     pub(super) fn left_out(&self) -> String {
         let all = self.not_used.iter().chain(&self.before_training_changes);
         let mut batches =
             all.filter(|s| s.rung == HALVE_AND_KEEP || HALVE.contains(&s.rung.as_str()));
-        let forbidden = batches.find(|s| s.reason.contains(FORBIDDEN));
+        let forbidden = batches.find(|s| self.has_rungs() && s.reason.contains(FORBIDDEN));
         let line = |s: &Skipped| format!("left out: a smaller batch {}\n", s.reason);
         forbidden.map(line).unwrap_or_default()
     }

@@ -31,8 +31,9 @@ impl Slurm {
             for batch in tokens.chunks(TOKENS_PER_CALL) {
                 let records = self.records_of(cluster.as_deref(), batch, since)?;
                 for (record, token) in bearers(&records, batch) {
+                    // A token is one job's, by whichever name its cluster was asked.
                     let known = |other: &FoundJob| {
-                        other.status.id == record.status.id && other.cluster == cluster
+                        other.status.id == record.status.id && other.token == *token
                     };
                     if !found.iter().any(known) {
                         found.push(as_found(token, record, cluster.clone()));

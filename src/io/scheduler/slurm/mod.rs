@@ -84,6 +84,7 @@ pub struct Slurm {
     clients: Clients,
     /// Asked in place of the commands.
     rest: Option<RestClient>,
+    /// Where `find` looks; none is the cluster of this machine.
     clusters: Vec<Option<String>>,
     accounting: Accounting,
     /// Extra detail from sacct is not asked for before this moment, after it did not answer.
@@ -171,15 +172,6 @@ impl Slurm {
         self
     }
 
-    /// The same, with `find` looking on these clusters and not on the one of this machine: needed
-    /// where submissions name a cluster (`--clusters`).
-    pub fn on_clusters(mut self, clusters: &[String]) -> Self {
-        if !clusters.is_empty() {
-            self.clusters = clusters.iter().cloned().map(Some).collect();
-        }
-        self
-    }
-
     /// Where the logs of a job are, as Slurm reports it: standard output and standard error, with
     /// sbatch's patterns filled in. `None` when Slurm does not say (any more).
     pub fn log_paths(&self, job: &JobRef) -> Option<(PathBuf, PathBuf)> {
@@ -201,6 +193,13 @@ impl Scheduler for Slurm {
 
     fn submit(&mut self, submission: &JobSubmission, _now: Timestamp) -> SubmitAnswer {
         submit::submit(&self.clients, self.rest.as_ref(), submission)
+    }
+
+    fn look_on_clusters(&mut self, clusters: &[String]) {
+        let new = clusters.iter().cloned().map(Some);
+        let new: Vec<_> = new.filter(|c| !self.clusters.contains(c)).collect();
+        // First: the cluster of this machine knows its jobs by both names.
+        self.clusters.splice(0..0, new);
     }
 
     fn find(&mut self, tokens: &[Token], since: Timestamp) -> Result<Vec<FoundJob>, NoAnswer> {
