@@ -347,9 +347,7 @@ fn checkpoint_notes(
     let survives = checkpoint.survives_resharding.as_deref();
     if reshards && !survives.is_some_and(holds) {
         // Nothing is gone on from, so nothing was counted otherwise.
-        let lost = checkpoint.lost.iter();
-        let told = |lost: &String| format!("on another number of GPUs a checkpoint loses {lost}");
-        return lost.map(told).collect();
+        return checkpoint.lost.iter().cloned().collect();
     }
     let changed = |knob: &String| changes.iter().any(|c| c.knob == *knob);
     let bound = checkpoint.bound.iter();
