@@ -146,18 +146,19 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(beside(path, 0o700)).create(path)
 }
 
+/// Whether a file or folder lies in the `.oomctl` of a project, or is it.
+pub fn is_kept(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".oomctl")
+}
+
 /// The mode of a new file or folder: what is its owner's alone is its group's to read below a `.oomctl` in which the group may
 /// read. The umask still takes bits away, and a default ACL of the folder gives its users what the group gets.
 pub fn beside(path: &Path, mode: u32) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     const GROUP_READS: u32 = 0o050;
     // The folder `.oomctl` itself is its owner's until that is changed, whatever the project's folder is.
-    let ours = |folder: &&Path| {
-        folder
-            .components()
-            .any(|part| part.as_os_str() == ".oomctl")
-    };
-    let folder = path.parent().filter(|_| mode & 0o077 == 0).filter(ours);
+    let folder = path.parent().filter(|_| mode & 0o077 == 0);
+    let folder = folder.filter(|folder| is_kept(folder));
     let folder = folder.and_then(|folder| fs::metadata(folder).ok());
     match folder.is_some_and(|meta| meta.permissions().mode() & GROUP_READS == GROUP_READS) {
         true => mode | mode >> 3 & GROUP_READS,

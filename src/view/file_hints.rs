@@ -3,12 +3,8 @@
 use std::path::Path;
 
 use crate::drive::RunFolder;
+use crate::io::disk::is_kept;
 use crate::io::files::FileError;
-
-/// Whether a file is one of those that oomctl keeps of a run.
-fn is_of_a_run(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == ".oomctl")
-}
 
 /// What to do about a file.
 pub(super) fn mend_file(e: &FileError) -> String {
@@ -19,7 +15,7 @@ pub(super) fn mend_file(e: &FileError) -> String {
             path,
             source,
         } => match source.kind() {
-            ErrorKind::NotFound if is_of_a_run(path) => {
+            ErrorKind::NotFound if is_kept(path) => {
                 "somebody deleted or moved the run's folder. Its job goes on: `squeue --me`".to_owned()
             }
             ErrorKind::NotFound if path.is_absolute() => "check the path".to_owned(),
@@ -29,7 +25,7 @@ pub(super) fn mend_file(e: &FileError) -> String {
             ErrorKind::PermissionDenied => {
                 let refused = refusing(action, path);
                 let shown = format!("`ls -ld {}` shows who may", refused.display());
-                match is_of_a_run(refused) {
+                match is_kept(refused) {
                     true => format!(
                         "{shown}; the owner of the runs opens them to a group with `oomctl init --group`"
                     ),

@@ -26,15 +26,10 @@ use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::{Change, DOUBTED, MAY_SET, Skipped};
 use crate::core::recipe::{LayerKind, Resolved};
 use crate::core::request::{KeptMeasurement, UNEQUAL_TASKS, UnreadKnob};
-use oomctl_base::Effect;
 
 /// A program that makes its steps of training itself, whose knobs are unknown.
 pub(super) const OWN_STEPS: &str =
     "your own program: oomctl knows none of its options and settings";
-
-/// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
-const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
-const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
 
 /// Reasons that are told where no rung is left.
 const MOST_REASONS: usize = 6;
@@ -359,17 +354,6 @@ impl ScriptView {
         self.now
             .as_ref()
             .map_or_else(String::new, |now| first_fit(now, attempts))
-    }
-
-    /// Why the batch gets smaller and nothing keeps that of an optimizer step.
-    fn why_batch_changes(&self) -> Option<&str> {
-        let mut steps = self.attempts.iter().flat_map(|a| &a.rungs);
-        let halves = steps.any(|r| {
-            HALVE.contains(&r.step.rung.as_str()) && r.step.effect == Effect::ChangesTraining
-        });
-        let mut passed_over = self.before_training_changes.iter().chain(&self.not_used);
-        let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP)?;
-        halves.then_some(&*kept.reason)
     }
 
     /// Where an attempt changes a knob.

@@ -205,9 +205,14 @@ pub fn first_fit<'a>(
         .reduce(|a, b| if b.1 > a.1 { b } else { a });
     match (known.iter().find(|(_, p)| *p >= SAFE), best) {
         (Some((attempt, _)), _) => format!("; attempt {attempt} probably fits"),
-        (None, Some((attempt, p))) if p >= EVEN => format!("; attempt {attempt} may fit ({p:.2})"),
+        (None, Some((attempt, p))) if p >= EVEN => {
+            format!("; attempt {attempt} may fit ({})", chance(p))
+        }
         (None, Some((attempt, p))) if p > odds => {
-            format!("; probably none below fits (best: attempt {attempt}, {p:.2})")
+            format!(
+                "; probably none below fits (best: attempt {attempt}, {})",
+                chance(p)
+            )
         }
         (None, _) => "; no rung below changes that".to_owned(),
     }

@@ -6,13 +6,13 @@ use super::given_keys::GivenKeys;
 use super::hydra;
 use super::keyed::option_of_keys;
 use super::knobs::{FoundKnob, KnobForm, find};
-use super::preface::{exported, is_shell};
+use super::preface::{exported, shell_holds};
 use super::settings::SettingsFormat;
 use super::spelling::setting_names;
 use super::stack::{Stack, StackKnob};
 use super::traced::{Quote, Span};
 use super::uses::serves_others;
-use super::walk::{ArgumentsEnd, Call, Reading, SCRIPT, SettingsFile};
+use super::walk::{ArgumentsEnd, Call, Reading, SettingsFile};
 use super::written::{quoted, written};
 use crate::Spelling;
 use oomctl_base::{Role, Value};
@@ -20,12 +20,8 @@ use oomctl_base::{Role, Value};
 /// Hands a command to a Ray cluster, whose processes have the environment of `ray start` and the job's `runtime_env` (Ray 2.49,
 /// "Environment Dependencies").
 const RAY_JOB: &str = "ray job submit";
-
-/// Whether a script starts the Ray cluster itself.
-fn starts_ray(reading: &Reading) -> bool {
-    let mut scripts = reading.sources.iter().skip(SCRIPT);
-    scripts.any(|script| is_shell(&script.text) && script.text.contains("ray start"))
-}
+/// Starts the Ray cluster itself.
+const RAY_START: &str = "ray start";
 
 /// Gives a value where it wins; None where the program does it without being told.
 pub(super) fn append(
@@ -114,7 +110,7 @@ fn added(edit: Option<TextEdit>) -> Option<Option<(TextEdit, Means)>> {
 /// A variable for a command; or why not.
 fn variable(reading: &Reading, call: &Call, assignment: &str) -> Result<TextEdit, &'static str> {
     let of_ray = call.launchers.iter().any(|l| l == RAY_JOB);
-    if of_ray && !starts_ray(reading) {
+    if of_ray && !shell_holds(reading, &[RAY_START]) {
         return Err(
             "a Ray job does not hand it to its workers; add it to env_vars of --runtime-env-json",
         );

@@ -27,6 +27,13 @@ pub fn is_shell(text: &str) -> bool {
     program.is_some_and(|p| SHELLS.contains(&p.as_str()))
 }
 
+/// Whether a shell script of the job holds one of these words.
+pub(super) fn shell_holds(reading: &Reading, words: &[&str]) -> bool {
+    let scripts = reading.sources.iter().skip(SCRIPT);
+    let mut texts = scripts.map(|s| &s.text).filter(|text| is_shell(text));
+    texts.any(|text| words.iter().any(|word| text.contains(word)))
+}
+
 /// Where the first line begins that is neither blank nor a comment.
 fn first_command(text: &str) -> usize {
     let mut at = 0;

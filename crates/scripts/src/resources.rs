@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::TextEdit;
-use super::preface::is_shell;
+use super::preface::shell_holds;
 use super::sbatch::{Directive, directives, long_option, wins};
 use super::traced::{Quote, Span, Traced};
 use super::walk::{Reading, SCRIPT};
@@ -147,12 +147,6 @@ const STARTERS: [&str; 9] = [
     "hostfile",
 ];
 
-/// Whether a script starts something on every node of its job.
-fn reaches_other_nodes(reading: &Reading) -> bool {
-    let mut scripts = reading.sources.iter().filter(|s| is_shell(&s.text));
-    scripts.any(|script| STARTERS.iter().any(|word| script.text.contains(word)))
-}
-
 pub(super) fn nodes(
     reading: &Reading,
     all: &[Directive],
@@ -169,7 +163,7 @@ pub(super) fn nodes(
             "the job requests its GPUs in total with --gpus; change both by hand".to_owned(),
         );
     }
-    if count > 1 && !reaches_other_nodes(reading) {
+    if count > 1 && !shell_holds(reading, &STARTERS) {
         return Err(
             "the script starts its program on one node: it has no srun, mpirun or `ray start`"
                 .to_owned(),

@@ -181,12 +181,6 @@ pub fn gives(reading: &Reading, options: &[&str]) -> bool {
     options.iter().any(|option| wins(&all, option).is_some())
 }
 
-/// The value of an option of sbatch, where the scripts give it.
-pub fn option(reading: &Reading, option: &str) -> Option<String> {
-    let all = directives(reading);
-    wins(&all, option)?.value.as_ref()?.known()
-}
-
 fn fill(pattern: &str, name: &str, user: &str, workdir: &str) -> Option<LogPattern> {
     if pattern.contains('\\') || pattern.is_empty() {
         return None;

@@ -37,7 +37,7 @@ pub use evidence::loosen;
 pub use exit_code::{goes_on, hidden, hidden_remark};
 pub use job::{
     JOB_NUMBER, JobIds, LogPattern, Resources, array, bad_directive, export, given, gives,
-    has_error_log, impossible, job_name, logs, option, resources, workdir,
+    has_error_log, impossible, job_name, logs, resources, workdir,
 };
 pub use logged::{Likely, Logged};
 pub use outputs::{ProgramLog, output_path, output_remarks, readable_outputs};

@@ -7,6 +7,7 @@ use crate::core::adopt;
 use crate::core::launch::GpuWish;
 use crate::core::recipe::{Layer, LayerKind};
 use oomctl_base::{Origin, Refusal, Role, Value};
+use oomctl_scripts::{option_words, script_directives};
 
 /// What the scheduler is handed with an attempt's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,15 +61,17 @@ impl Request {
             || self.inputs().sbatch.iter().any(handed)
     }
 
-    /// The clusters to which the job's script, or what is handed on to sbatch, sends it (`--clusters`).
+    /// The clusters to which the job's script, or what is handed on to sbatch, sends it (`--clusters`). The scripts are not read whole.
     pub fn clusters(&self) -> Vec<String> {
-        let own = self.adoption();
-        let own = own.and_then(|a| adopt::option(&a.reading, "clusters"));
-        let handed = self.inputs().sbatch.iter();
-        let handed = handed.filter_map(|word| word.strip_prefix("--clusters="));
-        let all = handed.map(str::to_owned).chain(own);
-        all.flat_map(|names| names.split(',').map(str::to_owned).collect::<Vec<_>>())
-            .collect()
+        let scripts = self.inputs().scripts.as_ref();
+        let text = scripts.and_then(|s| s.files.get(&s.script));
+        let mut all = text.map_or_else(Vec::new, |text| script_directives(text));
+        all.extend(scripts.map_or_else(Vec::new, |s| option_words(&s.options)));
+        all.extend(option_words(&self.inputs().sbatch));
+        let given = all.into_iter().rev().find(|d| d.option == "clusters");
+        let names = given.and_then(|given| given.value?.known());
+        let names = names.iter().flat_map(|names| names.split(','));
+        names.map(str::to_owned).collect()
     }
 
     /// The layer that keeps attempt number `attempt` away from these nodes; `None` where the stack has no knob for that, and

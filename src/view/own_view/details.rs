@@ -3,12 +3,22 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{HALVE, HALVE_AND_KEEP, ScriptView};
+use super::ScriptView;
 use crate::core::ladder::{FORBIDDEN, Skipped};
 use crate::view::passed_over::not_used;
 use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
 use crate::view::style::diff_line;
+use oomctl_base::Effect;
+
+/// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
+const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
+const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
+
+/// Whether a rung makes the batch smaller.
+fn is_batch(rung: &str) -> bool {
+    rung == HALVE_AND_KEEP || HALVE.contains(&rung)
+}
 
 impl ScriptView {
     /// All that is known: the diffs, the rungs that are not used, and the values that were read.
@@ -54,16 +64,25 @@ impl ScriptView {
     /// The batch, where --same-math leaves it as it is and takes something else.
     pub(super) fn left_out(&self) -> String {
         let all = self.not_used.iter().chain(&self.before_training_changes);
-        let mut batches =
-            all.filter(|s| s.rung == HALVE_AND_KEEP || HALVE.contains(&s.rung.as_str()));
-        let forbidden = batches.find(|s| self.has_rungs() && s.reason.contains(FORBIDDEN));
+        let mut batches = all.filter(|s| self.has_rungs() && is_batch(&s.rung));
+        let forbidden = batches.find(|s| s.reason.contains(FORBIDDEN));
         let line = |s: &Skipped| format!("left out: a smaller batch {}\n", s.reason);
         forbidden.map(line).unwrap_or_default()
     }
 
+    /// Why the batch gets smaller and nothing keeps that of an optimizer step.
+    pub(super) fn why_batch_changes(&self) -> Option<&str> {
+        let mut steps = self.attempts.iter().flat_map(|a| &a.rungs);
+        let halves = steps.any(|r| {
+            HALVE.contains(&r.step.rung.as_str()) && r.step.effect == Effect::ChangesTraining
+        });
+        let mut passed_over = self.before_training_changes.iter().chain(&self.not_used);
+        let kept = passed_over.find(|s| s.rung == HALVE_AND_KEEP)?;
+        halves.then_some(&*kept.reason)
+    }
+
     /// Why no attempt changes the batch, where others change something and nothing above says it.
     pub(super) fn batch_stays(&self) -> String {
-        let is_batch = |rung: &str| rung == HALVE_AND_KEEP || HALVE.contains(&rung);
         let mut taken = self.attempts.iter().flat_map(|a| &a.rungs);
         let told = !self.computed.is_empty() || taken.any(|r| is_batch(&r.step.rung));
         let mut passed_over = self.not_used.iter().filter(|_| self.has_rungs() && !told);
