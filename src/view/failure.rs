@@ -148,17 +148,15 @@ impl Message {
     }
 }
 
-/// Text from files, flags and schedulers without control characters (line ends stay).
+/// Text from files, flags and schedulers without control characters (line ends stay). A tab is shown, for it is often what is wrong.
 fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    let shown = |c: char| match c {
+        '\n' => c,
+        '\t' => '→',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 impl From<ConfigError> for Message {

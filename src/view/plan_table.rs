@@ -33,7 +33,7 @@ const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is f
 /// What is said of the row without a number.
 const HOST: &str = "host: instead, if host memory runs out";
 /// What a line of text beside the rows stands behind.
-const INDENT: usize = 7;
+const INDENT: usize = 9;
 
 /// Rows in the order of the attempts.
 pub struct PlanTable<'a> {
@@ -175,7 +175,7 @@ impl<'a> PlanTable<'a> {
             .map_or_else(|| "change".to_owned(), |file| format!("change in {file}"));
         let dim = |text: &str| TableCell::from(text).painted(Some(DIM));
         table.row(
-            [dim("try"), dim(&named)]
+            [dim("attempt"), dim(&named)]
                 .into_iter()
                 .chain(heads.iter().map(|h| dim(h))),
         );

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::cluster::Cluster;
-use super::place::Place;
+use super::cluster::{Cluster, program};
+use super::place::{LARGE_CARD, Place};
 
 /// Kills in all, over both stories, unless `OOMCTL_TEST_KILLS` says more.
 const KILLS: usize = 50;
@@ -93,4 +93,42 @@ fn runs_whose_supervisor_is_killed_at_random_moments_lose_nothing_and_submit_not
         scope.spawn(|| kill_at_random_moments("killed-a", kills / 2, seed));
         scope.spawn(|| kill_at_random_moments("killed-b", kills - kills / 2, seed ^ 0x9e37_79b9));
     });
+}
+
+/// This cluster knows of no job: only who names the other one is told. Both are one here.
+#[test]
+fn a_job_whose_submitter_is_killed_before_the_answer_is_found_on_the_cluster_that_it_was_sent_to() {
+    let Some(place) = Place::on(Cluster::Full, "killed-elsewhere") else {
+        return;
+    };
+    let conf = std::fs::read_to_string(Cluster::Full.conf().unwrap()).unwrap();
+    let names = conf
+        .lines()
+        .find_map(|line| line.strip_prefix("ClusterName="));
+    let elsewhere = format!("--sbatch=--clusters={}", names.unwrap());
+    let sent = place.file("sent");
+    let deadly = format!(
+        "#!/bin/sh\n[ -e {sent} ] && exec {sbatch} \"$@\"\n: >{sent}\n{sbatch} \"$@\" >{sent}\nkill -9 $PPID\n",
+        sent = sent.display(),
+        sbatch = program("sbatch").display()
+    );
+    let silent = |name: &str| {
+        let real = program(name);
+        let real = real.display();
+        format!("#!/bin/sh\ncase \"$*\" in *--clusters*) exec {real} \"$@\";; esac\n")
+    };
+    let place = place
+        .wrapping("sbatch", &deadly)
+        .wrapping("squeue", &silent("squeue"))
+        .wrapping("sacct", &silent("sacct"))
+        .with(&[LARGE_CARD]);
+    let killed = place.submit(&["--watch", &elsewhere]);
+    assert_ne!(killed.code, 0, "{}", killed.stderr);
+    place
+        .watch()
+        .expect_code(0)
+        .says("found again by its token");
+    let jobs = place.one_job_per_attempt(place.run());
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    assert!(place.text("sent").contains(&jobs[0].id));
 }

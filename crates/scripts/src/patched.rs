@@ -15,7 +15,11 @@ pub fn unified_diff(names: (&str, &str), before: &str, after: &str, context: usi
         return String::new();
     }
     let diff = similar::TextDiff::from_lines(before, after);
-    let (from, to) = (format!("a/{}", names.0), format!("b/{}", names.1));
+    let (from, to) = (
+        names.0.trim_start_matches('/'),
+        names.1.trim_start_matches('/'),
+    );
+    let (from, to) = (format!("a/{from}"), format!("b/{to}"));
     let mut diff = diff.unified_diff();
     diff.context_radius(context).header(&from, &to).to_string()
 }

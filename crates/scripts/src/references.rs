@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 
 use super::adopt::Adoption;
-use super::hydra;
 use super::sectioned::OF_EVALUATION;
 use super::spelling::setting_names;
 use super::stack::StackKnob;
@@ -32,6 +31,13 @@ impl Adoption<'_> {
 impl Call {
     /// The knob with the options by which this program takes it, and for a key that refers to another that one.
     pub(super) fn as_read<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
+        if knob.role == Some(Role::GradAccumulation) && self.computed_accumulation().is_some() {
+            return Cow::Owned(StackKnob {
+                spellings: Vec::new(),
+                styles: Vec::new(),
+                ..knob.clone()
+            });
+        }
         let read = self.as_declared(knob);
         let followed = |s: &Spelling| {
             let mut names = setting_names(s).into_iter();
@@ -63,19 +69,17 @@ impl Call {
                 None => break,
             }
         }
-        let words = self.own_texts();
         // A batch of training that an evaluation takes, too, is that of training.
         let is_of_other = knob.role == Some(Role::EvalBatch)
             && !meant
                 .split(['.', '_'])
                 .any(|part| OF_EVALUATION.contains(&part));
-        let is_given = |key: &str| words.iter().any(|word| hydra::of(word, key).is_some());
-        if is_of_other || is_given(key) || !self.sees_its_like(knob, key, &meant) {
+        if is_of_other || self.is_override(key) || !self.sees_its_like(knob, key, &meant) {
             return None;
         }
         let file = self.file_of(&meant);
         match file.map(|file| file.reached) {
-            _ if is_given(&meant) => Some(Spelling::Hydra(meant)),
+            _ if self.is_override(&meant) => Some(Spelling::Hydra(meant)),
             Some(Reached::Composed) => Some(Spelling::Hydra(meant)),
             Some(_) => {
                 let text = self.text_of(&meant)?;
@@ -91,7 +95,8 @@ impl Call {
         files.find(|f| f.reader == SettingsReader::Program && f.find(key).is_some())
     }
 
-    fn text_of(&self, key: &str) -> Option<&str> {
+    /// What the last of the program's files that says a key says of it.
+    pub(super) fn text_of(&self, key: &str) -> Option<&str> {
         self.file_of(key)?.find(key)?.text.as_deref()
     }
 
@@ -114,7 +119,7 @@ impl Call {
 }
 
 /// The last part of a key.
-fn last_of(key: &str) -> &str {
+pub(super) fn last_of(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
@@ -129,7 +134,7 @@ fn is_of_key(c: char) -> bool {
 }
 
 /// A key as from the root. Dots before it count from the mapping in which `key` stands.
-fn absolute(named: &str, key: &str) -> Option<String> {
+pub(super) fn absolute(named: &str, key: &str) -> Option<String> {
     let rest = named.trim_start_matches('.');
     let mut section = key;
     for _ in 0..named.len() - rest.len() {

@@ -4,9 +4,9 @@
 use super::configured::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
-use super::parts::{OF, PARTS};
+use super::parts::{OF, PARTS, parts_of_setting};
 use super::stack::{Stack, StackKnob};
-use super::walk::{Call, Reached};
+use super::walk::{Call, Reached, SettingsFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, only, word_list};
 
@@ -93,27 +93,45 @@ impl Call {
         (!is_plain).then_some(found)
     }
 
-    /// The key of a knob, where the program computes its accumulation of two of its settings: those are what one forward takes
-    /// and the batch of a step.
+    /// The key of a knob, where the program or its configuration computes the accumulation of two settings: those are what one forward
+    /// takes and the batch of a step.
     fn of_accumulation(&self, knob: &StackKnob) -> Option<Spelling> {
         let mut names = self.names.iter().flatten();
-        let keys = names.find_map(|(name, _)| name.strip_prefix(PARTS)?.split_once(OF))?;
+        let of_code = names.find_map(|(name, _)| name.strip_prefix(PARTS)?.split_once(OF));
+        let of_code = of_code.map(|(part, whole)| (part.to_owned(), whole.to_owned()));
+        let keys = of_code.or_else(|| self.computed_accumulation())?;
         let leaves = self.program_keys();
         // What a word of Hydra gives is no longer a leaf.
-        let words = self.own_texts();
-        let given = |wanted: &str| words.iter().any(|word| hydra::of(word, wanted).is_some());
         let of = |wanted: &str| {
             let mut leaves = leaves.iter();
             let leaf = leaves.find(|(key, _)| key == wanted).cloned();
-            leaf.or_else(|| given(wanted).then(|| (wanted.to_owned(), true)))
+            leaf.or_else(|| self.is_override(wanted).then(|| (wanted.to_owned(), true)))
         };
-        let (part, whole) = (of(keys.0)?, of(keys.1)?);
+        let (part, whole) = (of(&keys.0)?, of(&keys.1)?);
         let (key, composed) = match knob.role? {
             Role::MicroBatch => part,
             Role::TrainBatch => whole,
             _ => return None,
         };
         Some(spelling(key, composed))
+    }
+
+    /// The keys of the part and the whole of which a composed configuration computes the accumulation, if no word gives that.
+    pub(super) fn computed_accumulation(&self) -> Option<(String, String)> {
+        let files = self.settings.iter();
+        let mut leaves = files
+            .filter(|file| file.reached == Reached::Composed)
+            .flat_map(SettingsFile::leaves);
+        leaves.find_map(|(key, _)| {
+            let text = self.text_of(&key).filter(|_| !self.is_override(&key))?;
+            parts_of_setting(&key, text)
+        })
+    }
+
+    /// Whether a word of Hydra gives a key.
+    pub(super) fn is_override(&self, key: &str) -> bool {
+        let words = self.own_texts();
+        words.iter().any(|word| hydra::of(word, key).is_some())
     }
 
     /// The keys of the settings of the program itself, and whether they are composed.

@@ -17,7 +17,7 @@ use crate::cli::session::Session;
 use crate::core::adopt::{self, JOB_NUMBER, JobIds};
 use crate::core::request::{Adopts, Request, Stacks, Supervision};
 use crate::drive::{Handle, Silent};
-use crate::io::ledger::Takeover;
+use crate::io::ledger::{Takeover, owner};
 use crate::io::scheduler::slurm::{self, Foreign, Slurm};
 use crate::view::{CommandFailure, print};
 use oomctl_base::job::JobRef;
@@ -70,6 +70,12 @@ pub fn open(
     let backend = request.inputs().backend.clone();
     let adopts = request.inputs().adopts.clone();
     let now = Timestamp::now();
+    if let (Takeover::Forced, Ok(Some(owner))) = (takeover, owner(stored.folder.dir())) {
+        print::warn(&format!(
+            "run {} is taken from process {} on {}, which may still watch it; that one stops before its next entry",
+            stored.history.run, owner.pid, owner.host
+        ));
+    }
     let mut handle = Handle::open(stored.folder, request, takeover, now)?;
     // A take-over that was cut short: the job is the first attempt, and is not submitted a second time.
     if let Some(adopts) = adopts.filter(|_| handle.history().attempts.is_empty()) {

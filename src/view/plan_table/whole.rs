@@ -66,7 +66,7 @@ impl PlanTable<'_> {
         let label = |at| if at == 0 { INDENT - 2 } else { 0 };
         let mut table = Table::new((0..10).map(|at| (Side::Left, label(at))));
         let heads = [
-            (true, "try"),
+            (true, "attempt"),
             (is_wide, "knob"),
             (true, "change"),
             (has_places, "where"),
