@@ -259,18 +259,18 @@ fn one(out: &mut String, advised: &ladder::Recommendation, helps: bool) {
         None => writeln!(out, "\n  {title}"),
     };
     for turn in &advised.turns {
-        let _ = writeln!(out, "         {}", told(turn));
+        let _ = writeln!(out, "       {}", told(turn));
     }
     if let Some(text) = &advised.not_if {
         let text = match text.starts_with("only ") {
             true => text.clone(),
             false => format!("not if {text}"),
         };
-        let _ = writeln!(out, "         {}", Paint(DIM, &text));
+        let _ = writeln!(out, "       {}", Paint(DIM, &text));
     }
     for (_, why) in &advised.in_vain {
         let in_vain = format!("may be no use: {why}");
-        let _ = writeln!(out, "         {}", Paint(DIM, &in_vain));
+        let _ = writeln!(out, "       {}", Paint(DIM, &in_vain));
     }
 }
 

@@ -157,7 +157,7 @@ fn a_plan_of_ones_own_script_fits_the_screen() {
                     "{width} columns: {line}\n{text}"
                 );
             }
-            let table = text.lines().skip_while(|l| !l.starts_with("try "));
+            let table = text.lines().skip_while(|l| !l.starts_with("attempt "));
             let table = table.take_while(|l| !l.is_empty()).count();
             assert!((4..=15).contains(&table), "{table} lines\n{text}");
             assert!(

@@ -132,7 +132,7 @@ fn without_model(session: &Session, request: &Request) -> CommandFailure {
             measuring(session, request),
         ),
         Some(_) => (
-            format!("oomctl has no memory model for {preset}"),
+            request.uncovered().unwrap_or_default(),
             measuring(session, request),
         ),
         None => (

@@ -37,8 +37,13 @@ impl Request {
         }))
     }
 
-    /// The value that the memory model does not cover, and why, as a sentence.
+    /// Why the memory model has no answer for the configuration, as a sentence.
     pub fn uncovered(&self) -> Option<String> {
+        let preset = self.preset();
+        let has_fields = preset.memory.as_ref().is_some_and(|m| !m.fields.is_empty());
+        if !has_fields && preset.formulas.is_none() && self.inputs().is_recognised() {
+            return Some(format!("oomctl has no memory model for {}", preset.name));
+        }
         let Err(Unknown { field, why }) = self.estimate(&[])? else {
             return None;
         };
