@@ -54,6 +54,7 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
         "--watch",
         "--run",
         "r",
+        "--",
         "job.slurm",
         "two words",
         "--yes",
@@ -63,7 +64,6 @@ fn a_script_goes_from_out_of_memory_to_success_and_its_files_stay_as_they_are() 
         "your own program: oomctl changes its options or settings files",
         "halve-batch-keep-effective",
     ]);
-    done.says(&["--yes comes after SCRIPT, so it is passed to the script"]);
     assert_eq!(place.read("job.slurm"), JOB);
     assert_eq!(place.read("tools/train.sh"), LAUNCHER);
     let last = place.read(".oomctl/runs/r/attempt-3/slurm.out");

@@ -18,13 +18,22 @@ fn with(script: &str) -> (Place, Slurm) {
 }
 
 #[test]
-fn short_options_behind_the_script_get_the_note_of_long_ones() {
-    let (place, _slurm) = with("echo \"given $*\"\n");
-    let done = place.run("submit --yes job.slurm -w -y").ends(0);
-    done.says(&[
-        "note: -w comes after SCRIPT, so it is passed to the script. Put oomctl options before SCRIPT",
-        "note: -y comes after SCRIPT",
-    ]);
+fn options_of_oomctl_behind_a_script_that_reads_its_words_submit_nothing() {
+    let (place, slurm) = with("echo \"given $*\"\n");
+    for words in ["-w -y", "--dry-run"] {
+        let refused = place
+            .run(&format!("submit --yes job.slurm {words}"))
+            .ends(2);
+        refused.says(&[
+            "after job.slurm, which would get it",
+            "hint: put oomctl options before SCRIPT. If it is meant for the script: `oomctl submit -- job.slurm …`",
+        ]);
+    }
+    assert_eq!(slurm.calls("sbatch").len(), 0);
+    for words in ["-- job.slurm -w", "job.slurm -n 4"] {
+        place.run(&format!("submit --yes {words}")).ends(0);
+    }
+    assert_eq!(slurm.accepted().len(), 2);
 }
 
 #[test]

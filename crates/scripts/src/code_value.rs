@@ -20,6 +20,8 @@ pub(super) const MODEL_NAMES: [&str; 9] = word_list(
 pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
+    /// Flags that none of the classes takes.
+    pub lacking: BTreeSet<&'a str>,
     pub arguments: Vec<&'a CodeArgument>,
 }
 
@@ -34,6 +36,10 @@ impl<'a> ConfigClasses<'a> {
                 .collect(),
             parsers: all()
                 .flat_map(|r| &r.parsed_by)
+                .map(String::as_str)
+                .collect(),
+            lacking: all()
+                .flat_map(|r| &r.class_lacks)
                 .map(String::as_str)
                 .collect(),
             arguments: all().flat_map(|r| &r.arguments).collect(),

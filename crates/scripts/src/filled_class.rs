@@ -98,21 +98,26 @@ impl CodeFiles<'_, '_> {
         })
     }
 
-    /// The flags that only a call takes, each with the room that the one such call has.
+    /// The flags that the class does not take: those of a call, each with the room that the one such call has, and those of nothing.
     pub(super) fn call_rooms(
         &self,
         wanted: &ConfigClasses<'_>,
     ) -> BTreeMap<String, Option<ArgumentRoom>> {
+        let is_option = |flag: &str| {
+            let option = format!("--{flag}");
+            let mut options = self.options.iter().flat_map(|(_, options)| options);
+            options.any(|o| o.forms.contains(&option))
+        };
         let alone = wanted.arguments.iter().filter_map(|argument| {
             let classes = argument.fields_of.iter().flatten().map(String::as_str);
             let own = self.own_classes(classes.collect());
-            let option = format!("--{}", argument.flag);
-            let mut options = self.options.iter().flat_map(|(_, options)| options);
-            let taken = options.any(|o| o.forms.contains(&option));
-            let alone = argument.fields_of.is_some() && !taken && !self.parser_fills(wanted, &own);
+            let taken = is_option(&argument.flag) || self.parser_fills(wanted, &own);
+            let alone = argument.fields_of.is_some() && !taken;
             alone.then(|| (argument.flag.clone(), self.room_of(&argument.call)))
         });
-        alone.collect()
+        let lacking = wanted.lacking.iter().filter(|flag| !is_option(flag));
+        let lacking = lacking.map(|flag| ((*flag).to_owned(), None));
+        alone.chain(lacking).collect()
     }
 
     /// Where the one call of this name has room; of those that load something the one that loads a model.

@@ -34,6 +34,8 @@ pub struct Recognise {
     /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.
     /// Using one counts as much as a key.
     pub configured_by: Vec<String>,
+    /// Flags of its knobs that such a class does not take.
+    pub class_lacks: Vec<String>,
     /// Parsers that fill such a class from the options.
     pub parsed_by: Vec<String>,
     /// Values of knobs that the program's Python text shows by the names that it uses, where nothing else gives them.

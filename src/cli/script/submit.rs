@@ -87,8 +87,8 @@ pub fn submit(
     };
     let request = request(session, asked.flags, &name, &read, &shelves)?;
     if let Some(scripts) = &request.inputs().scripts {
-        if let Some(what) = unused::misplaced(scripts) {
-            return Err(CommandFailure::usage(what).hint("put oomctl options before SCRIPT"));
+        if let Some((what, hint)) = unused::misplaced(scripts) {
+            return Err(CommandFailure::usage(what).hint(hint));
         }
         let notes = unused::told(scripts).into_iter();
         notes.for_each(|note| print::talk(&note));

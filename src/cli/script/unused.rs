@@ -15,6 +15,10 @@ const OURS: [&str; 16] = word_list(
     "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
 );
 
+/// Those of them that say what becomes of the job: who gave one behind the script meant it for oomctl.
+const DECIDE: [&str; 12] =
+    word_list("--measure --watch --yes --dry-run --supervise --same-math --fresh -n -w -y -wy -yw");
+
 /// The words behind a script that only oomctl has as options.
 fn ours(scripts: &Scripts) -> Vec<String> {
     let words = scripts.args.iter();
@@ -29,7 +33,7 @@ pub fn tell_ours(args: &[String], is_ours: impl Fn(&str) -> bool) {
 }
 
 fn passed(word: &String) -> String {
-    format!("note: {word} comes after SCRIPT, so it is passed to the script. {REMEDY}")
+    format!("note: {word} comes after SCRIPT, so it is passed to the script: {REMEDY}")
 }
 
 /// Whether nothing reads the words behind a script. A script in another language may read them in ways of its own.
@@ -43,27 +47,57 @@ fn is_unread(scripts: &Scripts) -> bool {
 
 /// What is said of the words behind a script of which some are options of ours, or which nothing reads.
 pub fn told(scripts: &Scripts) -> Vec<String> {
-    let ours = ours(scripts);
     let script = &scripts.script;
+    let ours = match are_the_scripts(script) {
+        true => Vec::new(),
+        false => ours(scripts),
+    };
     let passed = ours.iter().map(passed);
     let unread = is_unread(scripts).then(|| {
         let words = command(&scripts.args);
-        format!("note: {script} reads no arguments: {words} has no effect. {REMEDY}")
+        format!("note: {script} reads no arguments: {words} has no effect: {REMEDY}")
     });
     passed.chain(unread).collect()
 }
 
 /// What to do about an option of ours behind a script.
-const REMEDY: &str = "Put oomctl options before SCRIPT";
+const REMEDY: &str = "put oomctl options before SCRIPT";
 
-/// That options of ours stand behind a script that reads none.
-pub fn misplaced(scripts: &Scripts) -> Option<String> {
-    let ours = ours(scripts);
+/// Why options of ours behind a script are an error, and what to do: the script reads none, or they decide what becomes of the job. A
+/// `--` before the script says that all words behind it are the script's.
+pub fn misplaced(scripts: &Scripts) -> Option<(String, String)> {
     let script = &scripts.script;
-    let s = if ours.len() == 1 { "s" } else { "" };
-    let words = ours.join(", ");
-    (!ours.is_empty() && is_unread(scripts))
-        .then(|| format!("{words} come{s} after {script}, which reads no arguments"))
+    if are_the_scripts(script) {
+        return None;
+    }
+    let unread = is_unread(scripts);
+    let is_ours = |word: &String| OURS.contains(&word.as_str());
+    let words = scripts.args.iter().enumerate().filter(|(at, word)| {
+        // A short option with something else behind it is the script's own.
+        let alone = word.starts_with("--") || scripts.args[*at..].iter().all(is_ours);
+        DECIDE.contains(&word.as_str()) && alone || unread && is_ours(word)
+    });
+    let words: Vec<&str> = words.map(|(_, word)| word.as_str()).collect();
+    let s = if words.len() == 1 { "s" } else { "" };
+    let (what, hint) = match (words.is_empty(), unread) {
+        (true, _) => return None,
+        (false, true) => ("reads no arguments", REMEDY.to_owned()),
+        (false, false) => (
+            "would get it",
+            format!("{REMEDY}. If it is meant for the script: `oomctl submit -- {script} …`"),
+        ),
+    };
+    let words = words.join(", ");
+    Some((
+        format!("{words} come{s} after {script}, which {what}"),
+        hint,
+    ))
+}
+
+/// Whether a `--` stands before the script.
+fn are_the_scripts(script: &str) -> bool {
+    let mut before = std::env::args().take_while(|word| !word.ends_with(script));
+    before.any(|word| word == "--")
 }
 
 fn reads(text: &str) -> bool {

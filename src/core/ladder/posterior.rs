@@ -22,6 +22,8 @@ const PARTICLES: u32 = 4096;
 const FEWER: u32 = 512;
 /// Particles that must carry weight after an attempt; below, the evidence is taken as less sharp.
 const LEAST_EFFECTIVE: f64 = 24.0;
+/// Weight of the particles under which what passed fits, below which the model does not describe the job.
+const DISPROVED: f64 = 0.1;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
 /// Least share of the limit that the longest sequence is taken to fill.
@@ -42,6 +44,8 @@ pub struct Posterior {
     pub(super) engine: EngineRoom,
     /// Middle of how full micro batches are.
     middle: f64,
+    /// Phases passed that cannot have, whatever is hidden: what the model was told of the job is not so.
+    pub(super) disproved: bool,
 }
 
 impl Posterior {
@@ -77,6 +81,7 @@ impl Posterior {
             particles: (1..=PARTICLES).map(particle).collect(),
             engine: EngineRoom::default(),
             middle,
+            disproved: false,
         }
     }
 
@@ -109,9 +114,16 @@ impl Posterior {
             .iter()
             .map(|particle| evidence.explained(particle));
         let explained: Vec<f64> = explained.collect();
+        self.reweigh(&explained);
+        let passes = self.particles.iter().map(|p| p.weight * evidence.passes(p));
+        self.disproved |= passes.sum::<f64>() < DISPROVED;
+    }
+
+    /// Moves the weight to the particles that explain an attempt, as sharply as leaves enough of them.
+    fn reweigh(&mut self, explained: &[f64]) {
         let mut sharpness = 1.0;
         for _ in 0..12 {
-            let pairs = self.particles.iter().zip(&explained);
+            let pairs = self.particles.iter().zip(explained);
             let weigh = |(particle, likelihood): (&Particle, &f64)| {
                 let tempered = match sharpness < 1.0 {
                     true => likelihood.powf(sharpness),
@@ -155,6 +167,7 @@ impl Posterior {
             particles,
             engine: self.engine,
             middle: self.middle,
+            disproved: self.disproved,
         }
     }
 

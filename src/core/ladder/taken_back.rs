@@ -1,7 +1,8 @@
 //! Steps of a climb that take each other back.
 
 use super::ascent::Ascent;
-use super::decision::Step;
+use super::decision::{Change, Step};
+use oomctl_base::{Value, ValueKind};
 
 /// Whether some steps give a knob of two of them another value than they would without both, by what the steps say alone: then
 /// nothing need be looked at.
@@ -23,9 +24,38 @@ fn is_another_value(steps: &[Step], early: usize, late: usize) -> bool {
     })
 }
 
+/// Joins a step to an earlier one of which it takes a part back: the earlier one then goes less far.
+fn join_what_goes_back(steps: &mut Vec<Step>) {
+    let number = |value: &Value| value.number(ValueKind::Float);
+    let by = |change: &Change| Some(number(&change.to)? - number(&change.from)?);
+    let goes_back = |late: &Change, early: &Change| {
+        let (late_by, early_by) = (by(late).unwrap_or(0.0), by(early).unwrap_or(0.0));
+        late.knob == early.knob && late_by * early_by < 0.0 && late_by.abs() < early_by.abs()
+    };
+    for late in (1..steps.len()).rev() {
+        let [back] = &steps[late].changes[..] else {
+            continue;
+        };
+        let back = back.clone();
+        let mut before = steps[..late].iter_mut().rev();
+        let Some((early, change)) = before.find_map(|early| {
+            let at = early.changes.iter().position(|c| goes_back(&back, c))?;
+            Some((early, at))
+        }) else {
+            continue;
+        };
+        if let Some(setting) = early.layer.settings.get_mut(&back.knob) {
+            setting.value = back.to.clone();
+            early.changes[change].to = back.to;
+            steps.remove(late);
+        }
+    }
+}
+
 impl Ascent<'_> {
-    /// Takes out pairs of steps of which the later one takes back what the earlier one did.
+    /// Takes out pairs of steps of which the later one takes back what the earlier one did, and joins those of which it takes back a part.
     pub(super) fn drop_what_cancels_out(&self, steps: &mut Vec<Step>) {
+        join_what_goes_back(steps);
         let takes_back = |steps: &[Step], early: usize, late: usize| {
             if is_another_value(steps, early, late) {
                 return false;

@@ -7,7 +7,7 @@ use super::settings_file::{ConfigOptions, SettingsFile};
 use crate::SettingsReader;
 use crate::configured::ProgramCode;
 use crate::containers::Container;
-use crate::traced::{Quote, Span, Traced};
+use crate::traced::{Quote, Span, Traced, Why};
 
 /// A program that is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,14 +184,20 @@ impl Arg {
         Self { text, maybe: false }
     }
 
-    /// These words with a space between each two.
+    /// These words with a space between each two. One text cannot say which of them may be missing, so such words are unknown in it.
     pub(super) fn joined(words: &[Self]) -> Traced {
         let mut all = Traced::default();
         for (at, word) in words.iter().enumerate() {
             if at > 0 {
                 all.push(&Traced::literal(0, 0, " ", Quote::Nested));
             }
-            all.push(&word.text);
+            match word.text.place().filter(|_| word.maybe) {
+                Some(place) => {
+                    let text = word.text.text();
+                    all.push(&Traced::computed(&text, place, Why::Condition));
+                }
+                None => all.push(&word.text),
+            }
         }
         all
     }

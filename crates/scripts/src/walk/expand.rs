@@ -112,7 +112,13 @@ impl Walker<'_> {
         fields: &mut WordFields,
     ) {
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
-        if variable.index == Subscript::Each && variable.operation == Operation::Plain {
+        // Without quotes `${A[*]}` is as many words as `${A[@]}`.
+        let each = match variable.index {
+            Subscript::Each => true,
+            Subscript::Joined => !variable.quoted,
+            _ => false,
+        };
+        if each && variable.operation == Operation::Plain {
             let items = self.items(variable, doc);
             for (at, item) in items.into_iter().enumerate() {
                 if !self.spend(item.text.cost()) {

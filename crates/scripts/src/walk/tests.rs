@@ -544,3 +544,18 @@ fn what_a_script_does_on_an_npu_alone_is_passed_over() {
         &["t.py: --x 1"],
     );
 }
+
+#[test]
+fn a_word_that_may_be_missing_is_unknown_in_a_text_that_a_list_is_joined_to() {
+    let list = "A=(--x 1)\nif [ -n \"$DEBUG\" ]; then A+=(--x 2); fi\n";
+    for run in [
+        "python train.py ${A[*]}",
+        "C=\"python train.py ${A[*]}\"\n$C",
+        "bash -c \"python train.py ${A[*]}\"",
+        "eval python train.py \"${A[@]}\"",
+    ] {
+        let reading = reading(&[("a.slurm", &format!("{list}{run}\n"))], &[], &[]);
+        let words = &reading.calls[0].words;
+        assert!(words.iter().any(|w| w.maybe), "{run}: {words:?}");
+    }
+}
