@@ -210,7 +210,7 @@ static KILLED: LazyLock<Regex> = LazyLock::new(|| {
 
 /// `COMPLETED 0:0` with a failure in the text: either it was survived, or the script swallowed the exit
 /// code (a pipe into `tee`). Only a failure after which processes ended counts, or one near the end of the log: a traceback,
-/// or any where a step of the job failed. An exception that no signature knows counts where the log shows no step, or ends with it.
+/// or any where a step of the job failed, or Hydra says that its program raised. An exception that no signature knows counts where the log shows no step, or ends with it.
 fn join_success(
     incident: &mut Incident,
     root: Option<&LogEvent>,
@@ -225,7 +225,8 @@ fn join_success(
         let is_last = e.in_traceback && (behind <= LAST_WORDS || incident.step.is_none());
         let killed = e.texts.first().is_some_and(|text| KILLED.is_match(text));
         let heavy = killed || is_last || e.signature.weight >= weight::NAMED;
-        let serious = e.is_cause() && !e.rerun && heavy;
+        let serious =
+            (e.is_cause() && heavy || behind <= LAST_LINES && raised(findings, e)) && !e.rerun;
         let dead = e.dead || killed;
         serious && (dead || behind <= LAST_LINES && (e.in_traceback || step_failed))
     });
@@ -247,4 +248,10 @@ fn join_success(
     clean.evidence = survived.collect();
     clean.evidence.push(fact(job, EvidenceRole::Confirmation));
     *incident = clean;
+}
+
+/// Whether the main function of a Hydra program raised behind an event.
+fn raised(findings: &Findings<'_>, event: &LogEvent) -> bool {
+    let ends = |e: &LogEvent| e.signature.id == "hydra_error" && e.source == event.source;
+    findings.events().any(|e| ends(e) && e.order > event.order)
 }

@@ -167,7 +167,7 @@ fn a_verl_job_that_dies_in_the_actors_update() {
         .iter()
         .map(|e| e.signature.as_str())
         .collect();
-    assert_eq!(after, ["ray_actor_died", "srun_task_ended"]);
+    assert_eq!(after, ["hydra_error", "ray_actor_died", "srun_task_ended"]);
     assert_eq!(
         incident.headline(),
         "GPU 1 ran out of memory in actor_update: 2.00 GiB requested, 1.10 GiB free of 79.18 GiB"
@@ -470,6 +470,18 @@ fn the_end_of_a_run_supersedes_what_failed_before_unless_a_script_merely_says_so
         + &bar(1)
         + "{'train_runtime': 601.9, 'train_loss': 1.4}\n";
     assert_eq!(verdict(&again).kind, "no_failure");
+}
+
+#[test]
+fn a_hydra_program_that_raised_did_not_succeed_whatever_the_exit_code() {
+    let died = "(raylet) A worker died or was killed while executing a task by an unexpected system error.\n";
+    let raised = "Error executing job with overrides: ['lr=1']\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n";
+    let completed = job(JobState::Completed, 0, 0);
+    let fatal = |log: &str| scan(&[("a.err", log)]).verdict(Some(&completed)).fatal;
+    assert!(fatal(&format!("{died}{raised}")));
+    assert!(!fatal(died));
+    let later: String = (7..60).map(bar).collect();
+    assert!(!fatal(&format!("{died}{raised}{later}")));
 }
 
 #[test]

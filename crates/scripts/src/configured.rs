@@ -376,6 +376,7 @@ mod tests {
         let wanted = ConfigClasses {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
+            lacking: BTreeSet::new(),
             arguments: vec![&rank],
         };
         let files = texts.iter().enumerate();

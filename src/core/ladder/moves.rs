@@ -119,7 +119,7 @@ fn aim(
                 format!("{name} stays: {}", &text[IN_SCRIPTS.len()..])
             }
             Origin::File { .. } if recipe.unknown.contains(name) => {
-                format!("{name} stays: {origin} computes it")
+                format!("{name} stays: {origin} computes it, or sets it under a condition")
             }
             _ => format!("{name} is pinned ({origin})"),
         };

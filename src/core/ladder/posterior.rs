@@ -22,8 +22,8 @@ const PARTICLES: u32 = 4096;
 const FEWER: u32 = 512;
 /// Particles that must carry weight after an attempt; below, the evidence is taken as less sharp.
 const LEAST_EFFECTIVE: f64 = 24.0;
-/// Weight of the particles under which what passed fits, below which the model does not describe the job.
-const DISPROVED: f64 = 0.1;
+/// Probability that what passed fits, before that is known, below which the model does not describe the job.
+const DISPROVED: f64 = 0.01;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
 /// Least share of the limit that the longest sequence is taken to fill.
@@ -101,6 +101,9 @@ impl Posterior {
             self.engine.learn(spec, incident);
         }
         let evidence = AttemptEvidence::new(spec, incident, peaks, profile, total);
+        let passes = self.particles.iter().map(|p| p.weight * evidence.passes(p));
+        let passes = passes.sum::<f64>();
+        self.disproved |= passes < DISPROVED;
         let middle = self.middle;
         let full = |particle: &Particle| {
             let place = (particle.fill / middle).ln() / FILL_SPREAD;
@@ -115,8 +118,6 @@ impl Posterior {
             .map(|particle| evidence.explained(particle));
         let explained: Vec<f64> = explained.collect();
         self.reweigh(&explained);
-        let passes = self.particles.iter().map(|p| p.weight * evidence.passes(p));
-        self.disproved |= passes.sum::<f64>() < DISPROVED;
     }
 
     /// Moves the weight to the particles that explain an attempt, as sharply as leaves enough of them.

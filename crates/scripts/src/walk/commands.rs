@@ -8,12 +8,18 @@ use super::doc::Doc;
 use super::reading::FileRole;
 use super::scope::VariableValue;
 use crate::shell::{Assignment, RedirectTarget, SimpleCommand, in_name};
-use crate::traced::Traced;
+use crate::traced::{Traced, Why};
+use oomctl_base::word_list;
 
 /// Text that files made by scripts may have, all together, in bytes.
 const MAX_CREATED: usize = 4 << 20;
 /// Files made by scripts.
 const MAX_FILES: usize = 64;
+
+/// Files that set up an environment and no variable of a job's own.
+const SET_UP: [&str; 14] = word_list(
+    "activate conda.sh mamba.sh micromamba.sh profile .profile .bash_profile bashrc .bashrc bash modules.sh lmod.sh setvars.sh setup-env.sh",
+);
 
 impl Walker<'_> {
     pub(super) fn run_command(&mut self, command: &SimpleCommand, doc: &Rc<Doc>) {
@@ -240,6 +246,10 @@ impl Walker<'_> {
                 self.scope.ended = false;
             }
             None => {
+                let base = path.rsplit('/').next().unwrap_or(&path);
+                if let Some(place) = word.place().filter(|_| !SET_UP.contains(&base)) {
+                    self.scope.unread = Some(Traced::computed(&word.text(), place, Why::Code));
+                }
                 self.not_followed(&path);
                 self.out.wanted.insert(path);
             }

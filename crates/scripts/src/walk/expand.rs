@@ -341,8 +341,9 @@ impl Walker<'_> {
         if let Some(code) = &self.scope.clouded {
             return Some(VariableValue::Text(code.clone()));
         }
-        let text = self.inherited_text(name)?;
-        Some(VariableValue::Text(text))
+        let text = self.inherited_text(name);
+        text.or_else(|| self.scope.unread.clone())
+            .map(VariableValue::Text)
     }
 
     /// What commands print that count the GPUs of a node, where the job asks for them: `$(nvidia-smi -L | wc -l)`.

@@ -60,6 +60,8 @@ pub(super) struct ShellScope {
     pub numbers: BTreeSet<String>,
     /// Code that may have set any variable.
     pub clouded: Option<Traced>,
+    /// A file was sourced that is not read: what nothing else sets it may have set.
+    pub unread: Option<Traced>,
 }
 
 /// Bytes that one name of a scope takes, roughly.
@@ -128,6 +130,7 @@ impl ShellScope {
             folder: self.folder.clone(),
             container: self.container.clone(),
             clouded: self.clouded.clone(),
+            unread: self.unread.clone(),
             ..Self::default()
         };
         let variables = self.variables.iter();
@@ -165,6 +168,7 @@ impl ShellScope {
         self.exports_all |= other.exports_all;
         self.numbers.extend(other.numbers);
         self.clouded = self.clouded.take().or(other.clouded);
+        self.unread = self.unread.take().or(other.unread);
         self.functions.extend(other.functions);
         if self.args != other.args {
             self.args = joined(std::mem::take(&mut self.args), other.args);

@@ -547,7 +547,7 @@ fn what_a_script_does_on_an_npu_alone_is_passed_over() {
 
 #[test]
 fn a_word_that_may_be_missing_is_unknown_in_a_text_that_a_list_is_joined_to() {
-    let list = "A=(--x 1)\nif [ -n \"$DEBUG\" ]; then A+=(--x 2); fi\n";
+    let list = "A=(--x 1)\nif [ -e more ]; then A+=(--x 2); fi\n";
     for run in [
         "python train.py ${A[*]}",
         "C=\"python train.py ${A[*]}\"\n$C",
@@ -556,6 +556,21 @@ fn a_word_that_may_be_missing_is_unknown_in_a_text_that_a_list_is_joined_to() {
     ] {
         let reading = reading(&[("a.slurm", &format!("{list}{run}\n"))], &[], &[]);
         let words = &reading.calls[0].words;
-        assert!(words.iter().any(|w| w.maybe), "{run}: {words:?}");
+        let unsure = |w: &super::Arg| w.maybe || w.text.known().is_none();
+        assert!(words.iter().any(unsure), "{run}: {words:?}");
     }
+}
+
+#[test]
+fn what_a_file_that_is_not_read_may_set_is_unknown_where_nothing_else_sets_it() {
+    let words = |text: &str| {
+        let read = reading(&[("a.slurm", text)], &[], &[("C", "3")]);
+        let words = read.calls[0].words.iter();
+        words.filter(|w| w.text.known().is_none()).count()
+    };
+    let run = "python train.py ${A:-1} $B $C\n";
+    assert_eq!(words(&format!("B=2\n{run}")), 0);
+    assert_eq!(words(&format!("B=2\nsource conda.sh\n{run}")), 0);
+    assert_eq!(words(&format!("B=2\nsource site.sh\n{run}")), 1);
+    assert_eq!(words(&format!("source site.sh\nB=2 A=1\n{run}")), 0);
 }
