@@ -13,7 +13,7 @@ use super::rung_view::{MemoryForecast, RungForecast};
 use super::script_values::ScriptValues;
 use super::style::{DIM, WARN};
 use super::table::{Side, Table, TableCell};
-use crate::core::ladder::{Change, Step};
+use crate::core::ladder::{Change, NEEDS_PACKAGE, Step};
 use crate::core::recipe::Recipe;
 use oomctl_base::{Effect, Origin};
 use oomctl_scripts::{Adoption, Patch};
@@ -29,7 +29,7 @@ const NARROW: usize = 24;
 /// What a plan by the memory model assumes.
 const ASSUMED: &str = "a forecast: after a failure, its log decides";
 /// What is said of the rungs without a row.
-const IN_VAIN: &str = "not shown, for it frees less than 1 GiB where memory is fullest";
+const IN_VAIN: &str = "left out, because it frees less than 1 GiB where memory is fullest";
 /// What is said of the row without a number.
 const HOST: &str = "host: instead, if host memory runs out";
 /// What a line of text beside the rows stands behind.
@@ -102,6 +102,7 @@ impl<'a> PlanTable<'a> {
         let is_known = self.rows.iter().any(|r| r.memory.is_some());
         below += &wrapped("", if is_known { ASSUMED } else { "" }, columns);
         below += &wrapped("", self.host.as_ref().map_or("", |_| HOST), columns);
+        below += &self.needs(columns);
         below += &wrapped("", &self.unasked, columns);
         let shown: Vec<&ChangeRow<'_>> = self.rows.iter().filter(|r| r.helps).collect();
         let room = MOST_LINES.saturating_sub(below.lines().count());
@@ -215,6 +216,21 @@ impl<'a> PlanTable<'a> {
             .map(|row| format!("{} {}", numbers(row.attempts), names(&[row])));
         let told = told.collect::<Vec<_>>().join(", ");
         wrapped("", &format!("{IN_VAIN}: {told}"), columns)
+    }
+
+    /// Packages that rungs need of which nobody knows whether they are installed.
+    fn needs(&self, columns: usize) -> String {
+        let rows = self.rows.iter().filter(|row| row.helps);
+        let needs = rows.filter_map(|row| {
+            let mut notes = row.rungs.iter().flat_map(|rung| &rung.step.notes);
+            let package = notes.find_map(|note| note.strip_prefix(NEEDS_PACKAGE))?;
+            Some(format!(
+                "{} needs the package {package}",
+                numbers(row.attempts)
+            ))
+        });
+        let needs: Vec<String> = needs.collect();
+        wrapped("", &needs.join("; "), columns)
     }
 
     /// The rows for which there is no line.
@@ -359,7 +375,7 @@ fn numbers((first, last): (u32, u32)) -> String {
 fn effect(effect: Effect) -> TableCell {
     let (word, style): (&str, Option<Style>) = match effect {
         Effect::SameMath => ("same", None),
-        Effect::Resources => ("resources", None),
+        Effect::Resources => ("same", None),
         Effect::Unknown => ("unknown", Some(WARN)),
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };

@@ -76,7 +76,7 @@ pub use incident::{DOUBTED, check_answers, check_phases};
 pub use moves::{IN_SCRIPTS, MAY_SET, moves_knob};
 pub use observed::Observed;
 pub use own_engine::own_engine;
-pub use packages::JobEnvironment;
+pub use packages::{JobEnvironment, NEEDS_PACKAGE};
 pub use past::{OnMachine, Past, PastAttempt, Peak, PeakOf, Priors};
 pub use posterior::Posterior;
 #[cfg(test)]

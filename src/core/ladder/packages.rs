@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// What the remark begins with that a step needs a package.
+pub const NEEDS_PACKAGE: &str = "needs the package ";
+
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::RungSpec;
@@ -25,5 +28,5 @@ pub(super) fn objection(environment: Option<&JobEnvironment>, rung: &RungSpec) -
 /// What a rung needs, where nobody knows whether it is there.
 pub(super) fn remark(environment: Option<&JobEnvironment>, rung: &RungSpec) -> Option<String> {
     let open = environment.is_none() && !rung.packages.is_empty();
-    open.then(|| format!("needs the package {}", rung.packages.join(", ")))
+    open.then(|| format!("{NEEDS_PACKAGE}{}", rung.packages.join(", ")))
 }

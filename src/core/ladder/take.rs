@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::climb::RungView;
+use super::climb::{FORBIDDEN, RungView};
+use super::context::Policy;
 use super::decision::Skipped;
 use super::moves::{Aim, TakenMoves, aims, knobs};
 use super::search::{self, KnobCandidates};
@@ -17,6 +18,7 @@ impl RungView<'_, '_> {
         self.keep_what_has_laps_left(&mut aims)?;
         if !self.context.whole_rungs {
             self.keep_what_acts(&mut aims, &mut notes)?;
+            self.keep_what_trains_the_same(&mut aims, &mut notes);
         }
         let (chosen, checker_notes) = self.choose(&aims)?;
         let layer = self.layer(&chosen);
@@ -106,6 +108,31 @@ impl RungView<'_, '_> {
             aims.retain(|_| acts.next() == Some(&true));
         }
         Ok(())
+    }
+
+    /// Where training must stay as it is, leaves out moves that change it, if others are left. A rung that says what it does as a whole
+    /// is taken as a whole.
+    fn keep_what_trains_the_same(&self, aims: &mut Vec<Aim>, notes: &mut Vec<String>) {
+        if self.context.policy != Policy::SameMath || self.rung.effect.is_some() {
+            return;
+        }
+        let leads = |aim: &Aim| matches!(aim, Aim::To { along: false, .. });
+        let effect = |aim: &Aim| Some(self.context.preset.knob(aim.knob()?)?.effect);
+        let changes = |aim: &Aim| leads(aim) && effect(aim) == Some(Effect::ChangesTraining);
+        let left_out: Vec<&str> = aims
+            .iter()
+            .filter(|a| changes(a))
+            .filter_map(Aim::knob)
+            .collect();
+        if left_out.is_empty() || !aims.iter().any(|aim| leads(aim) && !changes(aim)) {
+            return;
+        }
+        let stay = if left_out.len() == 1 { "stays" } else { "stay" };
+        notes.push(format!(
+            "{} {stay}: that would change training{FORBIDDEN}",
+            left_out.join(", ")
+        ));
+        aims.retain(|aim| !changes(aim));
     }
 
     /// Whether an aim frees memory where it ran out, as far as that is known.

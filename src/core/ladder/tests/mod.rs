@@ -245,10 +245,15 @@ fn pinned_knobs_are_moved_by_nobody() {
 }
 
 #[test]
-fn the_policy_same_math_refuses_what_changes_training() {
+fn the_policy_same_math_takes_of_a_rung_what_keeps_training() {
     let mut toy = toy();
     toy.policy = Policy::SameMath;
-    assert_eq!(toy.take(None).rung, "offload");
+    let step = toy.take(None);
+    assert_eq!(values(&step), ["micro 12->6"]);
+    let note =
+        "prompts, minis stay: that would change training, which the policy same-math forbids";
+    assert_eq!(step.notes, [note]);
+    assert_eq!(toy.pin("micro").take(None).rung, "offload");
 }
 
 #[test]

@@ -259,13 +259,14 @@ fn what_the_user_sets_or_pins_stays() {
 }
 
 #[test]
-fn a_rung_that_changes_training_is_not_learned_where_that_is_forbidden() {
+fn of_a_rung_that_changes_training_only_the_rest_is_learned_where_that_is_forbidden() {
     let mut project = Project::with(20_000);
     project.run(request("a", &[], &[]));
     let asked = with_policy(&request("b", &[], &[]), Policy::SameMath);
     let start = project.start(&asked);
     assert_eq!(start.ground, Ground::Untried);
-    assert_eq!(start.rungs, ["offload"]);
+    assert_eq!(start.rungs, ["halve", "offload"]);
+    assert!(start.changes.iter().all(|change| change.knob != "prompts"));
 }
 
 #[test]
