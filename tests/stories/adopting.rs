@@ -274,7 +274,7 @@ fn a_script_with_data_parallel_is_known_by_its_program_and_gets_its_ladder() {
     let done = place.run(&["plan", "--all", "job.sh"]).ends(0);
     done.says(&[
         "recognised as data-parallel",
-        "--output_device  0 -> 3    job.sh:3  resources",
+        "--output_device  0 -> 3    job.sh:3  same",
         "--batch-size     64 -> 32  job.sh:3  changes",
         "--batch-size     8 -> 4    job.sh:3  changes",
         "distributed: ddp_script is not set",

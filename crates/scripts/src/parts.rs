@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::python::{PythonToken, TokenKind, assigned, assignment, line_begins, rest_of_line};
-use super::references::{absolute, last_of};
 use super::slices::widths;
 use oomctl_base::only;
 
@@ -41,26 +40,8 @@ pub(super) fn parts(files: &[&[PythonToken<'_>]]) -> Option<(String, usize, (usi
     })
 }
 
-/// The keys of the part and the whole of which a setting of OmegaConf computes the accumulation: `accum: ${div:${batch},${micro}}`.
-pub(super) fn parts_of_setting(key: &str, text: &str) -> Option<(String, String)> {
-    let last = key.rsplit('.').next()?;
-    let divides = text.contains("div") || text.contains('/');
-    if !divides || !is_accumulation(last) {
-        return None;
-    }
-    let named = text
-        .split("${")
-        .filter_map(|rest| Some(rest.split_once('}')?.0));
-    let named = named.filter(|name| last_of(name).contains("batch"));
-    let keys: Vec<String> = named.filter_map(|name| absolute(name, key)).collect();
-    match <[String; 2]>::try_from(keys) {
-        Ok([whole, part]) if whole != part => Some((part, whole)),
-        _ => None,
-    }
-}
-
 /// Whether a name says that it is an accumulation.
-fn is_accumulation(name: &str) -> bool {
+pub(super) fn is_accumulation(name: &str) -> bool {
     let name = name.to_lowercase();
     let parts = ["accum", "grad_acc", "acc_step", "acc_iter", "update_freq"];
     parts.iter().any(|part| name.contains(part)) || ["gas", "iter_size", "acc"].contains(&&*name)
@@ -116,23 +97,6 @@ fn keys(value: &[PythonToken<'_>]) -> Option<String> {
 mod tests {
     use super::super::python::tokens;
     use super::*;
-
-    #[test]
-    fn an_accumulation_that_a_setting_computes_of_two_others_is_found() {
-        let of = |text: &str| parts_of_setting("trainer.accumulate_grad_batches", text);
-        let found = Some((
-            "loader.batch_size".to_owned(),
-            "loader.all_batch".to_owned(),
-        ));
-        let text =
-            "${div_up:${loader.all_batch}, ${eval:${trainer.devices} * ${loader.batch_size}}}";
-        assert_eq!(of(text), found);
-        assert_eq!(of(&text.replace("trainer.devices", "other_batch")), None);
-        assert_eq!(of(&text.replace("div_up", "mul")), None);
-        assert_eq!(parts_of_setting("trainer.steps", text), None);
-        let near = "${div:${..loader.all_batch},${..loader.batch_size}}";
-        assert_eq!(of(near), found);
-    }
 
     #[test]
     fn an_accumulation_that_is_computed_of_two_settings_is_found() {

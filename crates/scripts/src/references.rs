@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 
 use super::adopt::Adoption;
+use super::hydra;
+use super::parts::is_accumulation;
 use super::sectioned::OF_EVALUATION;
 use super::spelling::setting_names;
 use super::stack::StackKnob;
@@ -89,6 +91,24 @@ impl Call {
         }
     }
 
+    /// The keys of the part and the whole of which a composed configuration computes the accumulation, if no word gives that.
+    pub(super) fn computed_accumulation(&self) -> Option<(String, String)> {
+        let files = self.settings.iter();
+        let mut leaves = files
+            .filter(|file| file.reached == Reached::Composed)
+            .flat_map(SettingsFile::leaves);
+        leaves.find_map(|(key, _)| {
+            let text = self.text_of(&key).filter(|_| !self.is_override(&key))?;
+            parts_of_setting(&key, text)
+        })
+    }
+
+    /// Whether a word of Hydra gives a key.
+    pub(super) fn is_override(&self, key: &str) -> bool {
+        let words = self.own_texts();
+        words.iter().any(|word| hydra::of(word, key).is_some())
+    }
+
     /// The last of the program's files that says a key.
     fn file_of(&self, key: &str) -> Option<&SettingsFile> {
         let mut files = self.settings.iter().rev();
@@ -119,7 +139,7 @@ impl Call {
 }
 
 /// The last part of a key.
-pub(super) fn last_of(key: &str) -> &str {
+fn last_of(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
@@ -134,7 +154,7 @@ fn is_of_key(c: char) -> bool {
 }
 
 /// A key as from the root. Dots before it count from the mapping in which `key` stands.
-pub(super) fn absolute(named: &str, key: &str) -> Option<String> {
+fn absolute(named: &str, key: &str) -> Option<String> {
     let rest = named.trim_start_matches('.');
     let mut section = key;
     for _ in 0..named.len() - rest.len() {
@@ -147,6 +167,24 @@ pub(super) fn absolute(named: &str, key: &str) -> Option<String> {
         format!("{section}.{rest}")
     };
     (!rest.is_empty()).then_some(full)
+}
+
+/// The keys of the part and the whole of which a setting of OmegaConf computes the accumulation: `accum: ${div:${batch},${micro}}`.
+pub(super) fn parts_of_setting(key: &str, text: &str) -> Option<(String, String)> {
+    let last = key.rsplit('.').next()?;
+    let divides = text.contains("div") || text.contains('/');
+    if !divides || !is_accumulation(last) {
+        return None;
+    }
+    let named = text
+        .split("${")
+        .filter_map(|rest| Some(rest.split_once('}')?.0));
+    let named = named.filter(|name| last_of(name).contains("batch"));
+    let keys: Vec<String> = named.filter_map(|name| absolute(name, key)).collect();
+    match <[String; 2]>::try_from(keys) {
+        Ok([whole, part]) if whole != part => Some((part, whole)),
+        _ => None,
+    }
 }
 
 /// Whether a value says something of a key, or of the mapping in which that stands.
@@ -184,5 +222,22 @@ mod tests {
         assert!(sees("${a}", "x", "a.b"));
         assert!(!sees("${ab}", "x", "a.b"));
         assert!(!sees("a.b", "x", "a.b"));
+    }
+
+    #[test]
+    fn an_accumulation_that_a_setting_computes_of_two_others_is_found() {
+        let of = |text: &str| parts_of_setting("trainer.accumulate_grad_batches", text);
+        let found = Some((
+            "loader.batch_size".to_owned(),
+            "loader.all_batch".to_owned(),
+        ));
+        let text =
+            "${div_up:${loader.all_batch}, ${eval:${trainer.devices} * ${loader.batch_size}}}";
+        assert_eq!(of(text), found);
+        assert_eq!(of(&text.replace("trainer.devices", "other_batch")), None);
+        assert_eq!(of(&text.replace("div_up", "mul")), None);
+        assert_eq!(parts_of_setting("trainer.steps", text), None);
+        let near = "${div:${..loader.all_batch},${..loader.batch_size}}";
+        assert_eq!(of(near), found);
     }
 }

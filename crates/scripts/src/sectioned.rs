@@ -4,9 +4,9 @@
 use super::configured::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
-use super::parts::{OF, PARTS, parts_of_setting};
+use super::parts::{OF, PARTS};
 use super::stack::{Stack, StackKnob};
-use super::walk::{Call, Reached, SettingsFile};
+use super::walk::{Call, Reached};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, only, word_list};
 
@@ -114,24 +114,6 @@ impl Call {
             _ => return None,
         };
         Some(spelling(key, composed))
-    }
-
-    /// The keys of the part and the whole of which a composed configuration computes the accumulation, if no word gives that.
-    pub(super) fn computed_accumulation(&self) -> Option<(String, String)> {
-        let files = self.settings.iter();
-        let mut leaves = files
-            .filter(|file| file.reached == Reached::Composed)
-            .flat_map(SettingsFile::leaves);
-        leaves.find_map(|(key, _)| {
-            let text = self.text_of(&key).filter(|_| !self.is_override(&key))?;
-            parts_of_setting(&key, text)
-        })
-    }
-
-    /// Whether a word of Hydra gives a key.
-    pub(super) fn is_override(&self, key: &str) -> bool {
-        let words = self.own_texts();
-        words.iter().any(|word| hydra::of(word, key).is_some())
     }
 
     /// The keys of the settings of the program itself, and whether they are composed.

@@ -160,6 +160,8 @@ impl Walker<'_> {
                 maybe: text.unknown().is_some(),
                 text,
             }],
+            // No environment holds a list.
+            None if variable.index == Subscript::Each => Vec::new(),
             None => {
                 let code = doc.code(variable.start, variable.end, Why::Environment);
                 vec![Arg {

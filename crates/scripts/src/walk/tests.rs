@@ -574,3 +574,11 @@ fn what_a_file_that_is_not_read_may_set_is_unknown_where_nothing_else_sets_it() 
     assert_eq!(words(&format!("B=2\nsource site.sh\n{run}")), 1);
     assert_eq!(words(&format!("source site.sh\nB=2 A=1\n{run}")), 0);
 }
+
+#[test]
+fn a_list_that_nothing_sets_has_no_elements() {
+    check(
+        "python train.py \"${ARGS[@]}\" --x 1\n",
+        &["train.py: --x 1"],
+    );
+}
