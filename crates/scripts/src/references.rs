@@ -116,7 +116,7 @@ impl Call {
     }
 
     /// What the last of the program's files that says a key says of it.
-    pub(super) fn text_of(&self, key: &str) -> Option<&str> {
+    fn text_of(&self, key: &str) -> Option<&str> {
         self.file_of(key)?.find(key)?.text.as_deref()
     }
 
@@ -170,7 +170,7 @@ fn absolute(named: &str, key: &str) -> Option<String> {
 }
 
 /// The keys of the part and the whole of which a setting of OmegaConf computes the accumulation: `accum: ${div:${batch},${micro}}`.
-pub(super) fn parts_of_setting(key: &str, text: &str) -> Option<(String, String)> {
+fn parts_of_setting(key: &str, text: &str) -> Option<(String, String)> {
     let last = key.rsplit('.').next()?;
     let divides = text.contains("div") || text.contains('/');
     if !divides || !is_accumulation(last) {

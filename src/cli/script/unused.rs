@@ -15,7 +15,7 @@ const OURS: [&str; 16] = word_list(
     "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
 );
 
-/// Those of them that say what becomes of the job: who gave one behind the script meant it for oomctl.
+/// Those of them that change what oomctl does with the job: who gave one behind the script meant oomctl.
 const DECIDE: [&str; 12] =
     word_list("--measure --watch --yes --dry-run --supervise --same-math --fresh -n -w -y -wy -yw");
 
@@ -63,8 +63,8 @@ pub fn told(scripts: &Scripts) -> Vec<String> {
 /// What to do about an option of ours behind a script.
 const REMEDY: &str = "put oomctl options before SCRIPT";
 
-/// Why options of ours behind a script are an error, and what to do: the script reads none, or they decide what becomes of the job. A
-/// `--` before the script says that all words behind it are the script's.
+/// Why options of ours behind a script are an error, and what to do: the script reads none, or they change what oomctl does with the
+/// job. A `--` before the script says that all words behind it are the script's.
 pub fn misplaced(scripts: &Scripts) -> Option<(String, String)> {
     let script = &scripts.script;
     if are_the_scripts(script) {
@@ -96,7 +96,8 @@ pub fn misplaced(scripts: &Scripts) -> Option<(String, String)> {
 
 /// Whether a `--` stands before the script.
 fn are_the_scripts(script: &str) -> bool {
-    let mut before = std::env::args().take_while(|word| !word.ends_with(script));
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut before = words.take_while(|word| !word.ends_with(script));
     before.any(|word| word == "--")
 }
 

@@ -130,7 +130,7 @@ impl<'a> Ascent<'a> {
         taken.chain(steps.iter().map(|s| s.layer.clone())).collect()
     }
 
-    /// The posterior after all attempts so far; `None` where the model cannot be asked, or the attempts disprove it.
+    /// The posterior after all attempts so far; `None` where the model cannot be asked.
     pub(super) fn posterior(&self, failed: &[FailedAttempt<'_>]) -> Option<Posterior> {
         let profile = self.outlook.profile;
         let last = failed.last().filter(|t| t.rungs == self.context.rungs);
@@ -162,7 +162,7 @@ impl<'a> Ascent<'a> {
                 profile,
             );
         }
-        (!posterior.disproved).then(|| posterior.resampled())
+        Some(posterior.resampled())
     }
 
     pub(super) fn fits(&self, steps: &[Step], posterior: &Posterior) -> Option<f64> {

@@ -134,14 +134,6 @@ impl AttemptEvidence {
             .flat_map(|way| self.enough(way).into_iter().flatten())
     }
 
-    /// How likely a particle holds that what passed fits the GPU.
-    pub fn passes(&self, particle: &Particle) -> f64 {
-        let passed = self.passed.iter();
-        passed
-            .map(|(need, _)| curve((self.most - need.bytes(particle)) / DOUBT))
-            .product()
-    }
-
     /// How well a particle explains it, as a likelihood.
     pub fn explained(&self, particle: &Particle) -> f64 {
         let passed = self.passed.iter().map(|(need, seen)| {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-/// What the remark begins with that a step needs a package.
-pub const NEEDS_PACKAGE: &str = "needs the package ";
-
 use serde::{Deserialize, Serialize};
 
 use crate::core::recipe::RungSpec;
+
+/// How the remark begins that a step needs a package.
+pub const NEEDS_PACKAGE: &str = "needs the package ";
 
 /// The Python environment of the jobs, where all that is installed in it could be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,8 +22,6 @@ const PARTICLES: u32 = 4096;
 const FEWER: u32 = 512;
 /// Particles that must carry weight after an attempt; below, the evidence is taken as less sharp.
 const LEAST_EFFECTIVE: f64 = 24.0;
-/// Probability that what passed fits, before that is known, below which the model does not describe the job.
-const DISPROVED: f64 = 0.01;
 /// Relative spread of how full the micro batches are.
 const FILL_SPREAD: f64 = 0.3;
 /// Least share of the limit that the longest sequence is taken to fill.
@@ -44,8 +42,6 @@ pub struct Posterior {
     pub(super) engine: EngineRoom,
     /// Middle of how full micro batches are.
     middle: f64,
-    /// Phases passed that cannot have, whatever is hidden: what the model was told of the job is not so.
-    pub(super) disproved: bool,
 }
 
 impl Posterior {
@@ -81,7 +77,6 @@ impl Posterior {
             particles: (1..=PARTICLES).map(particle).collect(),
             engine: EngineRoom::default(),
             middle,
-            disproved: false,
         }
     }
 
@@ -101,9 +96,6 @@ impl Posterior {
             self.engine.learn(spec, incident);
         }
         let evidence = AttemptEvidence::new(spec, incident, peaks, profile, total);
-        let passes = self.particles.iter().map(|p| p.weight * evidence.passes(p));
-        let passes = passes.sum::<f64>();
-        self.disproved |= passes < DISPROVED;
         let middle = self.middle;
         let full = |particle: &Particle| {
             let place = (particle.fill / middle).ln() / FILL_SPREAD;
@@ -117,14 +109,9 @@ impl Posterior {
             .iter()
             .map(|particle| evidence.explained(particle));
         let explained: Vec<f64> = explained.collect();
-        self.reweigh(&explained);
-    }
-
-    /// Moves the weight to the particles that explain an attempt, as sharply as leaves enough of them.
-    fn reweigh(&mut self, explained: &[f64]) {
         let mut sharpness = 1.0;
         for _ in 0..12 {
-            let pairs = self.particles.iter().zip(explained);
+            let pairs = self.particles.iter().zip(&explained);
             let weigh = |(particle, likelihood): (&Particle, &f64)| {
                 let tempered = match sharpness < 1.0 {
                     true => likelihood.powf(sharpness),
@@ -168,7 +155,6 @@ impl Posterior {
             particles,
             engine: self.engine,
             middle: self.middle,
-            disproved: self.disproved,
         }
     }
 
