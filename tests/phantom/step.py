@@ -1,4 +1,5 @@
-"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has; COMPILE compiles it; SEVEN makes it as large as Llama-2-7B."""
+"""A decoder's steps, as users write them. WORLD ranks with FSDP2 where it is set; FAIL asks for more than any card has; COMPILE compiles it; CHECKPOINT loads weights and saves them after each step; SEVEN makes it as large as Llama-2-7B."""
+import io
 import os
 
 import torch
@@ -56,6 +57,10 @@ else:
     model = Decoder().cuda()
 if "COMPILE" in os.environ:
     model = torch.compile(model)
+if "CHECKPOINT" in os.environ:
+    torch.save(model.state_dict(), saved := io.BytesIO())
+    saved.seek(0)
+    model.load_state_dict(torch.load(saved, map_location="cuda"))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for step in range(100):
     x = torch.randint(0, VOCAB, (BATCH, LENGTH), device="cuda")
@@ -66,4 +71,6 @@ for step in range(100):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+    if "CHECKPOINT" in os.environ:
+        torch.save(model.state_dict(), io.BytesIO())
     print("loss", loss.item() if world == 1 else "")

@@ -5,7 +5,7 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libphantom.
 
 /// The Python files that record phases, allocations and values that were read, by their names in a folder on `PYTHONPATH`.
 /// Python runs the first when it starts.
-pub const RECORDER: [(&str, &str); 2] = [
+pub const RECORDER: [(&str, &str); 3] = [
     (
         "sitecustomize.py",
         include_str!("recorder/sitecustomize.py"),
@@ -13,6 +13,10 @@ pub const RECORDER: [(&str, &str); 2] = [
     (
         "oomctl_phantom_drivers.py",
         include_str!("recorder/oomctl_phantom_drivers.py"),
+    ),
+    (
+        "oomctl_phantom_phases.py",
+        include_str!("recorder/oomctl_phantom_phases.py"),
     ),
 ];
 

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::ladder::Step;
-use crate::core::measure::PhantomSummary;
+use crate::core::measure::{PhantomSummary, phantom_incident};
 use crate::core::recipe::Layer;
-use oomctl_diagnose::{Class, Incident, Scanner};
+use oomctl_diagnose::Incident;
 
 /// What one measurement said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,15 +57,7 @@ impl PhantomMeasurement {
             return None;
         }
         let text = summary.message.as_deref().unwrap_or("CUDA out of memory.");
-        let mut scanner = Scanner::new(&[]);
-        let source = scanner.source("phantom");
-        let line = format!("torch.OutOfMemoryError: {text}\n");
-        scanner.feed(source, 0, line.as_bytes());
-        scanner.finish_source(source);
-        let mut incident = scanner.verdict(None);
-        if incident.class != Class::GpuOom {
-            incident = Incident::bare("cuda_oom", Class::GpuOom);
-        }
+        let mut incident = phantom_incident(text);
         if let Some(phase) = &summary.reason {
             incident.phase = phase.replace(' ', "_");
         }

@@ -47,8 +47,9 @@ impl Peak {
     /// The peaks of the phases that passed on a phantom GPU. A backward pass begins with all that the end of the forward
     /// pass holds, which the model counts to the forward.
     pub fn on_phantom(summary: &PhantomSummary) -> Vec<Self> {
+        let died_in = summary.failed_in.as_ref().or(summary.reason.as_ref());
         let passed = |phase: &str| {
-            let died = summary.fits == Some(false) && summary.reason.as_deref() == Some(phase);
+            let died = summary.fits == Some(false) && died_in.is_some_and(|died| died == phase);
             let peak = summary.phases.get(phase).filter(|_| !died)?;
             Some(peak.allocated).filter(|bytes| *bytes > 0)
         };
@@ -123,4 +124,32 @@ pub struct Priors<'a> {
     pub min_fit_probability: f64,
     /// The attempts so far.
     pub past: Past<'a>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::measure::PhantomPeak;
+
+    #[test]
+    fn what_died_on_a_phantom_under_another_name_has_no_peak_of_a_phase_that_passed() {
+        let mut summary = PhantomSummary::unmeasured("");
+        let peak = |allocated| PhantomPeak {
+            allocated,
+            reserved: allocated,
+        };
+        for (phase, bytes) in [("forward", 3), ("backward", 2), ("optimizer step", 1)] {
+            summary.phases.insert(phase.to_owned(), peak(bytes));
+        }
+        let phases = |summary: &PhantomSummary| {
+            let peaks = Peak::on_phantom(summary).into_iter();
+            peaks.filter_map(|peak| peak.phase).collect::<Vec<_>>()
+        };
+        let both = [Phase::Forward, Phase::OptimizerStep];
+        assert_eq!(phases(&summary), both);
+        summary.fits = Some(false);
+        summary.reason = Some("actor_update".to_owned());
+        summary.failed_in = Some("forward".to_owned());
+        assert_eq!(phases(&summary), [Phase::OptimizerStep]);
+    }
 }

@@ -7,6 +7,7 @@ mod confidence;
 mod context;
 mod curve;
 mod data_parallel;
+mod death;
 mod figures;
 mod peaks;
 mod phantom;
@@ -15,6 +16,7 @@ pub use confidence::PhantomConfidence;
 pub use context::PhantomContext;
 pub use curve::PhantomCurve;
 pub use data_parallel::Crowded;
+pub use death::phantom_incident;
 pub use figures::{AttemptFigures, Figure, FigurePattern, FigureSpec, Overlap, Quantity};
 pub use peaks::{GpuPeak, Measured};
 pub use phantom::{

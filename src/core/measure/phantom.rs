@@ -43,6 +43,8 @@ const TOO_LOW: f64 = 0.112;
 pub struct PhantomRecord {
     /// Peaks by phase.
     pub phases: BTreeMap<String, PhantomPeak>,
+    /// Those that came after a step, which leaves the optimizer's states behind.
+    pub after_a_step: Vec<String>,
     /// The phase in which it is.
     pub phase: Option<String>,
     /// Optimizer steps that ended.
@@ -57,8 +59,10 @@ pub struct PhantomRecord {
     pub attention: BTreeMap<String, u64>,
     /// What the program died of.
     pub failure: Option<PhantomFailure>,
-    /// The phase in which it died.
+    /// The phase that was marked when it died.
     pub failed_in: Option<String>,
+    /// Where it died, as Python prints it, with the error.
+    pub traceback: Option<String>,
     /// What was held when most was.
     pub largest: Vec<PhantomSite>,
     /// Memory over time.
@@ -163,6 +167,12 @@ impl PhantomRecord {
         }
     }
 
+    /// Did it die of a full card?
+    pub fn is_full(&self) -> bool {
+        let failure = self.failure.as_ref();
+        failure.is_some_and(|f| OUT_OF_MEMORY.contains(&f.kind.as_str()))
+    }
+
     /// How far it is.
     pub fn progress(&self) -> String {
         let phase = self.phase.as_deref().unwrap_or("start");
@@ -199,19 +209,22 @@ impl PhantomRecord {
 pub struct PhantomSummary {
     /// Whether the card was large enough; none where that was not found out.
     pub fits: Option<bool>,
-    /// Why it was not, or where memory ran out.
+    /// Why it was not, or the phase in which memory ran out, as a log would tell it.
     pub reason: Option<String>,
     /// The peak over all phases.
     pub peak: PhantomPeak,
     /// Peaks by phase.
     pub phases: BTreeMap<String, PhantomPeak>,
+    /// The one of them in which memory ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_in: Option<String>,
     /// How often each kernel of attention was chosen.
     pub attention: BTreeMap<String, u64>,
     /// Lines that read values back, which are not real.
     pub reads: usize,
     /// PyTorch's version.
     pub torch: Option<String>,
-    /// PyTorch's own message, where memory ran out.
+    /// What PyTorch said where memory ran out: its traceback with the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What was put in the place of something else.
@@ -245,7 +258,7 @@ impl PhantomSummary {
         let record = record.cloned().unwrap_or_default();
         let (fits, reason) = match outcome {
             PhantomOutcome::Measured => (Some(true), None),
-            PhantomOutcome::DoesNotFit => (Some(false), record.failed_in.clone()),
+            PhantomOutcome::DoesNotFit => (Some(false), record.died_in()),
             PhantomOutcome::Unmeasured(why) => (None, Some(why.clone())),
         };
         Self {
@@ -254,10 +267,13 @@ impl PhantomSummary {
             peak: record.peak(),
             reads: record.reads.len(),
             phases: record.phases,
+            failed_in: record.failed_in.filter(|_| fits == Some(false)),
             attention: record.attention,
             torch: record.torch,
             message: match outcome {
-                PhantomOutcome::DoesNotFit => record.failure.map(|f| f.text),
+                PhantomOutcome::DoesNotFit => {
+                    record.traceback.or_else(|| Some(record.failure?.text))
+                }
                 _ => None,
             },
             replaced: record.replaced,
@@ -271,8 +287,7 @@ impl PhantomSummary {
 /// What a record and the end of the program come to.
 pub fn phantom_outcome(record: Option<&PhantomRecord>, end: PhantomEnd) -> PhantomOutcome {
     let record = record.cloned().unwrap_or_default();
-    let failure = record.failure.as_ref();
-    if failure.is_some_and(|f| OUT_OF_MEMORY.contains(&f.kind.as_str())) {
+    if record.is_full() {
         return PhantomOutcome::DoesNotFit;
     }
     let stopped = match end {

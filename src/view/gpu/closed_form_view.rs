@@ -19,13 +19,15 @@ const TERMS: [(&str, &[&str]); 3] = [
 ];
 /// The term that holds weights, gradients and states of adapters in one.
 const ADAPTER: &str = "adapter";
-/// The recorder's phases and those of the closed form, whose tensors are the same. A backward pass begins with all that the
-/// end of the forward pass holds, which the closed form counts to the forward.
-const PHASES: [(&str, &[&str], &[Phase]); 3] = [
-    ("init", &["init"], &[Phase::Load]),
+/// The recorder's phases and those of the closed form, whose tensors are the same: compared where the first of the recorder's was seen. A
+/// backward pass begins with all that the end of the forward pass holds, which the closed form counts to the forward.
+const PHASES: [(&str, &[&str], &[Phase]); 5] = [
+    ("init", &["init", "load"], &[Phase::Load]),
+    ("old_logprob", &["old_logprob"], &[Phase::OldLogprob]),
+    ("ref_logprob", &["ref_logprob"], &[Phase::RefLogprob]),
     (
         "forward and backward",
-        &["forward", "backward"],
+        &["backward", "forward"],
         &[Phase::Forward, Phase::Backward],
     ),
     (
@@ -34,6 +36,9 @@ const PHASES: [(&str, &[&str], &[Phase]); 3] = [
         &[Phase::OptimizerStep],
     ),
 ];
+
+/// What comes before a step, and holds the optimizer's states from the second time on, as the closed form has it.
+const BEFORE_STEPS: [&str; 2] = ["old_logprob", "ref_logprob"];
 
 /// The closed form beside a measurement.
 #[derive(Serialize, JsonSchema)]
@@ -146,9 +151,13 @@ fn phases(estimate: &Estimate, record: &PhantomRecord) -> Vec<ComparedTerm> {
         if theirs.iter().any(|phase| Some(*phase) == died) {
             return None;
         }
-        let measured = theirs.iter().map(|phase| record.phases.get(*phase));
-        let measured = measured.collect::<Option<Vec<_>>>()?;
-        let measured = measured.iter().map(|peak| peak.allocated).max()?;
+        let first = theirs[0];
+        record.phases.get(first)?;
+        if BEFORE_STEPS.contains(&first) && !record.after_a_step.iter().any(|p| p == first) {
+            return None;
+        }
+        let measured = theirs.iter().filter_map(|phase| record.phases.get(*phase));
+        let measured = measured.map(|peak| peak.allocated).max()?;
         let formula = estimate.phases.iter().filter(|p| ours.contains(&p.phase));
         let formula = formula.map(PhaseEstimate::tensor_bytes).reduce(f64::max)?;
         Some(ComparedTerm::new(name, measured, formula))

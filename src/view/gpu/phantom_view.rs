@@ -26,7 +26,16 @@ const SCHEMA_VERSION: u32 = 1;
 /// Lines of Python that are shown in the text.
 const MOST_LINES: usize = 6;
 /// The order in which phases are shown.
-const PHASES: [&str; 4] = ["init", "forward", "backward", "optimizer step"];
+const PHASES: [&str; 8] = [
+    "init",
+    "load",
+    "old_logprob",
+    "ref_logprob",
+    "forward",
+    "backward",
+    "optimizer step",
+    "checkpoint",
+];
 
 /// Where the measured program prints: our standard output is for the result alone.
 pub fn program_output() -> Outputs {
@@ -58,6 +67,8 @@ pub struct PhantomView {
     reads: Vec<ReadView>,
     attention: BTreeMap<String, u64>,
     failure: Option<PhantomFailure>,
+    /// The phase in which it died, as a log tells it: the actor's update of a reinforcement learner is `actor_update`, whose peaks are those of
+    /// `forward` and `backward`.
     failed_in: Option<String>,
     torch: Option<String>,
     cuda: Option<String>,
@@ -141,8 +152,8 @@ impl PhantomView {
             reads: reads(&record),
             attention: record.attention.clone(),
             torch_was_tried: record.tried(),
+            failed_in: record.died_in(),
             failure: record.failure,
-            failed_in: record.failed_in,
             torch: record.torch,
             cuda: record.cuda,
             python: record.python,

@@ -3,6 +3,7 @@
 Each driver says in `record["replaced"]` what it does. Values that the host knows are used; none is made up where the program would
 take another path by it, but the length of generated sequences, which is the longest.
 """
+import dataclasses
 import os
 import sys
 
@@ -101,16 +102,16 @@ def one_of_many(torch):
     dist.new_group = of_some
     dist.distributed_c10d.new_group = of_some
 
-    # Objects travel as bytes on the device, where there are none.
-    def gather_all(objects, mine, group=None):
-        objects[:] = [mine] * len(objects)
+    # Objects travel as bytes on the device, where there are none. Names are PyTorch's: its checkpoints give them.
+    def gather_all(object_list, obj, group=None):
+        object_list[:] = [obj] * len(object_list)
 
-    def gather(mine, objects=None, *args, **kwargs):
-        if objects is not None:
-            gather_all(objects, mine)
+    def gather(obj, object_gather_list=None, *args, **kwargs):
+        if object_gather_list is not None:
+            gather_all(object_gather_list, obj)
 
-    def scatter(out, objects, *args, **kwargs):
-        out[0] = objects[0] if objects else None
+    def scatter(scatter_object_output_list, scatter_object_input_list=None, *args, **kwargs):
+        scatter_object_output_list[0] = scatter_object_input_list[0] if scatter_object_input_list else None
 
     for name, does in (
         ("all_gather_object", gather_all),
@@ -151,6 +152,17 @@ def one_of_many(torch):
         fn(0, *args)
 
     processes.spawn = spawn
+
+
+def shards(module):
+    """A checkpoint of several ranks is refused where their shards are not the whole: those of others are copies of this rank's here."""
+    errors = module._validate_global_plan
+
+    def none(plan, metadata):
+        replaced("torch.distributed.checkpoint: whether the shards of all ranks are whole is not asked")
+        return errors(plan, dataclasses.replace(metadata, state_dict_metadata={}))
+
+    module._validate_global_plan = none
 
 
 # Functions of transformers that ask the device whether a batch has no padding, or no packed sequences.
@@ -335,6 +347,7 @@ WAITING = {
     "deepspeed.runtime.zero.utils": same_on_ranks,
     "flashinfer.jit.core": sampling,
     "torch._inductor.runtime.benchmarking": timing,
+    "torch.distributed.checkpoint.default_planner": shards,
     "torch.distributed.launcher.api": elastic,
     "torch.utils.data.dataloader": loader,
     "transformers.generation.stopping_criteria": stopping,

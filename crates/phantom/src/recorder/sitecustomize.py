@@ -1,7 +1,8 @@
 """Records what a program does on phantom GPUs: `oomctl measure` puts this file first on PYTHONPATH.
 
-It waits for torch to be imported, then marks phases (init, forward, backward, optimizer step) by PyTorch's own hooks and writes what
-the allocator says of each into $OOMCTL_PHANTOM_RECORDS/PID.json, again after every phase, so that a program that is ended leaves it.
+It waits for torch to be imported, then marks phases (init, forward, backward, optimizer step) by PyTorch's own hooks, and those of
+`oomctl_phantom_phases.py`, and writes what the allocator says of each into $OOMCTL_PHANTOM_RECORDS/PID.json, again after every phase, so
+that a program that is ended leaves it.
 """
 import atexit
 import ctypes
@@ -11,16 +12,19 @@ import os
 import sys
 import threading
 import time
+import traceback
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 RECORDS = os.environ.get("OOMCTL_PHANTOM_RECORDS", "")
 STEPS = int(os.environ.get("OOMCTL_PHANTOM_STEPS", "0"))
 MOST_ENTRIES = 200_000
 MOST_SITES = 12
+MOST_FRAMES = 200
 MOST_POINTS = 120
+MOST_MARKS = 2000
 
 record = {
-    "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": []
+    "pid": os.getpid(), "phases": {}, "steps": 0, "replaced": [], "reads": {}, "attention": {}, "failure": None, "largest": [], "after_a_step": []
 }
 now = {"phase": "init", "backward": 0, "engine": False, "stepped": False, "reads": 0}
 lock = threading.RLock()
@@ -75,10 +79,12 @@ def mark(torch, phase=None):
                 seen["reserved"] = max(seen["reserved"], stats.get("reserved_bytes.all.peak", 0))
                 record["ooms"] = max(record.get("ooms", 0), stats.get("num_ooms", 0))
                 torch.cuda.reset_peak_memory_stats(index)
+            if record["steps"] and now["phase"] not in record["after_a_step"]:
+                record["after_a_step"].append(now["phase"])
             record["device"] = figures()
         if phase:
             now["phase"] = phase
-            if len(marks) < MOST_POINTS:
+            if len(marks) < MOST_MARKS:
                 marks.append((int(time.time() * 1e6), phase))
         write()
 
@@ -203,8 +209,10 @@ def watch_steps(torch):
     forward = torch.nn.modules.module.register_module_forward_pre_hook
 
     def begun(module, inputs):
+        if now["phase"] == "load":
+            return
+        kept_hook.remove()
         if now["phase"] == "init":
-            kept_hook.remove()
             mark(torch, "forward")
 
     kept_hook = forward(begun)
@@ -216,8 +224,8 @@ def watch_steps(torch):
         now["backward"] += 1
         try:
             return backward(*args, **kwargs)
-        except BaseException:
-            now["raised"] = "backward"
+        except BaseException as error:
+            error.oomctl_phase = "backward"
             raise
         finally:
             now["backward"] -= 1
@@ -235,7 +243,6 @@ def watch_steps(torch):
         return not now["engine"] and now["phase"] != "init"
 
     def before(optimizer, args, kwargs):
-        now.pop("raised", None)
         if counts() and not now["backward"]:
             mark(torch, "optimizer step")
 
@@ -275,7 +282,6 @@ def step_of_engine(step):
 
     def taken(*args, **kwargs):
         torch = sys.modules["torch"]
-        now.pop("raised", None)
         mark(torch, "optimizer step")
         now["engine"] = True
         try:
@@ -328,7 +334,9 @@ class Waits:
         def exec_module(module):
             run(module)
             try:
-                self.waiting[name](module)
+                phases.watch(module)
+                if self.waiting[name]:
+                    self.waiting[name](module)
             except Exception as error:
                 record["not_recorded"] = "%s: %s" % (type(error).__name__, error)
                 write()
@@ -352,7 +360,8 @@ def watch_end():
 
     def failed(kind, error, trace):
         record["failure"] = {"type": kind.__module__ + "." + kind.__qualname__, "text": str(error)[:2000]}
-        record["failed_in"] = now.get("raised", now["phase"])
+        record["failed_in"] = getattr(error, "oomctl_phase", now["phase"])
+        record["traceback"] = "".join(traceback.format_exception(kind, error, trace, limit=-MOST_FRAMES))
         write()
         hook(kind, error, trace)
 
@@ -368,15 +377,18 @@ def start():
             loopback()
         except OSError:
             pass
-    sys.meta_path.insert(0, Waits({"torch": imported, **drivers.WAITING}))
+    sys.meta_path.insert(0, Waits({**dict.fromkeys(phases.FUNCTIONS), "torch": imported, **drivers.WAITING}))
     drivers.launched()
     write()
 
 
 import oomctl_phantom_drivers as drivers  # noqa: E402
+import oomctl_phantom_phases as phases  # noqa: E402
 
 drivers.record = record
 drivers.step_of_engine = step_of_engine
+phases.now = now
+phases.mark = mark
 start()
 
 # The environment's own file of this name comes next, as it would without us.
