@@ -113,12 +113,9 @@ impl Walker<'_> {
     ) {
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
         // Without quotes `${A[*]}` is as many words as `${A[@]}`.
-        let each = match variable.index {
-            Subscript::Each => true,
-            Subscript::Joined => !variable.quoted,
-            _ => false,
-        };
-        if each && variable.operation == Operation::Plain {
+        let joined = variable.index == Subscript::Joined && variable.quoted;
+        let all = matches!(variable.index, Subscript::Each | Subscript::Joined);
+        if all && !joined && variable.operation == Operation::Plain {
             let items = self.items(variable, doc);
             for (at, item) in items.into_iter().enumerate() {
                 if !self.spend(item.text.cost()) {
@@ -161,7 +158,7 @@ impl Walker<'_> {
                 text,
             }],
             // No environment holds a list.
-            None if variable.index == Subscript::Each => Vec::new(),
+            None if variable.index != Subscript::First => Vec::new(),
             None => {
                 let code = doc.code(variable.start, variable.end, Why::Environment);
                 vec![Arg {
