@@ -116,7 +116,7 @@ impl Walker<'_> {
         let joined = variable.index == Subscript::Joined && variable.quoted;
         let all = matches!(variable.index, Subscript::Each | Subscript::Joined);
         if all && !joined && variable.operation == Operation::Plain {
-            let items = self.items(variable, doc);
+            let items = self.items(variable);
             for (at, item) in items.into_iter().enumerate() {
                 if !self.spend(item.text.cost()) {
                     break;
@@ -146,7 +146,7 @@ impl Walker<'_> {
     }
 
     /// The elements of a list.
-    fn items(&mut self, variable: &shell::ParameterExpansion, doc: &Doc) -> Vec<Arg> {
+    fn items(&mut self, variable: &shell::ParameterExpansion) -> Vec<Arg> {
         if variable.name == "@" {
             return self.scope.args.clone();
         }
@@ -158,14 +158,7 @@ impl Walker<'_> {
                 text,
             }],
             // No environment holds a list.
-            None if variable.index != Subscript::First => Vec::new(),
-            None => {
-                let code = doc.code(variable.start, variable.end, Why::Environment);
-                vec![Arg {
-                    text: code,
-                    maybe: true,
-                }]
-            }
+            None => Vec::new(),
         }
     }
 
