@@ -26,7 +26,8 @@ fn the_message_says_how_large_the_gpu_is() {
     place.write("job.sh", &script(micro));
     place.write("slurm.err", &of_update(79.11));
     place.run("fix slurm.err job.sh").ends(0).says(&[
-        "ppo_micro_batch_size_per_gpu  16 -> 8        job.sh:3      same      99 -> 69  0.66  forward",
+        "ppo_micro_batch_size_per_gpu               16 -> 8  job.sh:3  same      99 -> 69  0.66  forward",
+        "note: ppo_mini_batch_size stays: that would change training\n",
     ]);
 }
 

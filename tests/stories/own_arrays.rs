@@ -177,7 +177,7 @@ fn tasks_that_ask_the_same_share_what_the_queue_says() {
         "backend: slurm\ncluster: example-h100\npolicy: soonest\nsupervision: { poll: 1s, settle: 1s, drain: 0s }\n",
     );
     let head = "#!/bin/bash\n#SBATCH --array=0-2%2\n#SBATCH --gres=gpu:2\n";
-    let line = "python -m trl.scripts.sft --model_name_or_path m --per_device_train_batch_size 32 --gradient_accumulation_steps 1\n";
+    let line = "python -m trl.scripts.sft --model_name_or_path m --per_device_train_batch_size 32 --gradient_accumulation_steps 1 --fsdp full_shard\n";
     place.write("job.slurm", &(head.to_owned() + line));
     let all_die = TORCHRUN.replace(" || [ \"$SLURM_ARRAY_TASK_ID\" != 1 ]", "");
     let trainer = all_die.replace("--batch_size ", "--per_device_train_batch_size ");

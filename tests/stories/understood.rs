@@ -126,7 +126,8 @@ fn what_is_no_job_script_is_told_in_one_line() {
         assert!(!said.told().contains("to pass"), "{}", said.told());
     }
     place.write("go.sh", "#!/bin/bash\n#SBATCH -t 10\necho \"$@\"\n");
-    place.says("submit --yes go.sh -n", 0, &["note: -n comes after SCRIPT"]);
+    let refused = "-n comes after go.sh, which would get it";
+    place.says("submit --yes go.sh -n", 2, &[refused]);
 }
 
 #[test]

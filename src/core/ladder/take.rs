@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::climb::{FORBIDDEN, RungView};
+use super::climb::RungView;
 use super::context::Policy;
 use super::decision::Skipped;
 use super::moves::{Aim, TakenMoves, aims, knobs};
@@ -129,7 +129,7 @@ impl RungView<'_, '_> {
         }
         let stay = if left_out.len() == 1 { "stays" } else { "stay" };
         notes.push(format!(
-            "{} {stay}: that would change training{FORBIDDEN}",
+            "{} {stay}: that would change training",
             left_out.join(", ")
         ));
         aims.retain(|aim| !changes(aim));
