@@ -374,8 +374,7 @@ fn numbers((first, last): (u32, u32)) -> String {
 
 fn effect(effect: Effect) -> TableCell {
     let (word, style): (&str, Option<Style>) = match effect {
-        Effect::SameMath => ("same", None),
-        Effect::Resources => ("same", None),
+        Effect::SameMath | Effect::Resources => ("same", None),
         Effect::Unknown => ("unknown", Some(WARN)),
         Effect::ChangesTraining => ("changes", Some(WARN)),
     };

@@ -14,7 +14,9 @@ use oomctl::io::scheduler::{JobSubmission, Scheduler, SubmitAnswer};
 use oomctl_base::job::{ExitStatus, JobRef, JobState, JobStatus, Stage, Token};
 use oomctl_base::units::Bytes;
 
-use super::cluster::{Cluster, Daemons, LostNode, lost_nodes, path, program, wait_for};
+use super::cluster::{
+    Cluster, Daemons, LostNode, cluster_name, lost_nodes, path, program, wait_for,
+};
 
 /// One test's folder, and the backend as a process with that `SLURM_CONF` would make it.
 struct Place {
@@ -626,21 +628,17 @@ fn a_job_on_a_named_cluster_is_followed_there() {
     let Some(mut place) = place(Cluster::Full) else {
         return;
     };
-    let text = fs::read_to_string(&place.conf).unwrap();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("ClusterName="))
-        .unwrap();
+    let name = &cluster_name(&place.conf);
     let submission = place.submission("sleep 600", &[&quiet(), &format!("--clusters={name}")]);
     let job = place.submit(&submission);
-    assert_eq!(job.cluster.as_deref(), Some(name));
+    assert_eq!(job.cluster.as_deref(), Some(name.as_str()));
     place.until(&job, |status| status.state == JobState::Running);
     let mut there = place.slurm.clone();
-    there.look_on_clusters(&[name.to_owned()]);
+    there.look_on_clusters(std::slice::from_ref(name));
     let found = there
         .find(std::slice::from_ref(&submission.token), job.submitted)
         .unwrap();
-    assert_eq!(found[0].cluster.as_deref(), Some(name));
+    assert_eq!(found[0].cluster.as_deref(), Some(name.as_str()));
     place.slurm.cancel(&job).unwrap();
     assert_eq!(place.end_of(&job).state, JobState::Cancelled);
 }

@@ -34,6 +34,14 @@ pub fn path() -> String {
     }
 }
 
+/// The name of the cluster of a `slurm.conf`.
+pub fn cluster_name(conf: &Path) -> String {
+    let text = std::fs::read_to_string(conf).unwrap();
+    let mut lines = text.lines();
+    let name = lines.find_map(|line| line.strip_prefix("ClusterName="));
+    name.unwrap().to_owned()
+}
+
 /// Where one of Slurm's commands is.
 pub fn program(name: &str) -> PathBuf {
     let path = path();

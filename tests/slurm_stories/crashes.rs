@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, program};
+use super::cluster::{Cluster, cluster_name, program};
 use super::place::{LARGE_CARD, Place};
 
 /// Kills in all, over both stories, unless `OOMCTL_TEST_KILLS` says more.
@@ -101,11 +101,8 @@ fn a_job_whose_submitter_is_killed_before_the_answer_is_found_on_the_cluster_tha
     let Some(place) = Place::on(Cluster::Full, "killed-elsewhere") else {
         return;
     };
-    let conf = std::fs::read_to_string(Cluster::Full.conf().unwrap()).unwrap();
-    let names = conf
-        .lines()
-        .find_map(|line| line.strip_prefix("ClusterName="));
-    let elsewhere = format!("--sbatch=--clusters={}", names.unwrap());
+    let name = cluster_name(&Cluster::Full.conf().unwrap());
+    let elsewhere = format!("--sbatch=--clusters={name}");
     let sent = place.file("sent");
     let deadly = format!(
         "#!/bin/sh\n[ -e {sent} ] && exec {sbatch} \"$@\"\n: >{sent}\n{sbatch} \"$@\" >{sent}\nkill -9 $PPID\n",

@@ -131,10 +131,7 @@ fn without_model(session: &Session, request: &Request) -> CommandFailure {
             "framework not recognised, so its memory cannot be estimated".to_owned(),
             measuring(session, request),
         ),
-        Some(_) => (
-            request.uncovered().unwrap_or_default(),
-            measuring(session, request),
-        ),
+        Some(_) => (request.lacks_model(), measuring(session, request)),
         None => (
             format!("preset {preset} does not say how its knobs use memory"),
             Some(

@@ -11,19 +11,17 @@ const READ: [&str; 8] = [
 ];
 
 /// Options that only oomctl has, as far as is known.
-const OURS: [&str; 16] = word_list(
-    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math -n -w -y -wy -yw",
+const OURS: [&str; 17] = word_list(
+    "--json --set --preset --all --measure --watch --yes --dry-run --supervise --attempts --same-math --fresh -n -w -y -wy -yw",
 );
 
 /// Those of them that change what oomctl does with the job: who gave one behind the script meant oomctl.
 const DECIDE: [&str; 12] =
     word_list("--measure --watch --yes --dry-run --supervise --same-math --fresh -n -w -y -wy -yw");
 
-/// The words behind a script that only oomctl has as options.
-fn ours(scripts: &Scripts) -> Vec<String> {
-    let words = scripts.args.iter();
-    let ours = words.filter(|word| OURS.contains(&word.as_str()));
-    ours.cloned().collect()
+/// Whether only oomctl has a word as an option.
+fn is_ours(word: &str) -> bool {
+    OURS.contains(&word)
 }
 
 /// Says which options of ours stand behind the script, where they are the script's.
@@ -48,11 +46,9 @@ fn is_unread(scripts: &Scripts) -> bool {
 /// What is said of the words behind a script of which some are options of ours, or which nothing reads.
 pub fn told(scripts: &Scripts) -> Vec<String> {
     let script = &scripts.script;
-    let ours = match are_the_scripts(script) {
-        true => Vec::new(),
-        false => ours(scripts),
-    };
-    let passed = ours.iter().map(passed);
+    let handed = are_the_scripts(script);
+    let ours = scripts.args.iter().filter(|word| !handed && is_ours(word));
+    let passed = ours.map(passed);
     let unread = is_unread(scripts).then(|| {
         let words = command(&scripts.args);
         format!("note: {script} reads no arguments: {words} has no effect: {REMEDY}")
@@ -71,10 +67,9 @@ pub fn misplaced(scripts: &Scripts) -> Option<(String, String)> {
         return None;
     }
     let unread = is_unread(scripts);
-    let is_ours = |word: &String| OURS.contains(&word.as_str());
     let words = scripts.args.iter().enumerate().filter(|(at, word)| {
         // A short option with something else behind it is the script's own.
-        let alone = word.starts_with("--") || scripts.args[*at..].iter().all(is_ours);
+        let alone = word.starts_with("--") || scripts.args[*at..].iter().all(|word| is_ours(word));
         DECIDE.contains(&word.as_str()) && alone || unread && is_ours(word)
     });
     let words: Vec<&str> = words.map(|(_, word)| word.as_str()).collect();

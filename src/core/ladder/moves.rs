@@ -45,6 +45,11 @@ impl Aim {
             Self::Nothing { .. } => None,
         }
     }
+
+    /// Whether it is a reason to take the rung, and no mere company of others.
+    pub fn leads(&self) -> bool {
+        matches!(self, Self::To { along: false, .. })
+    }
 }
 
 /// The knobs that a move names, by their role or by name.

@@ -49,10 +49,7 @@ impl RungView<'_, '_> {
 
     /// Leaves out what the rung moved as often as it may; in earlier attempts not all of its moves need have been taken.
     fn keep_what_has_laps_left(&self, aims: &mut Vec<Aim>) -> Result<(), String> {
-        let leads = |aims: &[Aim]| {
-            aims.iter()
-                .any(|a| matches!(a, Aim::To { along: false, .. }))
-        };
+        let leads = |aims: &[Aim]| aims.iter().any(Aim::leads);
         let had = leads(aims);
         aims.retain(|aim| match aim {
             Aim::To {
@@ -80,8 +77,7 @@ impl RungView<'_, '_> {
     /// Leaves out what frees nothing where memory ran out: by the memory model, or else as the preset says. Where neither
     /// knows of the failure, nothing is left out; but a rung of which nothing frees memory by itself is not taken.
     fn keep_what_acts(&self, aims: &mut Vec<Aim>, notes: &mut Vec<String>) -> Result<(), String> {
-        let leads = |aim: &Aim| matches!(aim, Aim::To { along: false, .. });
-        if !aims.iter().any(leads) {
+        if !aims.iter().any(Aim::leads) {
             return Ok(());
         }
         let acts: Vec<bool> = aims.iter().map(|aim| self.acts(aim)).collect();
@@ -97,7 +93,7 @@ impl RungView<'_, '_> {
         };
         let place = self.failure.place();
         let note = format!("{} {stays} no GPU memory{place}", idle.join(", "));
-        let mut led = aims.iter().zip(&acts).filter(|(aim, _)| leads(aim));
+        let mut led = aims.iter().zip(&acts).filter(|(aim, _)| aim.leads());
         if !led.any(|(_, acts)| *acts) {
             notes.push(note);
             return Err(notes.join("; "));
@@ -116,15 +112,14 @@ impl RungView<'_, '_> {
         if self.context.policy != Policy::SameMath || self.rung.effect.is_some() {
             return;
         }
-        let leads = |aim: &Aim| matches!(aim, Aim::To { along: false, .. });
         let effect = |aim: &Aim| Some(self.context.preset.knob(aim.knob()?)?.effect);
-        let changes = |aim: &Aim| leads(aim) && effect(aim) == Some(Effect::ChangesTraining);
+        let changes = |aim: &Aim| aim.leads() && effect(aim) == Some(Effect::ChangesTraining);
         let left_out: Vec<&str> = aims
             .iter()
             .filter(|a| changes(a))
             .filter_map(Aim::knob)
             .collect();
-        if left_out.is_empty() || !aims.iter().any(|aim| leads(aim) && !changes(aim)) {
+        if left_out.is_empty() || !aims.iter().any(|aim| aim.leads() && !changes(aim)) {
             return;
         }
         let stay = if left_out.len() == 1 { "stays" } else { "stay" };

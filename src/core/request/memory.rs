@@ -42,12 +42,17 @@ impl Request {
         let preset = self.preset();
         let has_fields = preset.memory.as_ref().is_some_and(|m| !m.fields.is_empty());
         if !has_fields && preset.formulas.is_none() && self.inputs().is_recognised() {
-            return Some(format!("oomctl has no memory model for {}", preset.name));
+            return Some(self.lacks_model());
         }
         let Err(Unknown { field, why }) = self.estimate(&[])? else {
             return None;
         };
         Some(format!("the memory model needs {field}, and it {why}"))
+    }
+
+    /// That there is no memory model for the framework.
+    pub fn lacks_model(&self) -> String {
+        format!("oomctl has no memory model for {}", self.preset().name)
     }
 
     /// What the memory model knows of the configuration with these rungs.

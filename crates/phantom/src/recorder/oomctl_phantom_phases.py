@@ -30,6 +30,7 @@ FUNCTIONS = {
     "verl.workers.fsdp_workers": VERL,
     "verl.workers.megatron_workers": VERL,
 }
+NAMES = {phase for functions in FUNCTIONS.values() for phase in functions.values()}
 # The phase before, and what begins and ends phases; `sitecustomize` sets both.
 now = {}
 mark = None
@@ -38,7 +39,7 @@ mark = None
 def begins(phase):
     """Whether a phase begins where the program is: the outermost counts, and what reads a state does so to load before training, and to save in it."""
     before = now["phase"]
-    if before in {name for functions in FUNCTIONS.values() for name in functions.values()}:
+    if before in NAMES:
         return False
     if phase in ("load", "checkpoint") and (phase == "load") != (before == "init"):
         return False

@@ -113,9 +113,9 @@ impl Walker<'_> {
     ) {
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
         // Without quotes `${A[*]}` is as many words as `${A[@]}`.
-        let joined = variable.index == Subscript::Joined && variable.quoted;
-        let all = matches!(variable.index, Subscript::Each | Subscript::Joined);
-        if all && !joined && variable.operation == Operation::Plain {
+        let each = variable.index == Subscript::Each
+            || variable.index == Subscript::Joined && !variable.quoted;
+        if each && variable.operation == Operation::Plain {
             let items = self.items(variable);
             for (at, item) in items.into_iter().enumerate() {
                 if !self.spend(item.text.cost()) {
