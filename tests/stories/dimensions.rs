@@ -342,3 +342,37 @@ fn a_table_of_ones_own_is_read_too() {
         .ends(5)
         .says(&["mine.yaml:2: num_hidden_layers: is required"]);
 }
+
+/// What EasyR1's own page asks for: full training in 32 bits of 7B on 8 GPUs of 40 GB, in 16 bits on 4; nothing of it on cards of 24 GB.
+#[test]
+fn easyr1_needs_what_its_authors_say() {
+    let place = Place::bare();
+    let config = "data: {max_prompt_length: 2048, max_response_length: 2048}\n\
+        worker:\n  actor:\n    global_batch_size: 128\n    micro_batch_size_per_device_for_update: 1\n    \
+        micro_batch_size_per_device_for_experience: 2\n    padding_free: true\n    dynamic_batching: true\n    \
+        offload: {offload_params: true, offload_optimizer: true}\n  \
+        rollout: {n: 5, gpu_memory_utilization: 0.6}\n  ref: {fsdp: {enable_cpu_offload: true}}\n";
+    place.write("config.yaml", config);
+    let half = "worker.actor.fsdp.torch_dtype=bf16 worker.actor.optim.strategy=adamw_bf16";
+    for (gpus, more) in [(8, ""), (4, half)] {
+        place.write(
+            "job.sh",
+            &format!(
+                "#!/bin/bash\n#SBATCH --gpus-per-node={gpus}\npython3 -m verl.trainer.main config=config.yaml \
+                 worker.actor.model.model_path=Qwen/Qwen2.5-7B-Instruct trainer.n_gpus_per_node={gpus} {more}\n"
+            ),
+        );
+        for (memory, verdict) in [("40GiB", "\nfits (pro"), ("24GiB", "\ndoes not fit (pro")] {
+            let memory = format!("gpu_memory={memory}");
+            let done = estimate(&place, &["--set", &memory, "job.sh"]).ends(0);
+            done.says(&[verdict]);
+        }
+    }
+    place.write(
+        "config.yaml",
+        &format!("{config}algorithm: {{adv_estimator: gae}}\n"),
+    );
+    estimate(&place, &["--set", "gpu_memory=40GiB", "job.sh"])
+        .ends(5)
+        .says(&["oomctl has no memory model of a critic beside the policy"]);
+}

@@ -189,6 +189,24 @@ fn where_host_memory_lacks_the_engine_sleeps_no_more() {
     fixed(script, log).says(&["engine-stays-awake", "--vllm_enable_sleep  true -> false"]);
 }
 
+/// Ray prints the memory that it sees: where that is more than the job asks for, it is all that the node has.
+#[test]
+fn more_than_a_node_has_is_not_asked_for() {
+    let script = |mem| {
+        format!(
+            "#SBATCH --mem={mem}\npython -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 \
+            --vllm_num_engines 4 --adam_offload --pretrain m --micro_train_batch_size 2"
+        )
+    };
+    let log = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n\
+        Memory on the node (IP: 192.0.2.7, ID: 87d7) where the task (actor ID: 3540, name=ActorModelRayActor.__init__, pid=8805, \
+        memory used=31.35GB) was running was 478.40GB / 503.50GB (0.950149), which exceeds the memory usage threshold of 0.95.\n";
+    fixed(&script("480G"), log).says(&["undo-offload", "--adam_offload  true -> false"]);
+    fixed(&script("300G"), log).says(&["more-host-memory", "300G -> 489804M"]);
+    // As much as the job asks for is its cgroup, perhaps.
+    fixed(&script("503G"), &log.replace("503.50", "503.00")).says(&["more-host-memory"]);
+}
+
 /// `cudaHostAlloc` fails with the message of `cudaMalloc`; what it lacks is host memory that can be locked.
 #[test]
 fn where_host_memory_cannot_be_locked_it_is_not() {

@@ -29,6 +29,8 @@ pub(crate) struct MemoryFigures {
     pub allowed: Option<Bytes>,
     /// Held by CUDA graphs.
     pub private_pools: Option<Bytes>,
+    /// Host memory that Ray sees: the node's, or what its cgroup may have.
+    pub host_total: Option<Bytes>,
 }
 
 impl MemoryFigures {
@@ -49,6 +51,7 @@ impl MemoryFigures {
             self.own,
             self.allowed,
             self.private_pools,
+            self.host_total,
         ];
         numbers.iter().flatten().count() + self.processes.len() + usize::from(self.device.is_some())
     }
@@ -115,6 +118,7 @@ impl MemoryFigures {
                 .collect(),
             allowed: amount(&p.allowed, text),
             private_pools: amount(&p.pools, text),
+            host_total: p.host_total.captures(text).and_then(|c| gib(&c, 1)),
         }
     }
 
@@ -169,6 +173,7 @@ struct FigurePatterns {
     process: Regex,
     allowed: Regex,
     pools: Regex,
+    host_total: Regex,
     bare: Regex,
 }
 
@@ -205,6 +210,8 @@ static PATTERNS: LazyLock<FigurePatterns> = LazyLock::new(|| {
         )),
         allowed: compiled(&format!(r"{a}\s*allowed\b")),
         pools: compiled(&format!(r"{a}\s*allocated\s*in\s*private\s*pools")),
+        // Ray 2.2 to 2.x, `src/ray/common/memory_monitor`: what it calls GB are GiB.
+        host_total: compiled(r"was\s+running\s+was\s+[\d.]+\s*GB\s*/\s*([\d.]+)\s*GB"),
         bare: compiled(
             r"\brequired\s*:(\d+)\s*\|\s*free\s*:(\d+)\s*\|\s*total\s*:(\d+)|\bto allocate buffer: (\d+)|failed to allocate \w+ buffer of size (\d+)",
         ),

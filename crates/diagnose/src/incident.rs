@@ -60,6 +60,9 @@ pub struct Incident {
     /// The allocation that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_bytes: Option<Bytes>,
+    /// Host memory that Ray saw where it ran out: the node's, or what the job's cgroup may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_total_bytes: Option<Bytes>,
     /// Capacity of the GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<Bytes>,

@@ -1,5 +1,7 @@
 //! From events to an incident: which failure is the root, what is consequence, what Slurm adds.
 
+use std::iter;
+
 use oomctl_base::job::{JobState, JobStatus};
 
 use super::class::{Class, Tri};
@@ -241,6 +243,9 @@ pub(crate) fn describe(findings: &Findings<'_>, root: &LogEvent) -> Incident {
     });
     if matches!(incident.class, Class::GpuOom | Class::EngineMemory) {
         figures(&mut incident, findings, root, &same);
+    } else if incident.class == Class::HostOom {
+        let mut events = iter::once(root).chain(same.iter().copied());
+        incident.host_total_bytes = events.find_map(|e| e.figures().host_total);
     } else if incident.class == Class::NotOom {
         incident.device_index = root.figures().device;
     }

@@ -241,10 +241,12 @@ pub(super) fn to_jinja(incident: Option<&Incident>) -> Jinja {
     let Ok(serde_json::Value::Object(mut map)) = serde_json::to_value(incident) else {
         return Jinja::from(());
     };
-    for name in OPTIONAL
-        .into_iter()
-        .chain(["first_step", "innermost", "engine_cache"])
-    {
+    for name in OPTIONAL.into_iter().chain([
+        "first_step",
+        "host_total_bytes",
+        "innermost",
+        "engine_cache",
+    ]) {
         map.entry(name).or_insert(serde_json::Value::Null);
     }
     map.insert("sampler".to_owned(), warms_up_sampler(incident).into());
