@@ -376,3 +376,67 @@ fn easyr1_needs_what_its_authors_say() {
         .ends(5)
         .says(&["oomctl has no memory model of a critic beside the policy"]);
 }
+
+/// verl's own example of PPO on 8 GPUs of 80 GB: the critic's states lie beside the policy's until they are offloaded.
+#[test]
+fn ppo_counts_the_critic() {
+    let place = Place::bare();
+    let script = |more: &str| {
+        format!(
+            "#!/bin/bash\n#SBATCH --gpus-per-node=8\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=gae \
+             data.train_batch_size=1024 data.max_prompt_length=512 data.max_response_length=512 \
+             actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct actor_rollout_ref.actor.ppo_mini_batch_size=256 \
+             actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 \
+             actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.gpu_memory_utilization=0.4 \
+             critic.ppo_micro_batch_size_per_gpu=32 trainer.n_gpus_per_node=8 {more}\n"
+        )
+    };
+    let estimated = |more: &str| {
+        place.write("job.sh", &script(more));
+        estimate(&place, &["--set", "gpu_memory=80GiB", "job.sh"])
+    };
+    let same = "critic.model.path=Qwen/Qwen2-7B-Instruct";
+    let lines = [
+        "critic update",
+        "weights and optimizer states of the critic that are not offloaded",
+    ];
+    let beside = estimated(same).ends(0);
+    beside.says(&lines);
+    beside.says(&["\nfits (pro"]);
+    let away = "critic.fsdp.param_offload=True critic.fsdp.optimizer_offload=True";
+    let done = estimated(&format!("{same} {away}")).ends(0);
+    assert!(!done.out.contains(lines[1]), "{}", done.out);
+    estimated("critic.model.path=Qwen/Qwen2.5-0.5B")
+        .ends(5)
+        .says(&["is another model than the policy"]);
+}
+
+/// Axolotl's file says how the model is held: FSDP by its keys, DeepSpeed by its file or that file's name.
+#[test]
+fn an_axolotl_file_says_what_an_estimate_needs() {
+    let place = Place::bare();
+    let base = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nsample_packing: true\nmicro_batch_size: 2\n\
+        gradient_accumulation_steps: 1\noptimizer: adamw_torch_fused\nflash_attention: true\ngradient_checkpointing: true\n";
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gpus-per-node=8\naxolotl train c.yml\n",
+    );
+    let peak = |more: &str| {
+        place.write("c.yml", &format!("{base}{more}"));
+        let words = ["--json", "--set", "gpu_memory=80GiB", "job.sh"];
+        let json = estimate(&place, &words).ends(0).json();
+        json["predicted_peak_gib"].as_f64().unwrap()
+    };
+    let fsdp = peak(
+        "fsdp:\n  - full_shard\n  - auto_wrap\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}\n",
+    );
+    let (whole, adapter) = (peak(""), peak("adapter: lora\nlora_r: 16\n"));
+    assert!(fsdp + 30.0 < whole, "{fsdp} {whole}");
+    assert!(adapter + 30.0 < whole, "{adapter} {whole}");
+    let fused = peak("cut_cross_entropy: true\nadapter: lora\nlora_r: 16\n");
+    assert!(fused + 10.0 < adapter, "{fused} {adapter}");
+    place.write("c.yml", &format!("{base}rl: dpo\n"));
+    estimate(&place, &["job.sh"])
+        .ends(5)
+        .says(&["Axolotl's supervised training only"]);
+}

@@ -349,3 +349,79 @@ fn a_class_that_is_filled_twice_or_changed_later_is_unknown() {
     let parser = "HfArgumentParser(Own).parse_args_into_dataclasses()";
     plan(&format!("{parser}\n{one}")).says(&["8 -> 4 -> 2"]);
 }
+
+/// A field that a framework's parser fills, and that code then gives another value.
+#[test]
+fn a_field_that_code_gives_again_counts_and_is_changed_there() {
+    let program = |then: &str| {
+        format!(
+            "from transformers import HfArgumentParser, Trainer, TrainingArguments\n\
+             args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n\
+             {then}\nTrainer(model='gpt2', args=args).train()\n"
+        )
+    };
+    let said = |then: &str| {
+        fixed(
+            "python t.py --output_dir o --per_device_train_batch_size 16",
+            &[("t.py", &program(then))],
+        )
+    };
+    said("args.gradient_accumulation_steps = 4").says(&[
+        "--per_device_train_batch_size  16 -> 8",
+        "gradient_accumulation_steps    4 -> 8",
+        "+args.gradient_accumulation_steps = 8",
+    ]);
+    for hidden in [
+        "args.gradient_accumulation_steps = count()",
+        "import dataclasses; args = dataclasses.replace(args, gradient_accumulation_steps=4)",
+        "setattr(args, 'gradient_accumulation_steps', 4)",
+        "if DEBUG:\n    args.gradient_accumulation_steps = 4",
+    ] {
+        let said = said(hidden);
+        assert!(
+            !said.out.contains("gradient_accumulation_steps  1"),
+            "{}",
+            said.out
+        );
+        assert!(!said.out.contains("16 -> 8  same"), "{}", said.out);
+    }
+    for any in [
+        "args = args.__class__(**{**vars(args), 'bf16': True})",
+        "for name in NAMES: setattr(args, name, read(name))",
+        "args.set_training(batch_size=4)",
+    ] {
+        said(any).says(&["per_device_train_batch_size stays: it stands in t.py:3"]);
+    }
+}
+
+/// Words that give values in a way that is not read leave them unknown.
+#[test]
+fn words_that_are_not_options_hide_the_values_that_they_give() {
+    let argparse = "import argparse\np = argparse.ArgumentParser(@)\np.add_argument('--batch_size', type=int, default=64)\n\
+        p.add_argument('--accumulation_steps', type=int, default=1)\n";
+    let fire = "import fire\ndef main(batch_size: int = 64, accumulation_steps: int = 1):\n    train()\nfire.Fire(main)\n";
+    let prefixed = argparse.replace('@', "fromfile_prefix_chars='@'") + "a = p.parse_args()\n";
+    let rest = argparse.replace('@', "") + "a, rest = p.parse_known_args()\n";
+    for (program, words) in [
+        (fire, "16 2"),
+        (&*prefixed, "@words.txt"),
+        (&*rest, "batch_size=16"),
+        (&*rest, "batch_size 16"),
+    ] {
+        let said = fixed(&format!("python t.py {words}"), &[("t.py", program)]);
+        assert!(!said.out.contains("64 -> "), "{words}: {}", said.out);
+    }
+    let file = "import yaml\nargs = p.parse_args()\nvars(args).update(yaml.safe_load(open(args.config)))\n";
+    let program = argparse.replace('@', "") + "p.add_argument('--config')\n" + file;
+    fixed(
+        "python t.py --config c.yaml --batch_size 64",
+        &[("t.py", &program), ("c.yaml", "batch_size: 16\n")],
+    )
+    .says(&["16 -> 8  c.yaml:1"]);
+    let set = "import yaml\ncfg = yaml.safe_load(open('c.yaml'))\ncfg.update(batch_size=32)\ntrain(cfg['batch_size'])\n";
+    let said = fixed(
+        "python t.py c.yaml",
+        &[("t.py", set), ("c.yaml", "batch_size: 16\n")],
+    );
+    assert!(!said.out.contains("16 -> "), "{}", said.out);
+}

@@ -12,7 +12,7 @@ const HEAD: &str = "#!/bin/bash\nF=@F@\nulimit -S -f unlimited\nprintf '%s\\n' \
 /// does not run; `before.N` and `after.N` kill the process named in `victim` around the moment at which
 /// attempt N is accepted.
 const SBATCH: &str = r#"
-[[ " $* " != *" --test-only "* ]] || [ ! -e $F/impossible ] || { cat $F/impossible >&2; exit 1; }
+[[ " $* " != *" --test-only "* ]] || [ ! -e $F/impossible ] || { cat $F/impossible >&2; exit $(grep -q "Invalid --" $F/impossible && echo 255 || echo 1); }
 [[ " $* " != *" --test-only "* ]] || { echo "sbatch: Job 9 to start at $(date +%s) using 1 processors on nodes n1 in partition debug" >&2; exit; }
 [ ! -e $F/refuse ] || { cat $F/refuse >&2; exit 1; }
 for word; do case $word in

@@ -57,6 +57,19 @@ fn a_dry_run_asks_slurm_whether_it_would_take_the_job() {
         "{}",
         done.told()
     );
+    // What sbatch itself cannot read it asks nobody about.
+    slurm.tell(
+        "impossible",
+        "sbatch: error: Invalid --time specification\n",
+    );
+    let done = place.run("submit --dry-run job.slurm").ends(4);
+    done.says(&["warning: Slurm would refuse this job: Invalid --time specification"]);
+    slurm.tell(
+        "impossible",
+        "sbatch: error: Unable to contact slurm controller\n",
+    );
+    let done = place.run("submit --dry-run job.slurm").ends(0);
+    done.says(&["dry run: nothing was submitted; Slurm did not say whether it would take it"]);
 }
 
 #[test]

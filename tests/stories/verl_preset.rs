@@ -527,7 +527,7 @@ fn split(words: &str) -> Vec<&str> {
 const ANSWERS: [[&str; 4]; 13] = table(
     "
     cuda_oom gpu_oom actor_update |  | halve-batches offload halve-batches-again shorter-responses more-gpus | smaller-rollout-share larger-rollout-share undo-offload
-    cuda_oom gpu_oom actor_update | free_cache_engine=false | halve-batches offload halve-batches-again smaller-rollout-share |
+    cuda_oom gpu_oom actor_update | free_cache_engine=false | halve-batches sleeping-rollout-engine offload halve-batches-again | smaller-rollout-share
     cuda_oom gpu_oom actor_update | enforce_eager=false | halve-batches offload |
     cuda_oom gpu_oom old_logprob |  | halve-batches offload halve-batches-again smaller-rollout-share |
     cuda_oom gpu_oom optimizer_step |  | offload more-gpus | halve-batches halve-batches-again halve-micro-batches shorter-responses smaller-rollout-share

@@ -1,6 +1,7 @@
 //! The rollout engine beside the trainer, and engines alone.
 
 use super::activations::{layer, logits};
+use super::critic::CriticView;
 use super::loss::Loss;
 use super::phase::Phase;
 use super::profile::Profile;
@@ -41,6 +42,10 @@ pub(super) fn learning(spec: &Spec, rollout: &Rollout, profile: &Profile) -> Vec
         rollout,
         profile,
         step: &step,
+        critic: rollout
+            .critic
+            .as_deref()
+            .map(|c| CriticView::new(c, profile)),
     };
     let mut phases = vec![
         load(&step, spec, profile),
@@ -49,9 +54,12 @@ pub(super) fn learning(spec: &Spec, rollout: &Rollout, profile: &Profile) -> Vec
         view.old_logprob(),
     ];
     phases.extend(view.ref_logprob());
+    phases.extend(view.critic_update());
     phases.extend(update(&step, || view.beside(), spec, profile));
-    phases.push(save(&step, spec, profile));
-    let host = step.host(spec) + view.reference_host();
+    phases.push(save(&step, view.critic_beside(), spec, profile));
+    let critic = view.critic.as_ref();
+    let critic_host = critic.map_or(0.0, |c| c.step.host(c.spec));
+    let host = step.host(spec) + view.reference_host() + critic_host;
     for phase in &mut phases {
         phase.host_bytes = host;
     }
@@ -63,6 +71,7 @@ struct EngineView<'a> {
     rollout: &'a Rollout,
     profile: &'a Profile,
     step: &'a TrainingStep,
+    critic: Option<CriticView<'a>>,
 }
 
 impl EngineView<'_> {
@@ -75,20 +84,8 @@ impl EngineView<'_> {
     }
 
     /// The trainer's states while it does not compute.
-    fn idle(&self, with_optimizer: bool) -> List {
-        let spec = self.spec;
-        let states = &self.step.states;
-        let on = |bytes: f64, away: bool| if away { 0.0 } else { bytes };
-        let optimizer = if with_optimizer {
-            states.optimizer
-        } else {
-            0.0
-        };
-        List::new()
-            .states("weights", on(states.weights, spec.offloads_params))
-            .states("reference model", states.reference)
-            .states("adapter", states.adapter)
-            .states("optimizer", on(optimizer, spec.offloads_optimizer))
+    fn idle(&self) -> List {
+        self.step.idle(self.spec)
     }
 
     /// The trainer's states while it computes without the optimizer: weights that were offloaded between phases
@@ -104,14 +101,30 @@ impl EngineView<'_> {
             .states("optimizer", on(states.optimizer, spec.offloads_optimizer))
     }
 
-    /// What the engine holds while the trainer computes.
+    /// What engine and critic hold while the policy computes.
     fn beside(&self) -> List {
+        self.engine_beside().and(self.critic_beside())
+    }
+
+    /// What the engine holds while a model computes.
+    fn engine_beside(&self) -> List {
         if self.rollout.sleeps {
             let asleep = self.profile.asleep_gib * GIB + self.graphs();
             List::new().outside("sleeping engine", asleep)
         } else {
             self.awake()
         }
+    }
+
+    fn critic_beside(&self) -> List {
+        self.critic
+            .as_ref()
+            .map_or_else(List::new, CriticView::idle)
+    }
+
+    fn critic_update(&self) -> Option<PhaseTerms> {
+        let beside = || self.engine_beside().and(self.idle());
+        self.critic.as_ref()?.updated(beside, self.profile)
     }
 
     /// CUDA graphs, which are captured beside the share and never go away.
@@ -133,7 +146,8 @@ impl EngineView<'_> {
 
     /// The engine takes its share; the trainer's states that are not offloaded stay.
     fn rollout(&self) -> PhaseTerms {
-        self.idle(true)
+        self.idle()
+            .and(self.critic_beside())
             .and(self.awake())
             .phase(Phase::Rollout, self.spec, self.profile)
     }
@@ -194,7 +208,7 @@ impl EngineView<'_> {
         if tokens <= 0.0 {
             return None;
         }
-        let list = self.beside().and(self.idle(true));
+        let list = self.beside().and(self.idle());
         // Its weights stay in host memory and come layer by layer.
         Some(
             self.forward_only(list, tokens, &self.rollout.ref_loss)

@@ -4,6 +4,7 @@
 //! ([`Profile`]). What is unknown stays unknown: nothing here makes up a dimension.
 
 mod activations;
+mod critic;
 mod deepspeed;
 mod dimensions;
 mod engine;

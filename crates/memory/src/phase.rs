@@ -17,6 +17,8 @@ pub enum Phase {
     OldLogprob,
     /// Log-probabilities of the reference policy.
     RefLogprob,
+    /// The critic is updated.
+    Critic,
     /// The end of the forward pass of training.
     Forward,
     /// The backward pass.
@@ -43,6 +45,7 @@ impl Phase {
             Self::Rollout => "rollout",
             Self::OldLogprob => "old log-prob",
             Self::RefLogprob => "ref log-prob",
+            Self::Critic => "critic update",
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::OptimizerStep => "optimizer step",

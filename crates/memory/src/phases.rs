@@ -21,7 +21,7 @@ fn training(spec: &Spec, profile: &Profile) -> Vec<PhaseTerms> {
     let step = TrainingStep::new(spec, profile);
     let mut phases = vec![load(&step, spec, profile)];
     phases.extend(update(&step, List::new, spec, profile));
-    phases.push(save(&step, spec, profile));
+    phases.push(save(&step, List::new(), spec, profile));
     let host = step.host(spec);
     for phase in &mut phases {
         phase.host_bytes = host;

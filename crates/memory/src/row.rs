@@ -117,6 +117,20 @@ pub struct MeasurementRow {
     pub logprob_tokens: Option<f64>,
     /// Tokens of a forward pass of the reference policy; as in training by default, 0 without one.
     pub ref_tokens: Option<f64>,
+    /// A critic as large as the policy is trained on the same GPUs; no by default.
+    pub critic: Option<bool>,
+    /// Sequences per GPU and forward pass of the critic.
+    pub critic_micro_batch: Option<f64>,
+    /// Tokens per sequence of the critic; the policy's by default.
+    pub critic_seq_len: Option<f64>,
+    /// Forward passes per step of the critic; 1 by default.
+    pub critic_grad_accum: Option<f64>,
+    /// As `offload`, of the critic.
+    pub critic_offload: Option<String>,
+    /// As `grad_checkpointing`, of the critic.
+    pub critic_grad_checkpointing: Option<String>,
+    /// Context parallel size of the critic; 1 by default.
+    pub critic_cp: Option<f64>,
     /// The rollout engine gives its memory back while the trainer computes; yes by default.
     pub engine_sleeps: Option<bool>,
     /// The rollout engine captures CUDA graphs; no by default.

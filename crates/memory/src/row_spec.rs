@@ -221,6 +221,7 @@ impl MeasurementRow {
             batched_tokens: or("engine_tokens", self.engine_tokens, 8192.0)?,
             sequences: or("engine_sequences", self.engine_sequences, 256.0)?,
             sync_buffer: or_none("sync_buffer_mib", self.sync_buffer_mib)? * GIB / 1024.0,
+            critic: self.critic(profile)?,
         }))
     }
 }

@@ -211,6 +211,8 @@ pub struct Rollout {
     pub sequences: f64,
     /// Bytes of the buffer through which new weights go to the engine.
     pub sync_buffer: f64,
+    /// The critic that is trained on the same GPUs, as a job of its own.
+    pub critic: Option<Box<Spec>>,
 }
 
 /// What the job does.
@@ -332,6 +334,9 @@ impl Spec {
         match (phase, &self.rollout) {
             (Phase::OldLogprob, Some(rollout)) => &rollout.logprob_loss,
             (Phase::RefLogprob, Some(rollout)) => &rollout.ref_loss,
+            (Phase::Critic, Some(rollout)) => {
+                rollout.critic.as_ref().map_or(&self.loss, |c| &c.loss)
+            }
             _ => &self.loss,
         }
     }

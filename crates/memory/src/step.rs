@@ -25,6 +25,13 @@ pub struct PhaseTerms {
     pub host_bytes: f64,
 }
 
+impl PhaseTerms {
+    /// All terms together, in bytes.
+    pub(super) fn bytes(&self) -> f64 {
+        self.terms.iter().map(|t| t.bytes).sum()
+    }
+}
+
 /// A list of terms in the making; nothing that is zero gets in.
 pub(super) struct List(Vec<Term>);
 
@@ -66,7 +73,7 @@ impl List {
         self
     }
 
-    fn bytes(&self) -> f64 {
+    pub(super) fn bytes(&self) -> f64 {
         self.0.iter().map(|t| t.bytes).sum()
     }
 
@@ -136,6 +143,18 @@ impl TrainingStep {
             },
             states,
         }
+    }
+
+    /// States that are on the GPU while it does not compute.
+    pub(super) fn idle(&self, spec: &Spec) -> List {
+        List::new()
+            .states("weights", on(self.states.weights, spec.offloads_params))
+            .states("reference model", self.states.reference)
+            .states("adapter", self.states.adapter)
+            .states(
+                "optimizer",
+                on(self.states.optimizer, spec.offloads_optimizer),
+            )
     }
 
     /// States that are on the GPU while it computes.
@@ -294,7 +313,13 @@ pub(super) fn load(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
         .phase(Phase::Load, spec, profile)
 }
 
-pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> PhaseTerms {
+/// A checkpoint is written, with what else is on the GPU meanwhile.
+pub(super) fn save(
+    step: &TrainingStep,
+    beside: List,
+    spec: &Spec,
+    profile: &Profile,
+) -> PhaseTerms {
     // An adapter is saved alone.
     let copies = if spec.sharding.gathers() && spec.lora.is_none() {
         profile.save_copies
@@ -303,6 +328,7 @@ pub(super) fn save(step: &TrainingStep, spec: &Spec, profile: &Profile) -> Phase
     };
     let whole = spec.model.params * spec.precision.weight * copies;
     step.resident(spec, 0.0)
+        .and(beside)
         .and(step.buckets(spec, Phase::Checkpoint))
         .states("whole copies", whole)
         .phase(Phase::Checkpoint, spec, profile)

@@ -40,10 +40,11 @@ pub const PIECES: &str = "pieces between gradients";
 pub const FRAGMENTS: &str = "fragments";
 
 /// Every term there is: its name, its formula in words, and where that comes from.
-pub const TERMS: [[&str; 3]; 34] = table(
+pub const TERMS: [[&str; 3]; 35] = table(
     "
     weights | parameters x bytes / shards | Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP
     reference model | parameters x bytes / shards, of a frozen copy | TRL 1.9.0 trainer/dpo_trainer.py, grpo_trainer.py
+    critic | weights and optimizer states of the critic that are not offloaded | engine_workers.py of the stack
     gradients | trainable parameters x bytes / shards; whole while micro batches accumulate under no_sync | Rajbhandari 2019 (ZeRO), section 3; PyTorch FSDP no_sync
     optimizer | trainable parameters x (moments + master copy) / shards | Rajbhandari 2019 (ZeRO), section 3; Megatron-LM theoretical_memory_usage.py
     adapter | rank x (inputs + outputs of each adapted matrix) x bytes of weight, gradient, moments | Hu 2021 (LoRA), section 4; PEFT

@@ -425,6 +425,43 @@ fn each_kind_of_log_probability_has_its_own_loss() {
     assert!(off(logits(&unknown, Phase::RefLogprob), 5000.0) < 1e-9);
 }
 
+/// A critic as large as the policy, with one number for each token in place of logits.
+#[test]
+fn a_critic_lies_beside_the_policy_and_has_an_update_of_its_own() {
+    let job = |critic: &serde_json::Value| {
+        let mut fields = serde_json::json!({ "engine_share": 0.4, "sharding": "fsdp", "precision": "fsdp_mp", "gpus": 8,
+            "dp": 8, "loss_impl": "other" });
+        let more = critic.as_object().unwrap().clone();
+        fields.as_object_mut().unwrap().extend(more);
+        with("{}", fields)
+    };
+    let alone = job(&serde_json::json!({}));
+    let here = serde_json::json!({ "critic": true, "critic_micro_batch": 1 });
+    let both = job(&here);
+    let states = term(&both, Phase::Rollout, "weights") + term(&both, Phase::Rollout, "optimizer");
+    let critic = term(&both, Phase::Rollout, "critic");
+    assert!((0.9..1.0).contains(&(critic / states)), "{critic} {states}");
+    for phase in [
+        Phase::WakeUp,
+        Phase::OldLogprob,
+        Phase::Forward,
+        Phase::Checkpoint,
+    ] {
+        assert!(
+            off(term(&both, phase, "critic"), critic) < 1e-9,
+            "{phase:?}"
+        );
+    }
+    assert!(alone.phases.iter().all(|p| p.phase != Phase::Critic));
+    assert!(term(&both, Phase::Critic, "logits") < 1.0);
+    let mut away = here.clone();
+    away["critic_offload"] = "param+optimizer".into();
+    assert!(term(&job(&away), Phase::Rollout, "critic") < 1.0);
+    let silent = row(serde_json::json!({ "engine_share": 0.4, "critic": true }));
+    let unknown = silent.spec(&Profile::default()).unwrap_err();
+    assert_eq!(unknown.field, "critic_micro_batch");
+}
+
 #[test]
 fn ways_through_the_code_take_what_the_profile_says_of_them() {
     let profile: Profile = serde_json::from_str(

@@ -18,6 +18,7 @@ use super::loaded::{load, lookups};
 use super::overwritten::{overwritten, sets_all};
 use super::program_text::{CodeFiles, of_option};
 use super::python::PythonToken;
+use super::refilled::{Refilled, keys_set};
 use super::slices::widths;
 use super::spelling::{attribute, same_flag, setting_names};
 use super::traced::{Traced, Why};
@@ -59,6 +60,8 @@ pub struct ProgramCode {
     arguments: BTreeMap<String, CodeValue>,
     /// Flags that no option of it gives, since only a call takes them, each with the room that the call has.
     call_rooms: BTreeMap<String, Option<ArgumentRoom>>,
+    /// Any field that a framework's parser fills, where code may give each of them another value.
+    refilled: Option<CodeValue>,
     /// The options that it declares.
     options: Vec<ProgramOption>,
     /// The model that it loads.
@@ -71,6 +74,12 @@ pub struct ProgramCode {
     pub(super) fills_from_files: bool,
     /// They replace what the words say, too.
     pub(super) files_win: bool,
+    /// Keys of its files of settings to which its text gives other values.
+    pub(super) keys_set: BTreeMap<String, CodeValue>,
+    /// Words without a name are values of its options, in their order (Fire).
+    pub(super) takes_bare_values: bool,
+    /// Words may name files of further words (argparse's `fromfile_prefix_chars`).
+    pub(super) takes_files_of_words: bool,
     /// What its text writes under keys that words override.
     pub(super) keyed: KeyedSettings,
     /// Its constants, where no framework of a stack takes its options.
@@ -99,12 +108,20 @@ impl ProgramCode {
         let class = text.configured(wanted);
         let of_framework = class.is_some() || text.is_configured(wanted);
         let options = options(&text, !of_framework);
+        let mut arguments = text.arguments(&wanted.arguments);
+        let refilled = match class.is_none() && text.uses(&wanted.parsers) {
+            true => Refilled::of(files),
+            false => Refilled::default(),
+        };
+        arguments.extend(refilled.fields);
         let by_use = |is_meant: &dyn Fn(&str) -> bool| {
             let own = text.options.iter().filter(|_| !of_framework);
             let all = own.flat_map(|(_, options)| options);
             let meant = all.filter(|o| o.takes == Takes::Value && is_meant(&o.name));
             only(meant).map(|option| option.flag.clone())
         };
+        let loads = load(files);
+        let files_win = loads && files.iter().any(sets_all);
         let mut used = used_accumulations(&tokens);
         let loaded = loaded_option(files);
         let loaded = by_use(&|name| loaded == Some(name));
@@ -132,18 +149,20 @@ impl ProgramCode {
                 .or_else(|| global_batch(&options, parts.as_ref())),
             parts,
             class,
-            arguments: text.arguments(&wanted.arguments),
-            call_rooms: match text.is_configured(wanted) {
-                true => text.call_rooms(wanted),
-                false => BTreeMap::new(),
-            },
+            arguments,
+            refilled: refilled.all,
+            call_rooms: text.call_rooms(wanted),
             options,
             model: text.model(),
             lookups: lookups(files),
             keyed: KeyedSettings::default(),
             takes_any_key: text.uses(&["LightningCLI", "jsonargparse"].into()),
-            fills_from_files: load(files) && text.uses(&["set_defaults", "setattr"].into()),
-            files_win: load(files) && files.iter().any(sets_all),
+            fills_from_files: loads
+                && (files_win || text.uses(&["set_defaults", "setattr"].into())),
+            files_win,
+            keys_set: keys_set(files, None),
+            takes_bare_values: text.uses(&["Fire"].into()),
+            takes_files_of_words: text.uses(&["fromfile_prefix_chars"].into()),
             constants: match text.is_configured(wanted) {
                 true => BTreeMap::new(),
                 false => fixed(files, &used, &widths),
@@ -186,14 +205,11 @@ impl ProgramCode {
             Spelling::Hydra(key) => return self.arguments.get(key),
             _ => return None,
         };
-        if self.class.is_none() && self.arguments.is_empty() && self.options.is_empty() {
-            return None;
-        }
         let name = attribute(flag);
         match &self.class {
             _ if self.arguments.contains_key(&name) => self.arguments.get(&name),
             Some(class) => class.values.get(&name),
-            None => self.declared(flag),
+            None => self.declared(flag).or(self.refilled.as_ref()),
         }
     }
 

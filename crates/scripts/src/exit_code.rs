@@ -50,10 +50,40 @@ fn hides(text: &str, at: usize) -> bool {
             let (block, rest) = rest_of_block(then, rest);
             let ignored = command.contains("||") && !fails(then) && !fails(block);
             let piped = command.replace("||", "").contains('|') && !text.contains("pipefail");
-            ignored || piped || goes_on(rest) && !ends_on_errors(text)
+            let left = command.contains("||") && fails(&format!("{then}{block}"));
+            let runs_again = !left && is_repeated(text.get(..at).unwrap_or_default(), &command);
+            ignored || piped || (goes_on(rest) || runs_again) && !ends_on_errors(text)
         }
     };
     hidden && !hands_on || is_trapped(text)
+}
+
+/// Whether a loop that is open behind `before` runs a command several times whatever it ends in: the last time alone counts.
+fn is_repeated(before: &str, command: &str) -> bool {
+    let stops = command.split("&&").skip(1);
+    let stops = stops.filter_map(|then| then.split_whitespace().next());
+    let mut loops: Vec<&str> = Vec::new();
+    let mut header = "";
+    for command in before.split(['\n', ';']).map(str::trim) {
+        let command = command.strip_prefix("do ").map_or(command, |body| {
+            loops.push(header);
+            body.trim_start()
+        });
+        match command.split_whitespace().next() {
+            Some("for" | "while" | "until" | "select") => header = command,
+            Some("do") => loops.push(header),
+            Some("done") => drop(loops.pop()),
+            _ => {}
+        }
+    }
+    let is_of_one = |header: &&str| {
+        let words: Vec<&str> = header.split_whitespace().collect();
+        matches!(words[..], ["for", _, "in", one] if !one.contains(['$', '*', '?', '{', '`', '(']))
+    };
+    let retries = stops
+        .into_iter()
+        .any(|word| ["break", "exit"].contains(&word));
+    !retries && loops.iter().any(|header| !is_of_one(header))
 }
 
 /// Whether only a condition has the exit code of the command that follows this text.
@@ -218,6 +248,11 @@ mod tests {
             "if torchrun t.py; then echo good; else echo bad; fi\n",
             "if ! time torchrun t.py; then\n  echo bad\nfi\n",
             "trap 'echo cleaning; exit 0' EXIT\ntorchrun t.py\n",
+            "for s in 1 2; do\n  torchrun t.py --seed $s\ndone\n",
+            "for s in $SEEDS; do torchrun t.py; done\n",
+            "for s in 1 2\ndo\n  if true; then\n    torchrun t.py || break\n  fi\ndone\n",
+            "for ((i = 0; i < 3; i++)); do\n  torchrun t.py\ndone\n",
+            "while read -r seed; do\n  torchrun t.py\ndone < seeds\n",
             "cleanup() {\n  rm -r x\n  exit 0\n}\ntrap cleanup EXIT\nset -e\ntorchrun t.py\n",
         ] {
             assert!(of(script), "{script}");
@@ -236,6 +271,10 @@ mod tests {
             "torchrun t.py > log 2>&1;\n",
             "torchrun t.py &> log\n",
             "for s in 1; do torchrun t.py; done\n",
+            "for s in 1 2; do echo $s; done\ntorchrun t.py\n",
+            "for s in 1 2; do\n  torchrun t.py || exit 1\ndone\n",
+            "for try in 1 2 3; do\n  torchrun t.py && break\ndone\n",
+            "set -e\nfor s in 1 2; do\n  torchrun t.py\ndone\n",
             "(cd x && torchrun t.py)\n",
             "torchrun t.py --at $(date +%s; true)\n",
             "torchrun t.py || { echo failed; exit 1; }\n",

@@ -6,6 +6,7 @@ use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::loaded::{Unpacked, unpacked};
 use super::program_text::{CodeFiles, LOADS, computed, is_one_of, loads_a_model};
 use super::python::{PythonToken, TokenKind, arguments, assigned, calls};
+use super::refilled::{Refilled, keys_set};
 use super::traced::Traced;
 use oomctl_base::only;
 
@@ -70,12 +71,16 @@ impl CodeFiles<'_, '_> {
         if self.is_changed_later() {
             return Some(unclear(file.path));
         }
+        let refilled = Refilled::of(self.files).fields;
         let (mut values, mut more) = (BTreeMap::new(), None);
         let all = arguments(&file.tokens[start + 2..]);
         for argument in &all {
             match argument {
                 [star, double, rest @ ..] if star.is("*") && double.is("*") => {
                     more = Some(unpacked(self.files, rest)?);
+                    if let [name] = rest {
+                        values.extend(keys_set(self.files, Some(name.text)));
+                    }
                 }
                 [star, ..] if star.is("*") => return Some(unclear(file.path)),
                 [name, equals, value @ ..] if equals.is("=") && !value.is_empty() => {
@@ -89,6 +94,7 @@ impl CodeFiles<'_, '_> {
                 _ => {}
             }
         }
+        values.extend(refilled);
         Some(FilledClass {
             name: file.tokens[start].text.to_owned(),
             path: file.path.to_owned(),
@@ -103,6 +109,9 @@ impl CodeFiles<'_, '_> {
         &self,
         wanted: &ConfigClasses<'_>,
     ) -> BTreeMap<String, Option<ArgumentRoom>> {
+        if !self.is_configured(wanted) {
+            return BTreeMap::new();
+        }
         let is_option = |flag: &str| {
             let option = format!("--{flag}");
             let mut options = self.options.iter().flat_map(|(_, options)| options);

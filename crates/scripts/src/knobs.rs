@@ -4,83 +4,17 @@
 //! argparse, and with Hydra's overrides.
 
 use super::configs::replaces;
+pub use super::found_knob::{FoundKnob, KnobForm, KnobState};
+use super::hidden_values::named_alone;
 use super::keyed::is_of_keys;
 use super::requested::step_of_its_own;
-use super::settings::SettingsFormat;
 use super::spelling::{same_flag, setting_names};
 use super::stack::{Stack, StackKnob};
-use super::traced::{Span, Traced, Why};
+use super::traced::{Traced, Why};
 use super::walk::{Arg, Call, Reached, Reading};
 use super::{hydra, resources};
 use crate::Spelling;
 use oomctl_base::{Role, Value, ValueKind};
-
-/// In which form a value is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KnobForm {
-    /// A Hydra override; `added` where it has a sign.
-    Override {
-        /// With `+` or `++`.
-        added: bool,
-    },
-    /// A flag with a value.
-    Flag,
-    /// A flag without one.
-    Switch,
-    /// A variable of the environment.
-    Variable,
-    /// A flag that may have a value and has none, which says `true`.
-    Bare,
-    /// Code of the program.
-    Code {
-        /// Its bytes are a literal that says nothing else, in a text that can be changed.
-        own: bool,
-    },
-    /// An option by which the job asks for it, such as `--gres`.
-    Asked,
-    /// A key of a configuration that is composed of several files, over which the words of the launch win.
-    Composed,
-    /// A key in a file of settings.
-    Setting {
-        /// How the file is written.
-        format: SettingsFormat,
-        /// Its bytes say something else, too.
-        shared: bool,
-    },
-}
-
-/// What is known of a value.
-#[derive(Debug, Clone, PartialEq)]
-pub enum KnobState {
-    /// This is it.
-    Known(Value),
-    /// This text, which is no value of the knob's kind: something that the program itself resolves.
-    Text(String),
-    /// Code computes it, at this place.
-    Computed(Span, Why),
-}
-
-/// A value of a knob, as a submission gives it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FoundKnob {
-    /// What is known of it.
-    pub state: KnobState,
-    /// The bytes of the value.
-    pub value: Traced,
-    /// In which form.
-    pub way: KnobForm,
-    /// It is given only under a condition.
-    pub maybe: bool,
-    /// It stands among the options of what starts the program.
-    pub launcher: bool,
-}
-
-impl FoundKnob {
-    /// Where the value stands that a reader would look for.
-    pub fn place(&self) -> Option<Span> {
-        self.value.place()
-    }
-}
 
 /// The value of a knob that counts in a call.
 pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKnob> {
@@ -104,6 +38,14 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
                 true => requested(reading, call, knob, found),
                 false => found,
             });
+    let given = given.or_else(|| {
+        let word = named_alone(call, own, knob)?;
+        let way = KnobForm::Code { own: false };
+        Some(FoundKnob {
+            state: KnobState::Computed(word.text.place()?, Why::Code),
+            ..self::given(word.text.clone(), way, word.maybe, knob.kind)
+        })
+    });
     let is_variable = |s: &&Spelling| matches!(s, Spelling::Env(_));
     let mut variables = read.spellings.iter().filter(is_variable);
     let given =
@@ -297,9 +239,11 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
             .find_map(|name| Some((name, named.find(name)?)))?;
         let replaced = || call.words.iter().any(|w| replaces(&w.text.text(), name));
         let value = named.content.slice(entry.bytes.start, entry.bytes.end);
-        let state = match (value.unknown(), &entry.text) {
+        let hidden = value.unknown().or_else(|| call.sets_in_code(named, name));
+        let state = match (hidden, &entry.text) {
             (Some((span, why)), _) => KnobState::Computed(span, why),
             (None, Some(text)) => parsed(kind, text),
+            (None, None) if kind == ValueKind::List => parsed(kind, &unindented(&value.text())),
             (None, None) => KnobState::Text(value.text()),
         };
         Some(FoundKnob {
@@ -323,6 +267,12 @@ fn in_settings(call: &Call, knob: &StackKnob, spelling: &Spelling) -> Option<Fou
     let first = found.next()?;
     let left_open = first.state == KnobState::Text("auto".to_owned());
     Some(found.find(|_| left_open).unwrap_or(first))
+}
+
+/// A list with an item on each line, without what stands before the items.
+fn unindented(list: &str) -> String {
+    let lines: Vec<&str> = list.lines().map(str::trim).collect();
+    lines.join("\n")
 }
 
 fn in_environment(

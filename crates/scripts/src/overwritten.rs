@@ -49,9 +49,18 @@ fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
     calls.filter_map(|at| alias(tokens, at)).collect()
 }
 
-/// Whether a loop gives the options that were read other values, whatever they are: `for k, v in settings.items(): setattr(args, k, v)`.
+/// Whether the options that were read get other values, whatever they are: `for k, v in settings.items(): setattr(args, k, v)`,
+/// `vars(args).update(settings)`, `args.__dict__.update(settings)`.
 pub(super) fn sets_all(file: &PythonFile<'_>) -> bool {
     let (tokens, parsed) = (&file.tokens, parsed(file));
+    let is_parsed = |t: &PythonToken<'_>| parsed.contains(&t.text);
+    let updated = tokens.windows(7).any(|w| {
+        let by_vars = w[0].is("vars") && is_parsed(&w[2]) && w[5].is("update");
+        by_vars || is_parsed(&w[0]) && w[2].is("__dict__") && w[4].is("update")
+    });
+    if updated {
+        return true;
+    }
     let mut sets = calls(tokens, |t| t.is("setattr"));
     sets.any(|at| {
         let given = arguments(&tokens[at + 2..]);

@@ -27,7 +27,8 @@ const READ: [&str; 8] =
     word_list("config cfg config_file config_path cfg_file cfg_path yaml_file recipe");
 
 impl Call {
-    /// The words of the program that are not known, and may be any of its options: `$(cat args.txt)` without quotes.
+    /// The words of the program that are not known, and may be any of its options: `$(cat args.txt)` without quotes, `@args.txt`,
+    /// and values without a name that Fire gives to its parameters.
     pub(super) fn unknown_words(&self) -> Option<String> {
         let own = self.words.get(self.args..).unwrap_or_default();
         let unknown = own.iter().enumerate().find(|(at, word)| {
@@ -43,7 +44,8 @@ impl Call {
             let is_number = NUMBERS.iter().any(|begin| text.starts_with(begin));
             let is_code = is_code && !is_path && !is_number;
             let before = at.checked_sub(1).map(|at| own[at].text.text());
-            is_code && word.maybe && !before.is_some_and(|word| self.takes_a_value(&word))
+            let alone = || !before.is_some_and(|word| self.takes_a_value(&word));
+            (is_code && word.maybe || self.is_for_any_option(&text)) && alone()
         });
         let text = unknown?.1.text.text();
         let line = text.lines().next().unwrap_or_default();

@@ -15,6 +15,9 @@ use oomctl_scripts::yaml::Yaml;
 /// Misreadings of a file that are told; the others are counted.
 const MOST_TOLD: usize = 8;
 
+/// How programs load YAML by PyYAML.
+const PYYAML: [&str; 3] = ["yaml.safe_load", "yaml.load", "yaml.full_load"];
+
 /// Tells them for the files of which attempts get a copy, and for those that scripts of the user's name.
 pub fn tell(request: &Request) {
     let inputs = request.inputs();
@@ -27,12 +30,13 @@ pub fn tell(request: &Request) {
         .flat_map(|scripts| scripts.files.iter());
     // The scripts are read again only where a file has what OmegaConf reads otherwise.
     let composed = LazyCell::new(|| composed(request));
-    let loads = |text: &String| text.contains("OmegaConf.load");
-    let by_program = named
-        .clone()
-        .any(|(path, text)| !is_yaml(path) && loads(text));
+    // Other loaders, and frameworks that convert what they load, take `1e-6` for a number.
+    let by_pyyaml = named.clone().any(|(path, text)| {
+        let mut loads = PYYAML.iter();
+        !is_yaml(path) && loads.any(|call| text.contains(call)) && !text.contains("OmegaConf.load")
+    });
     for (path, text) in named.filter(|(path, _)| is_yaml(path)) {
-        lint(path, text, || by_program || composed.contains(path));
+        lint(path, text, || !by_pyyaml || composed.contains(path));
     }
 }
 

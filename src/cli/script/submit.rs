@@ -241,6 +241,10 @@ pub fn dry_run(session: &Session, request: &Request, json: bool) -> Result<Exit,
         None => preview::show(&preview::first(request)?, json)?,
     }
     let (said, exit) = match queue::tested(session, request) {
+        None if request.inputs().backend == "slurm" => {
+            let said = "; Slurm did not say whether it would take it";
+            (said.to_owned(), Exit::Success)
+        }
         None => (String::new(), Exit::Success),
         Some(StartForecast::Refused(why)) => {
             print::warn(&format!(

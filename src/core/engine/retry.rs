@@ -66,7 +66,7 @@ pub(super) fn before_a_rung(
 fn may_end(progress: &Progress) -> bool {
     let rest = |total: u64| total.saturating_sub(progress.step) as f64;
     let most = progress.done() as f64 * LN_2;
-    progress.total.is_none_or(|total| rest(total) <= most)
+    progress.total.is_some_and(|total| rest(total) <= most)
 }
 
 /// How often the same configuration is tried on other nodes where others held the memory: of `retries` one, where only a

@@ -227,10 +227,7 @@ impl RungView<'_, '_> {
         // What a rung says of itself as a whole holds where all of it is taken.
         let whole = notes.is_empty() || self.rung.effect.is_none();
         let unread = notes.iter().find(|note| note.ends_with(MAY_SET)).cloned();
-        let declared = match (self.rung.effect, &unread) {
-            (Some(Effect::SameMath), Some(_)) => Some(Effect::Unknown),
-            (effect, _) => effect.filter(|_| whole),
-        };
+        let declared = self.declared(whole, unread.is_some());
         let changes = self.changes(&layer, declared);
         if let Some(why) = self.failure.remedies.worse(self.context.preset, &changes) {
             return Err(why);
@@ -288,6 +285,16 @@ impl RungView<'_, '_> {
             reshards: self.rung.reshards,
             layer,
         })
+    }
+
+    /// What a rung says of itself, where it is taken `whole`, or without a part that files which are not read may set.
+    fn declared(&self, whole: bool, unread: bool) -> Option<Effect> {
+        match self.rung.effect {
+            Some(Effect::SameMath | Effect::Resources) if unread => Some(Effect::Unknown),
+            // More GPUs without what keeps the batch of a step.
+            Some(Effect::Resources) if !whole => Some(Effect::ChangesTraining),
+            effect => effect.filter(|_| whole),
+        }
     }
 
     /// Why a rung whose effect is unknown is not taken where training must stay the same, and what to do.

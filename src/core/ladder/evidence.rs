@@ -261,7 +261,8 @@ pub(super) fn fatal_phases(incident: &Incident) -> &'static [Phase] {
         "init" | "cuda_graph" if incident.class == Class::EngineMemory => &[Phase::Rollout],
         "kv_cache" => &[],
         // A backward pass begins with all that the end of the forward pass holds.
-        "actor_update" | "critic" | "backward" => &[Phase::Forward, Phase::Backward],
+        "critic" => &[Phase::Critic],
+        "actor_update" | "backward" => &[Phase::Forward, Phase::Backward],
         "forward" => &[Phase::Forward],
         "optimizer_step" => &[Phase::OptimizerStep],
         "old_logprob" => &[Phase::OldLogprob],

@@ -138,6 +138,7 @@ fn sequences(spec: &Spec, phase: Phase) -> Option<f64> {
     let tokens = spec.rollout.as_ref().map(|rollout| match phase {
         Phase::OldLogprob => rollout.logprob_tokens,
         Phase::RefLogprob => rollout.ref_tokens,
+        Phase::Critic => rollout.critic.as_ref().map_or(0.0, |c| c.tokens()),
         _ => spec.tokens(),
     });
     match tokens {

@@ -55,6 +55,19 @@ fn lack<'n>(
     };
     let added = names.filter(|name| !given(name));
     let knobs = added.filter_map(|name| context.preset.knob(name));
-    let lacks = knobs.filter_map(|knob| span.lack(knob));
+    // Since when a knob exists is unknown of versions that nobody looked at.
+    let framework = context.preset.framework.as_ref();
+    let unknown = framework.filter(|f| span.is_below(&f.supported));
+    let lacks = knobs.filter_map(|knob| {
+        let lack = || {
+            let (name, supported) = (&knob.name, &unknown?.supported);
+            let what = format!("oomctl knows {name} in {supported} only");
+            Some(Lack {
+                everywhere: false,
+                what,
+            })
+        };
+        span.lack(knob).or_else(lack)
+    });
     lacks.max_by_key(|lack| lack.everywhere)
 }

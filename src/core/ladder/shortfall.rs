@@ -80,6 +80,10 @@ fn on_more(spec: &Spec, by: f64) -> Spec {
         tensor_parallel: (rollout.tensor_parallel * by)
             .min(WIDEST_ENGINE)
             .max(rollout.tensor_parallel),
+        critic: rollout
+            .critic
+            .as_ref()
+            .map(|critic| Box::new(on_more(critic, by))),
         ..rollout.clone()
     });
     Spec {

@@ -80,6 +80,9 @@ pub struct Measured {
     pub steps_ms: Vec<u64>,
 }
 
+/// One part of so many of a GPU is not in use by anybody.
+const UNUSED: u64 = 1000;
+
 impl Measured {
     /// Mean utilization of its GPUs of which it is known.
     pub fn utilization_percent(&self) -> Option<u32> {
@@ -138,9 +141,10 @@ impl Measured {
         self.gpus.is_empty() && self.figures.is_empty() && self.steps_ms.is_empty()
     }
 
-    /// The GPU that was fullest.
+    /// The GPU that was fullest; none where the job ended before it was seen to use any.
     pub fn fullest(&self) -> Option<&GpuPeak> {
-        self.gpus.iter().max_by(|a, b| a.fuller(b))
+        let used = |gpu: &&GpuPeak| gpu.peak_bytes.0 > gpu.total_bytes.0 / UNUSED;
+        self.gpus.iter().filter(used).max_by(|a, b| a.fuller(b))
     }
 }
 

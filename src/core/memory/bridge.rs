@@ -28,6 +28,12 @@ pub fn spec_by(
     profile: &Profile,
 ) -> Option<Result<Spec, Unknown>> {
     let memory = preset.memory.as_ref()?;
+    let holds = |when: &str| expressions.holds(when, shape.scope()) == Ok(true);
+    if let Some(reason) = memory.not_for.iter().find(|r| holds(&r.when)) {
+        let why = format!("is not described: {}", reason.because);
+        let field = "program".to_owned();
+        return Some(Err(Unknown { field, why }));
+    }
     let value = |text: &String| {
         let value = expressions.evaluate(text, shape.scope()).ok();
         let value = value.and_then(|v| serde_json::to_value(v).ok());

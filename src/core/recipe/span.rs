@@ -1,6 +1,6 @@
 //! The versions that a job's framework can be of, where it may be older than the one that is assumed.
 
-use semver::{Version, VersionReq};
+use semver::{Comparator, Op, Version, VersionReq};
 use serde::{Deserialize, Serialize};
 
 use super::knob::{Knob, VersionedKnob};
@@ -48,21 +48,34 @@ impl VersionSpan {
         absent.filter_map(lacks).max_by_key(|lack| lack.everywhere)
     }
 
+    /// Whether all of these versions are older than a range begins.
+    pub fn is_below(&self, range: &VersionReq) -> bool {
+        let begins = |c: &Comparator| matches!(c.op, Op::Greater | Op::GreaterEq);
+        let begin = range.comparators.iter().find(|c| begins(c)).map(least);
+        self.newest
+            .as_ref()
+            .zip(begin)
+            .is_some_and(|(newest, begin)| *newest < begin)
+    }
+
     /// The ends, and where the range begins or ends between them.
     fn points(&self, range: &VersionReq) -> Vec<Version> {
         let open = (Version::new(0, 0, 0), Version::new(u64::MAX, 0, 0));
         let oldest = self.oldest.as_ref().unwrap_or(&open.0);
         let newest = self.newest.as_ref().unwrap_or(&open.1);
-        let bounds = range.comparators.iter().map(|c| {
-            let (minor, patch) = (c.minor.unwrap_or(0), c.patch.unwrap_or(0));
-            Version::new(c.major, minor, patch)
-        });
+        let bounds = range.comparators.iter().map(least);
         let within = bounds.filter(|at| oldest < at && at < newest);
         [oldest.clone(), newest.clone()]
             .into_iter()
             .chain(within)
             .collect()
     }
+}
+
+/// The least version that a comparator names.
+fn least(comparator: &Comparator) -> Version {
+    let (minor, patch) = (comparator.minor.unwrap_or(0), comparator.patch.unwrap_or(0));
+    Version::new(comparator.major, minor, patch)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lines::{CodeText, GivenValue, behind_bracket, dotted};
 use super::stores::{handed, keeps_outputs, stores};
 use super::together::ReturnedTogether;
-use super::words::{appended, called, frees, is_loss, names};
+use super::words::{appended, called, frees, is_loss, names, trains};
 use super::{
     super::python::{PythonToken, TokenKind, calls, calls_backward},
     Keeping,
@@ -75,7 +75,7 @@ impl<'t> ProgramLines<'t> {
                 if let Some((name, together)) = ReturnedTogether::read(text, at) {
                     found.returned.entry(name).or_default().push(together);
                 }
-                found.trains |= calls_backward(line.tokens);
+                found.trains |= trains(line.tokens);
                 found.functions(text, at);
             }
         }
@@ -285,10 +285,7 @@ impl<'p, 'a, 't> FunctionLines<'p, 'a, 't> {
 
     /// Whether a loop evaluates: by the mode of the model before it, by its function's name, or because nothing trains.
     fn is_evaluation(&self, head: usize) -> bool {
-        let trains = self
-            .text
-            .below(head)
-            .any(|at| calls_backward(self.tokens(at)));
+        let trains = self.text.below(head).any(|at| trains(self.tokens(at)));
         let mode = |at: &usize| {
             let tokens = self.tokens(*at);
             let named = |name: &str| {

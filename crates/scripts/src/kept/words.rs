@@ -1,6 +1,6 @@
 //! What the words of an expression say: names, calls, and what has no graph.
 
-use super::super::python::{PythonToken, TokenKind};
+use super::super::python::{PythonToken, TokenKind, calls, calls_backward};
 use super::lines::{behind_bracket, dotted};
 use oomctl_base::word_list;
 
@@ -71,4 +71,14 @@ pub(super) fn called<'a, 't>(
     let value = &line[open + 1..close.saturating_sub(1).max(open + 1)];
     (methods.contains(&method) && close == line.len() && !value.is_empty())
         .then_some((object, value))
+}
+
+/// Whether a line computes gradients, clears them, or takes a step of an optimizer.
+pub(super) fn trains(line: &[PythonToken<'_>]) -> bool {
+    let steps = |at: usize| {
+        let object = at.checked_sub(2).map(|at| line[at].text.to_lowercase());
+        line[at].is("zero_grad") || object.is_some_and(|name| name.contains("opt"))
+    };
+    let called = calls(line, |t| t.is("zero_grad") || t.is("step"));
+    calls_backward(line) || called.into_iter().any(steps)
 }

@@ -48,12 +48,19 @@ pub(super) fn forecast(
     clients: &Clients,
     submission: &JobSubmission,
 ) -> Result<Option<StartForecast>, NoAnswer> {
-    if check(submission).is_err() {
-        return Ok(None);
+    let refused = |answer: SubmitAnswer| match answer {
+        SubmitAnswer::Refused { reason, .. } => Some(StartForecast::Refused(reason)),
+        _ => None,
+    };
+    if let Err(answer) = check(submission) {
+        return Ok(refused(answer));
     }
     let answer = sbatch(clients, submission, true);
+    let said = read_forecast(&answer.stderr);
     match answer.end {
-        CommandEnd::Exited(_) => Ok(read_forecast(&answer.stderr)),
+        CommandEnd::Exited(0) => Ok(said),
+        // Options that it cannot read it refuses before it asks anybody.
+        CommandEnd::Exited(_) => Ok(said.or_else(|| refused(read_answer(&answer)))),
         _ => Err(no_answer("sbatch", &answer)),
     }
 }
