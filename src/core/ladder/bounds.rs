@@ -30,6 +30,8 @@ pub(super) struct Switch {
     pub along: Vec<(String, Value)>,
     /// Its loss, as a logarithm.
     pub loss: f64,
+    /// The rung that sets it.
+    pub rung: String,
 }
 
 /// What can be moved from one configuration.
@@ -129,6 +131,7 @@ impl SearchBounds {
                     to: Value::Bool(false),
                     along: Vec::new(),
                     loss: 0.0,
+                    rung: gain.step.rung.clone(),
                 });
             }
         }
@@ -189,13 +192,34 @@ impl SearchBounds {
                 } else {
                     loss
                 };
-                self.switches.push(Switch {
-                    knob: knob.clone(),
-                    to,
-                    along: along.clone(),
-                    loss: lost,
-                });
+                self.switch(
+                    view,
+                    Switch {
+                        knob: knob.clone(),
+                        to,
+                        along: along.clone(),
+                        loss: lost,
+                        rung: rung.rung.clone(),
+                    },
+                );
             }
+        }
+    }
+
+    /// Knobs of one role that a rung sets to the same value, of two models beside each other, are one switch.
+    fn switch(&mut self, view: &Ascent<'_>, new: Switch) {
+        let role = |knob: &String| view.context.preset.knob(knob).and_then(|k| k.role);
+        let own = role(&new.knob);
+        let is_same = |s: &&mut Switch| {
+            let goes_on = s.knob != new.knob && s.rung == new.rung && s.to == new.to;
+            goes_on && own.is_some() && role(&s.knob) == own
+        };
+        match self.switches.iter_mut().find(is_same) {
+            Some(first) => {
+                first.loss += new.loss;
+                first.along.push((new.knob, new.to));
+            }
+            None => self.switches.push(new),
         }
     }
 
