@@ -75,6 +75,19 @@ fn a_file_of_its_command_line_is_changed_and_what_counts_batches_goes_along() {
     by_word.ends(0).says(&["--trainer.limit_train_batches=24"]);
 }
 
+/// The usual layout: the data and the network are modules beside the program.
+#[test]
+fn data_and_network_may_be_modules_beside_the_program() {
+    let place = place(SETTINGS);
+    let (head, classes) = PROGRAM.split_once("class Data").unwrap();
+    let (classes, _) = classes.split_once("if __name__").unwrap();
+    place.write("parts.py", &format!("{head}class Data{classes}"));
+    let main = "from lightning.pytorch.cli import LightningCLI\nfrom parts import Data, Net\nLightningCLI(Net, Data)\n";
+    place.write("main.py", main);
+    let short = place.run("plan job.sh").ends(0);
+    short.says(&["batch_size 32 -> 1", "accumulate_grad_batches 1 -> 32"]);
+}
+
 /// A fraction is one of the epoch, which has more batches then.
 #[test]
 fn a_fraction_of_an_epoch_stays() {

@@ -146,7 +146,6 @@ loss(cfg.batch_size, cfg.gradient_accumulation_steps).backward()
         "(batch_size := f())",
         "for batch_size in (16, 32): f()",
         "cfg = Settings(batch_size=64)",
-        "per = cfg.batch_size // world_size",
         "cfg = Settings(64)",
         "class Eval: batch_size: int = 4",
     ] {
@@ -198,7 +197,6 @@ train(config)
         "config = wandb.config",
         "cfg |= other",
         "test = {'batch_size': 4}",
-        "per_gpu = config['batch_size'] // world_size",
         "cfg = yaml.safe_load(f)",
     ] {
         let program = format!("{program}{more}\n");
@@ -424,4 +422,33 @@ fn words_that_are_not_options_hide_the_values_that_they_give() {
         &[("t.py", set), ("c.yaml", "batch_size: 16\n")],
     );
     assert!(!said.out.contains("16 -> "), "{}", said.out);
+}
+
+/// A batch that the program divides by its GPUs alone, as PyTorch's example for ImageNet does, and that a short option gives.
+#[test]
+fn a_batch_of_all_gpus_that_no_accumulation_divides_is_halved() {
+    let program = |division: &str| {
+        format!(
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('-b', '--batch-size', type=int, default=256)\n\
+             p.add_argument('--accum-steps', type=int, default=1)\nargs = p.parse_args()\nargs.batch_size = int(args.batch_size / {division})\n\
+             loss = model(next(loader)) / args.accum_steps\nloss.backward()\n"
+        )
+    };
+    let script = "torchrun --nproc_per_node 8 train.py -b 64";
+    let said = |division: &str| fixed(script, &[("train.py", &program(division))]);
+    said("ngpus_per_node").says(&["halve-batch-of-all-gpus", "64 -> 32", "1 -> 2"]);
+    let divided = said("(ngpus_per_node * args.accum_steps)");
+    divided.says(&["accumulate-more", "1 -> 2"]);
+    assert!(!divided.out.contains("64 -> 32"), "{}", divided.out);
+}
+
+/// An option that takes only some values gets no other.
+#[test]
+fn a_value_that_the_program_refuses_is_not_given() {
+    let program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=32, choices=[16, 32])\n\
+        p.add_argument('--accum-steps', type=int, default=1)\nargs = p.parse_args()\nloss = net(next(it)) / args.accum_steps\nloss.backward()\n";
+    let place = job("python train.py --batch-size 32", &[("train.py", program)]);
+    let said = place.run("plan job.sh").ends(0);
+    said.says(&["--batch-size 32 -> 16, --accum-steps 1 -> 2"]);
+    assert!(!said.out.contains("-> 8"), "{}", said.out);
 }

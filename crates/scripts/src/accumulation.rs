@@ -20,6 +20,40 @@ const DEPTH: usize = 3;
 /// The name under which such an option counts among the names of a program's text ([`super::CodeRule`]).
 pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
 
+/// The names under which it counts that a batch is divided by an accumulation, or by GPUs alone.
+const DIVIDED_BATCH: [(&str, &[&str]); 2] = [
+    ("<batch by accumulation>", &["acc"]),
+    (
+        "<batch by GPUs>",
+        &["world", "gpu", "rank", "device", "proc"],
+    ),
+];
+
+/// Where a batch is divided: `batch_size // (accum * world)`. By which of the names it counts, the file, and the bytes of the batch.
+pub(super) fn divided_batch(
+    files: &[&[PythonToken<'_>]],
+) -> Option<(&'static str, usize, (usize, usize))> {
+    let is_named = |t: &PythonToken<'_>, parts: &[&str]| {
+        let name = t.text.to_lowercase();
+        t.kind == TokenKind::Name && parts.iter().any(|part| name.contains(part))
+    };
+    let divided_by = |parts: &[&str]| {
+        files.iter().enumerate().find_map(|(number, tokens)| {
+            let mut lines = tokens.split(|t| t.kind == TokenKind::End);
+            lines.find_map(|line| {
+                let slash = line.iter().position(|t| t.is("/"))?;
+                let batch = line[..slash].iter().rfind(|t| is_named(t, &["batch"]))?;
+                let divided = line[slash..].iter().any(|t| is_named(t, parts));
+                divided.then_some((number, (batch.from, batch.to)))
+            })
+        })
+    };
+    DIVIDED_BATCH.iter().find_map(|(name, parts)| {
+        let (file, bytes) = divided_by(parts)?;
+        Some((*name, file, bytes))
+    })
+}
+
 /// The first of the `options` for accumulation by which a program with these files divides no loss: the file, and the bytes of
 /// its declaration.
 pub(super) fn sum_of_losses(

@@ -163,7 +163,10 @@ impl<'a> Adoption<'a> {
                         name,
                         "the script starts the program several times, with different values of it",
                     )),
-                    Some(knob) => match self.unclear(call, knob) {
+                    Some(knob) => match self
+                        .unclear(call, knob)
+                        .or_else(|| call.refuses_value(knob, value))
+                    {
                         Some(why) => missing.push(refused(name, &why)),
                         None => known.push((knob, value)),
                     },

@@ -73,6 +73,8 @@ pub struct CodeValue {
     pub follows: bool,
     /// Its bytes are a literal that says nothing else, in a text that can be changed.
     pub is_own: bool,
+    /// The only values that its option takes; empty where it takes others, or nothing says it.
+    pub choices: Vec<String>,
 }
 
 impl CodeValue {
@@ -105,6 +107,7 @@ impl CodeValue {
             is_truth: false,
             follows: false,
             is_own: false,
+            choices: Vec::new(),
         }
     }
 }
@@ -132,10 +135,10 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<21>(
+        let words = word_list::<23>(
             "hydra.main add_argument .add('- .add(\"- parse_args click typer from_pretrained environ safe_load OmegaConf .load(
              .backward( .fit( _dataloader merge_from_list merge_from_dict CfgNode DEFINE_config_file
-             accumulation_steps per_device_",
+             accumulation_steps per_device_ LightningCLI jsonargparse",
         );
         // A file that only loads data has no settings of the loop.
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());

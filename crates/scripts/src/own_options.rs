@@ -82,6 +82,7 @@ impl Call {
             all.filter(|(s, _)| !code.is_other(knob, s) && (!declared || code.value(s).is_some()));
         let own = self.own_texts();
         let all = all.filter_map(|(spelling, style)| Some((taken(spelling)?, *style)));
+        let all = all.chain(unnamed);
         let all = all.flat_map(|(spelling, style)| {
             let other = |form: String| match &spelling {
                 Spelling::Switch(_) => Spelling::Switch(form),
@@ -98,7 +99,7 @@ impl Call {
         let key = self.looked_up(knob).map(|key| (Spelling::Key(key), 0));
         // No option gives what a constant gives.
         let is_option = self.constant(knob).is_none();
-        let all = all.chain(unnamed).filter(|_| is_option);
+        let all = all.filter(|_| is_option);
         let sectioned = sectioned.map(|spelling| (spelling, 0));
         let (spellings, styles) = all.chain(key).chain(sectioned).unzip();
         Cow::Owned(StackKnob {

@@ -249,6 +249,29 @@ pub(super) fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool
     token.kind == TokenKind::Name && names.contains(token.text)
 }
 
+/// `choices=[16, 32]` of an option, as they are written.
+fn choices(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) -> Vec<String> {
+    let (start, end) = option.range;
+    let own = file
+        .tokens
+        .iter()
+        .filter(|t| t.from >= start && t.to <= end);
+    let own: Vec<&PythonToken<'_>> = own.collect();
+    let Some(at) = own
+        .windows(3)
+        .position(|w| w[0].is("choices") && w[1].is("=") && w[2].opens())
+    else {
+        return Vec::new();
+    };
+    let listed = own[at + 3..].iter().take_while(|t| !t.closes());
+    let listed: Vec<_> = listed.filter(|t| !t.is(",")).collect();
+    let is_plain = |t: &PythonToken<'_>| matches!(t.kind, TokenKind::Text | TokenKind::Number);
+    match listed.iter().all(|t| is_plain(t)) {
+        true => listed.iter().map(|t| t.text.to_owned()).collect(),
+        false => Vec::new(),
+    }
+}
+
 /// An option with its default.
 pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) -> CodeValue {
     let (start, end) = option.range;
@@ -266,6 +289,7 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
     };
     let flag = option.flag.clone();
     CodeValue {
+        choices: choices(file, option),
         value,
         option: match option.takes {
             Takes::Value | Takes::Truth => Some(Spelling::Flag(flag)),

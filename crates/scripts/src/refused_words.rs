@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use super::adopt::Adoption;
+use super::stack::StackKnob;
 use super::traced::Traced;
 use super::walk::{Arg, Call, RefusedWord};
 use super::whole_parser::WholeParser;
+use oomctl_base::Value;
 
 impl Call {
     /// The words that a program with this parser refuses.
@@ -21,6 +23,13 @@ impl Call {
             Some(RefusedWord { at, meant })
         });
         refused.collect()
+    }
+
+    /// Why its program refuses a value of a knob: its option takes others only.
+    pub(super) fn refuses_value(&self, knob: &StackKnob, value: &Value) -> Option<String> {
+        let choices = &self.code_value(knob)?.choices;
+        let taken = choices.is_empty() || choices.contains(&value.to_string());
+        (!taken).then(|| format!("the program takes only {} for it", choices.join(", ")))
     }
 
     /// Its words; those that its program refuses say nothing.
