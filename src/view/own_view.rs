@@ -214,7 +214,7 @@ impl ScriptView {
             out += &self.not_read();
         }
         out += &self.values.gaps();
-        out += &unchangeable(&self.computed, &self.values);
+        out += &unchangeable(&self.computed, &self.values, self.command.as_deref());
         out += &(self.doubts() + &self.left_out());
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
