@@ -91,7 +91,7 @@ oomctl tune --probe-steps 3       find it with short jobs",
         "explain",
         "oomctl explain                    every knob that is not at its default
 oomctl explain save_freq          where this value comes from
-oomctl explain --run grpo-1 train_batch_size",
+oomctl explain --run grpo-1 save_freq    the value in a run, rungs included",
     ),
     (
         "presets",

@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::disk;
 
+use log::not_a_pipe;
 pub use log::{is_pipe, open_log};
 pub use named::write_to;
 pub use removal::{folder_bytes, remove_whole};
@@ -291,14 +292,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    // A pipe without a writer would be waited for.
-    let file = match is_pipe(path) {
-        true => Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "it is a pipe",
-        )),
-        false => open_to_read(path),
-    };
+    let file = not_a_pipe(path).and_then(|()| open_to_read(path));
     let file = file.map_err(io_error("read", path))?;
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1))

@@ -30,6 +30,14 @@ pub fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.file_type().is_fifo())
 }
 
+/// Refuses a pipe: one without a writer would be waited for.
+pub(super) fn not_a_pipe(path: &Path) -> std::io::Result<()> {
+    match is_pipe(path) {
+        true => Err(Error::new(ErrorKind::InvalidInput, "it is a pipe")),
+        false => Ok(()),
+    }
+}
+
 /// Opens a pipe without waiting for a writer, which may never come.
 fn open_pipe(path: &Path) -> std::io::Result<Box<dyn Read>> {
     let mut options = OpenOptions::new();
