@@ -393,3 +393,23 @@ fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
     let told = place.run(&["plan", "--after", "leak.err"]);
     told.says(&["vllm-n-above-1 (vllm 0.7.3: ", "more memory only delays it"]);
 }
+
+/// NCCL has nothing to do with a hub, and a module without the name is installed.
+#[test]
+fn the_advice_is_about_what_the_message_is_about() {
+    let place = Place::bare();
+    let nccl = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled system error, NCCL version 2.19.3\n";
+    place.write("nccl.err", nccl);
+    let told = place.run(&["diagnose", "nccl.err"]).ends(0).told();
+    assert!(
+        told.contains("NCCL_DEBUG=INFO") && !told.contains("HF_HUB"),
+        "{told}"
+    );
+    let import = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nImportError: cannot import name 'FlashAttention2' from 'transformers'\n";
+    place.write("import.err", import);
+    place.says(
+        "diagnose import.err",
+        0,
+        &["the version of it that has the name"],
+    );
+}
