@@ -62,6 +62,9 @@ pub struct ScriptView {
     unread: Vec<String>,
     /// Why later runs learn nothing of this one.
     not_comparable: Option<String>,
+    /// The task of an array that it is, of which others may start with other values.
+    #[serde(skip)]
+    task: Option<String>,
     /// It starts as earlier runs taught.
     taught: bool,
     /// It starts with rungs that were taken because a phantom GPU was too small.
@@ -158,6 +161,11 @@ impl ScriptView {
             missing: missing(adoption, told.absent.keys()),
             absent: told.absent,
             not_comparable: told.not_comparable,
+            task: inputs
+                .run
+                .rsplit_once('_')
+                .filter(|_| whole)
+                .map(|(_, task)| task.to_owned()),
             taught: has(LayerKind::Learned),
             measured: has(LayerKind::Rung),
             doubts: told.doubts,
@@ -255,7 +263,8 @@ impl ScriptView {
             false => PlanTable::new(attempts, now, place),
         };
         table.after_host_oom(&self.after_host_oom, place);
-        table.first = self.job.is_none().then(|| self.first());
+        let first = self.first();
+        table.first = self.job.is_none().then_some(&first);
         table.unasked = self.also(all);
         let mut out = match all {
             true => table.whole(columns, true),
@@ -338,11 +347,15 @@ impl ScriptView {
         lines.collect()
     }
 
-    fn first(&self) -> &'static str {
-        match (self.measured, self.taught) {
+    fn first(&self) -> String {
+        let script = match (self.measured, self.taught) {
             (true, _) => "your script with the rungs above, taken after measuring",
             (false, true) => "your script with the values that earlier runs needed",
             (false, false) => "your script as it is",
+        };
+        match &self.task {
+            Some(task) => format!("task {task}: {script}"),
+            None => script.to_owned(),
         }
     }
 

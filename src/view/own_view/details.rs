@@ -47,7 +47,7 @@ impl ScriptView {
             let mut rungs: Vec<&str> = attempt.rungs.iter().map(|r| &*r.step.rung).collect();
             rungs.dedup();
             let what = match (attempt.attempt, &rungs[..]) {
-                (1, []) => self.first().to_owned(),
+                (1, []) => self.first(),
                 _ => rungs.join(", "),
             };
             let _ = writeln!(out, "\nattempt {}: {what}", attempt.attempt);
