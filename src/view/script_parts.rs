@@ -12,7 +12,7 @@ use crate::core::adopt::resumes;
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, KeptMeasurement, ScriptAttempt, ScriptPlan, UnreadKnob};
-use oomctl_base::Role;
+use oomctl_base::{Origin, Role};
 use oomctl_scripts::{Adoption, CallTarget, KnobForm, KnobState, Spelling, StackKnob, Why};
 
 /// A script as it was read, and what follows.
@@ -136,6 +136,14 @@ pub fn of_checkpoints(told: &AdoptedScript<'_>) -> BTreeSet<String> {
     let goes_on = told.adoption.is_some_and(|a| resumes(told.preset, a));
     let notes = told.preset.of_checkpoints().into_iter();
     notes.filter(|_| goes_on).cloned().collect()
+}
+
+/// A value, and who says it.
+pub fn told_with_origin(known: &Resolved) -> String {
+    match &known.origin {
+        Origin::Computed { expr } => format!("{}: {expr}", known.value),
+        origin => format!("{}, by {origin}", known.value),
+    }
 }
 
 /// Why a value is unknown of which the script has several.

@@ -442,4 +442,18 @@ fn estimate_and_plan_say_by_the_same_numbers_what_makes_a_job_fit() {
         row.is_some_and(|row| row.trim_end().ends_with("-35 %")),
         "{plan}"
     );
+    // What the rows lose together is what all of them have lost so far.
+    let plan = place.json(&[
+        "plan",
+        "--json",
+        "--set",
+        "block_size=4096",
+        "trainer.slurm",
+    ]);
+    let rungs = plan["attempts"].as_array().unwrap().iter();
+    let rungs: Vec<_> = rungs.flat_map(|a| a["rungs"].as_array().unwrap()).collect();
+    let left = rungs.iter().filter_map(|r| r["slower"].as_f64());
+    let lost = 1.0 - left.map(|slower| 1.0 - slower).product::<f64>();
+    let told = rungs.last().unwrap()["slower_so_far"].as_f64().unwrap();
+    assert!((lost - told).abs() < 1e-4, "{lost} {told}");
 }

@@ -124,7 +124,7 @@ impl ScriptView {
     /// What could not be read, or is computed, a line each.
     fn gaps(&self, out: &mut String) {
         let missing = self.not_found().into_iter();
-        out.extend(missing.map(|m| format!("file not found: {m}\n")));
+        out.extend(missing.map(|m| format!("{m}\n")));
         for unread in &self.unread {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }
