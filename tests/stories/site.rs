@@ -130,6 +130,11 @@ fn a_plan_says_which_partition_and_how_many_gpus_slurm_will_refuse() {
     );
     let more = "asks for 99 GPUs on a node, and a node of partition gpu has 8 h100 or 4 a100";
     plan(&["--sbatch=--gres=gpu:99"], more);
+    place
+        .shell("sed -i 's/--gres=gpu:h100:2/--gpus=16/' job.sbatch")
+        .ends(0);
+    plan(&[], "");
+    plan(&["--sbatch=-N1"], "asks for 16 GPUs on a node");
     // Another cluster has other partitions.
     plan(&["--sbatch=-pgqu", "--sbatch=-Mother"], "");
 }

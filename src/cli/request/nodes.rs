@@ -92,7 +92,10 @@ pub fn refusals(session: &Session, request: &Request, adoption: &Adoption<'_>) -
     if inputs.cluster.is_some() || inputs.backend != "slurm" || nodes.elsewhere {
         return Vec::new();
     }
-    let gpus = asked(reading, Role::GpusPerNode).map_or(0, |(count, _)| u64::from(count));
+    // GPUs of the whole job or of a task may lie on several nodes, unless it says how many.
+    let of_node = adopt::gives(reading, &["gres", "gpus-per-node", "nodes"]);
+    let gpus = asked(reading, Role::GpusPerNode).filter(|_| of_node);
+    let gpus = gpus.map_or(0, |(count, _)| u64::from(count));
     let kind = gpu_type(reading).map(|(name, _)| name);
     nodes.refused(session.runs.partitions(), gpus, kind.as_deref())
 }
