@@ -179,7 +179,7 @@ impl AskedNodes {
         }
         if !unknown.is_empty() {
             return vec![format!(
-                "Slurm will refuse this job: sinfo lists no partition {}, only {}",
+                "Slurm will refuse this job: sinfo lists no partition {}, only {} (`sinfo -a` shows hidden ones)",
                 unknown.join(", "),
                 there.join(", ")
             )];
@@ -333,7 +333,7 @@ mod tests {
         let told = |partitions: &str, gpus: u64, kind: Option<&str>| {
             asked(partitions, "", "").refused(&all, gpus, kind).join("")
         };
-        let none = "Slurm will refuse this job: sinfo lists no partition nopart, only gpu, cpu";
+        let none = "Slurm will refuse this job: sinfo lists no partition nopart, only gpu, cpu (`sinfo -a` shows hidden ones)";
         assert_eq!(told("gpu,nopart", 1, None), none);
         let more = "Slurm will refuse this job: it asks for 9 GPUs on a node, and a node of partition gpu has 8 h100 or 4 a100";
         assert_eq!(told("", 9, None), more);
