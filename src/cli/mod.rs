@@ -12,6 +12,7 @@ mod args;
 mod ask;
 mod commands;
 mod config_files;
+mod examples;
 mod gpus;
 mod help;
 mod init;
@@ -164,7 +165,7 @@ pub fn main() -> std::process::ExitCode {
 }
 
 fn command() -> clap::Command {
-    help::grouped(Cli::command())
+    help::grouped(examples::added(Cli::command()))
 }
 
 fn parsed() -> Result<Cli, clap::Error> {

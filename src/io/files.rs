@@ -3,6 +3,7 @@
 //! Rule: a path that comes from a name goes through `check_run_name`; a folder of a run is ours or it
 //! is not used.
 
+mod log;
 mod named;
 mod removal;
 mod room;
@@ -16,6 +17,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::disk;
 
+use log::not_a_pipe;
+pub use log::{is_pipe, open_log};
 pub use named::write_to;
 pub use removal::{folder_bytes, remove_whole};
 pub use room::{is_full, is_without_room};
@@ -289,7 +292,8 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let file = open_to_read(path).map_err(io_error("read", path))?;
+    let file = not_a_pipe(path).and_then(|()| open_to_read(path));
+    let file = file.map_err(io_error("read", path))?;
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)

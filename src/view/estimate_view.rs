@@ -13,6 +13,7 @@ use super::sources_view::EstimateSources;
 use super::style::{BAD, GOOD, WARN};
 use super::{DIM, NAME, Paint};
 use crate::core::adopt::Resources;
+use crate::core::ladder::{Change, Step};
 use crate::core::request::{FittingSteps, KeptMeasurement};
 use oomctl_memory::{Estimate, Phase, Profile, Room, TERMS, Term};
 
@@ -81,14 +82,31 @@ struct PhaseView {
 #[derive(Serialize, JsonSchema)]
 struct SmallestChange {
     rungs: Vec<String>,
+    changes: Vec<Change>,
+    /// The rungs, each with the first number that it changes.
+    #[serde(skip)]
+    described: String,
     peak_gib: f64,
     fits_probability: Option<f64>,
 }
 
 impl SmallestChange {
     fn of(remedy: FittingSteps) -> Self {
+        let steps = &remedy.steps;
+        let changes = |steps: &[Step]| Change::joined(steps.iter().flat_map(|s| &s.changes));
+        let described = steps.chunk_by(|a, b| a.rung == b.rung).map(|same| {
+            let rung = &same[0].rung;
+            let first = changes(same).into_iter().find(Change::is_of_numbers);
+            first.map_or_else(
+                || rung.clone(),
+                |c| format!("{rung} ({} {})", c.name(), c.values("->")),
+            )
+        });
+        let described: Vec<String> = described.collect();
         Self {
-            rungs: remedy.rungs,
+            rungs: steps.iter().map(|s| s.rung.clone()).collect(),
+            changes: changes(steps),
+            described: described.join(", "),
             peak_gib: gib(remedy.estimate.peak_bytes, 3),
             fits_probability: remedy.estimate.fits_probability.map(|p| rounded(p, 3)),
         }
@@ -288,18 +306,10 @@ impl EstimateView {
         }
         match &self.smallest_change {
             Some(remedy) => {
-                let rungs = remedy
-                    .rungs
-                    .chunk_by(|a, b| a == b)
-                    .map(|same| match same.len() {
-                        1 => same[0].clone(),
-                        n => format!("{n} times {}", same[0]),
-                    });
-                let rungs = rungs.collect::<Vec<_>>().join(", ");
                 let _ = writeln!(
                     out,
-                    "first rungs of the ladder that make it fit: {} ({:.1} GiB)",
-                    Paint(NAME, &rungs),
+                    "first rungs of the ladder that make it fit: {}; {:.1} GiB then",
+                    Paint(NAME, &remedy.described),
                     remedy.peak_gib
                 );
             }

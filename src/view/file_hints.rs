@@ -33,6 +33,7 @@ pub(super) fn mend_file(e: &FileError) -> String {
                 }
             }
             ErrorKind::IsADirectory => "name a file in it".to_owned(),
+            ErrorKind::InvalidInput => "write what comes from it into a file first".to_owned(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 "free some space: `df -h .` and `df -i .` show the disk, `quota` your share. Then repeat the command; a run that has begun goes on with `oomctl watch`"
                     .to_owned()

@@ -16,7 +16,7 @@ use super::plan_table::PlanTable;
 use super::rung_view::{MemoryForecast, first_fit, limits};
 use super::script_parts::{
     AdoptedScript, Computed, ScriptAttemptView, UnchangedRetry, attempts, batch_words, computed,
-    missing, of_checkpoints, starts_python, unchangeable, unchanged,
+    missing, of_checkpoints, starts_python, told_with_origin, unchangeable, unchanged,
 };
 use super::script_values::ScriptValues;
 use super::starts_view::StartsView;
@@ -24,7 +24,7 @@ use super::style::WARN;
 use super::{NAME, Paint};
 use crate::core::adopt::{Scripts, is_array};
 use crate::core::ladder::{Change, DOUBTED, MAY_SET, Skipped};
-use crate::core::recipe::{LayerKind, Resolved};
+use crate::core::recipe::LayerKind;
 use crate::core::request::{KeptMeasurement, UNEQUAL_TASKS, UnreadKnob};
 
 /// A program that makes its steps of training itself, whose knobs are unknown.
@@ -62,6 +62,9 @@ pub struct ScriptView {
     unread: Vec<String>,
     /// Why later runs learn nothing of this one.
     not_comparable: Option<String>,
+    /// The task of an array that it is, of which others may start with other values.
+    #[serde(skip)]
+    task: Option<String>,
     /// It starts as earlier runs taught.
     taught: bool,
     /// It starts with rungs that were taken because a phantom GPU was too small.
@@ -137,7 +140,6 @@ impl ScriptView {
         let (unchanged, of_checkpoints) = (unchanged(&told), of_checkpoints(&told));
         let (inputs, adoption, plan) = (told.inputs, told.adoption, told.plan);
         let recognised = inputs.is_recognised();
-        let memory = |known: Resolved| format!("{}, by {}", known.value, known.origin);
         // The index of a task that is shown of an array is not the user's.
         let whole = inputs.scripts.as_ref().is_some_and(|s| s.array.is_some());
         let given = |option: &&String| !(whole && is_array(option));
@@ -149,7 +151,7 @@ impl ScriptView {
             version: inputs.scripts.as_ref().and_then(|s| s.version.clone()),
             workdir: inputs.workdir.clone(),
             nodes: inputs.nodes.clone(),
-            gpu_memory: told.gpu_memory.map(memory),
+            gpu_memory: told.gpu_memory.as_ref().map(told_with_origin),
             job: told.job.map(str::to_owned),
             sbatch: inputs.sbatch.iter().filter(given).cloned().collect(),
             programs: adoption.map_or(0, |a| a.calls().count()),
@@ -158,6 +160,11 @@ impl ScriptView {
             missing: missing(adoption, told.absent.keys()),
             absent: told.absent,
             not_comparable: told.not_comparable,
+            task: inputs
+                .run
+                .rsplit_once('_')
+                .filter(|_| whole)
+                .map(|(_, task)| task.to_owned()),
             taught: has(LayerKind::Learned),
             measured: has(LayerKind::Rung),
             doubts: told.doubts,
@@ -208,13 +215,13 @@ impl ScriptView {
         };
         out += &self.head(false);
         for missing in self.not_found() {
-            let _ = writeln!(out, "file not found: {missing}");
+            let _ = writeln!(out, "{missing}");
         }
         if !self.unread.is_empty() {
             out += &self.not_read();
         }
         out += &self.values.gaps();
-        out += &unchangeable(&self.computed, &self.values);
+        out += &unchangeable(&self.computed, &self.values, self.command.as_deref());
         out += &(self.doubts() + &self.left_out());
         let notes = self.attempts.iter().flat_map(|a| &a.rungs);
         let notes: BTreeSet<&String> = notes.flat_map(|r| &r.step.notes).collect();
@@ -255,7 +262,8 @@ impl ScriptView {
             false => PlanTable::new(attempts, now, place),
         };
         table.after_host_oom(&self.after_host_oom, place);
-        table.first = self.job.is_none().then(|| self.first());
+        let first = self.first();
+        table.first = self.job.is_none().then_some(&first);
         table.unasked = self.also(all);
         let mut out = match all {
             true => table.whole(columns, true),
@@ -288,7 +296,11 @@ impl ScriptView {
         let others: Vec<&str> = others.collect();
         let others = (!others.is_empty()).then(|| others.join(", "));
         let programs = self.absent.iter();
-        let programs = programs.map(|(path, said)| format!("{path}{said}"));
+        let programs = programs.map(|(path, said)| match path.as_str() {
+            "-" => format!("oomctl does not read a program from standard input{said}"),
+            path => format!("file not found: {path}{said}"),
+        });
+        let others = others.map(|all| format!("file not found: {all}"));
         programs.chain(others).collect()
     }
 
@@ -338,11 +350,15 @@ impl ScriptView {
         lines.collect()
     }
 
-    fn first(&self) -> &'static str {
-        match (self.measured, self.taught) {
+    fn first(&self) -> String {
+        let script = match (self.measured, self.taught) {
             (true, _) => "your script with the rungs above, taken after measuring",
             (false, true) => "your script with the values that earlier runs needed",
             (false, false) => "your script as it is",
+        };
+        match &self.task {
+            Some(task) => format!("task {task}: {script}"),
+            None => script.to_owned(),
         }
     }
 

@@ -15,6 +15,9 @@ use oomctl_base::Effect;
 use oomctl_base::units::chance;
 use oomctl_memory::{Estimate, Phase, SAFE};
 
+/// Digits of a share of speed: more than percents need, so that a sum of rounded shares is the rounded sum.
+const DIGITS: i32 = 5;
+
 /// A rung with what the memory model expects after it.
 #[derive(Serialize, JsonSchema)]
 pub struct RungForecast {
@@ -64,8 +67,8 @@ impl RungForecast {
             speed *= 1.0 - planned.slower.unwrap_or(0.0);
             Self {
                 step: planned.step,
-                slower: planned.slower.map(|s| rounded(s, 3)),
-                slower_so_far: rounded(1.0 - speed, 3),
+                slower: planned.slower.map(|s| rounded(s, DIGITS)),
+                slower_so_far: rounded(1.0 - speed, DIGITS),
                 memory: planned.memory.as_ref().map(MemoryForecast::of),
                 frees: planned.frees,
             }

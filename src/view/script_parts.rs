@@ -12,8 +12,8 @@ use crate::core::adopt::resumes;
 use crate::core::engine::RetryCause;
 use crate::core::recipe::{Preset, Resolved};
 use crate::core::request::{Inputs, KeptMeasurement, ScriptAttempt, ScriptPlan, UnreadKnob};
-use oomctl_base::Role;
-use oomctl_scripts::{Adoption, CallTarget, KnobForm, KnobState, Spelling, StackKnob};
+use oomctl_base::{Origin, Role};
+use oomctl_scripts::{Adoption, CallTarget, KnobForm, KnobState, Spelling, StackKnob, Why};
 
 /// A script as it was read, and what follows.
 pub struct AdoptedScript<'a> {
@@ -138,6 +138,17 @@ pub fn of_checkpoints(told: &AdoptedScript<'_>) -> BTreeSet<String> {
     notes.filter(|_| goes_on).cloned().collect()
 }
 
+/// A value, and who says it.
+pub fn told_with_origin(known: &Resolved) -> String {
+    match &known.origin {
+        Origin::Computed { expr } => format!("{}: {expr}", known.value),
+        origin => format!("{}, by {origin}", known.value),
+    }
+}
+
+/// Why a value is unknown of which the script has several.
+const CHOSEN: &str = "is set under a condition";
+
 /// The values that the first call of the program does not give as text.
 pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
     let moved = |knob: &StackKnob| preset.ladder.iter().any(|r| r.moves(&knob.name, knob.role));
@@ -148,12 +159,13 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
             (KnobState::Known(_), ..) if fixed => {
                 (found.place(), "stands in code that oomctl cannot change")
             }
+            (KnobState::Computed(span, Why::Condition), ..) => (Some(*span), CHOSEN),
             (KnobState::Computed(span, why), ..) => (Some(*span), why.describe()),
             (_, true, KnobForm::Composed) => (
                 found.place(),
                 "may be overridden by a file that was not read",
             ),
-            (_, true, _) => (found.place(), "is set under a condition"),
+            (_, true, _) => (found.place(), CHOSEN),
             _ => return None,
         };
         let at = place(&adoption.reading, span);
@@ -180,8 +192,9 @@ pub fn computed(preset: &Preset, adoption: &Adoption<'_>) -> Vec<Computed> {
     computed.collect()
 }
 
-/// The values that no rung changes although one would, each with its place, in a line for each reason.
-pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
+/// The values that no rung changes although one would, each with its place, in a line for each reason; and how to give those that
+/// the script chooses among. `script` is how it is given to oomctl.
+pub fn unchangeable(computed: &[Computed], values: &ScriptValues, script: Option<&str>) -> String {
     let mut out = String::new();
     let computed: Vec<&Computed> = computed.iter().filter(|c| c.moved).collect();
     let at = |c: &Computed| format!("{} ({})", c.knob, values.place_of(&c.knob).unwrap_or("?"));
@@ -191,6 +204,17 @@ pub fn unchangeable(computed: &[Computed], values: &ScriptValues) -> String {
         let knobs: Vec<String> = knobs.map(at).collect();
         let it = if knobs.len() == 1 { "it" } else { "each" };
         let _ = writeln!(out, "no rung changes {}: {it} {reason}", knobs.join(", "));
+        let chosen = computed
+            .iter()
+            .filter(|c| reason == CHOSEN && c.reason == reason);
+        let given: Vec<&str> = chosen.filter_map(|c| c.wins.as_deref()).collect();
+        if let Some(script) = script.filter(|_| !given.is_empty()) {
+            let _ = writeln!(
+                out,
+                "  to let oomctl change {it}: end the command with \"$@\", then `oomctl submit {script} {}`",
+                given.join(" ")
+            );
+        }
     }
     out
 }

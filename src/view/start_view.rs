@@ -15,7 +15,7 @@ pub fn text(start: &Start) -> String {
         }
         Ground::NoneKnown => {
             return format!(
-                "start      unchanged, although {who}, {} with this or less: the values that the ladder would change are set by you, or failed too\n",
+                "start      unchanged, although {who}, {} with this or less: nothing smaller is left to try: the rest failed too, or you set it\n",
                 died(of)
             );
         }

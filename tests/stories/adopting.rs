@@ -251,7 +251,7 @@ fn what_describes_the_gpus_counts_for_a_script_of_ones_own_and_what_does_not_cou
     ];
     place.says("plan --all job.slurm", 0, &of_profile);
     // What the profile says of its usual GPUs is not said of those that the script asks for.
-    let of_types = "93.5GiB, by computed: H100, of the cluster profile's gpu_types";
+    let of_types = "93.5GiB: H100, of the cluster profile's gpu_types";
     says(&place, &["typed.slurm"], of_types);
     let refused = ["plan", "--set", "batch_size=4", "job.slurm"];
     place.run(&refused).ends(2).says(&[

@@ -63,15 +63,41 @@ fn what_cannot_be_read_is_said_and_a_pipe_is_read_once() {
     told.says(&["it is compressed", "zcat job.log.gz | oomctl diagnose -"]);
     let told = place.run(&["diagnose", "gone.log"]).ends(2);
     told.says(&["cannot read gone.log: No such file"]);
-    let mut unpacked = std::process::Command::new("bash");
-    unpacked.current_dir(place.path("."));
-    let script = format!(
-        "'{}' diagnose <(printf '%s' \"$0\")",
-        env!("CARGO_BIN_EXE_oomctl")
-    );
-    let output = unpacked.args(["-c", &script, OOM]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("GPU 1 ran out of memory"), "{text}");
+    for script in [
+        "OOMCTL diagnose <(printf '%s' \"$0\")",
+        "OOMCTL fix <(sleep 0.1; printf '%s' \"$0\")",
+        "printf '%s' \"$0\" | OOMCTL diagnose -",
+        "printf '%s' \"$0\" | OOMCTL fix /dev/stdin",
+    ] {
+        let mut unpacked = std::process::Command::new("bash");
+        unpacked.current_dir(place.path("."));
+        let script = script.replace("OOMCTL", env!("CARGO_BIN_EXE_oomctl"));
+        let output = unpacked.args(["-c", &script, OOM]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("GPU 1 ran out of memory"), "{script}: {text}");
+    }
+}
+
+#[test]
+fn what_never_ends_or_never_begins_is_no_log() {
+    let place = Place::with("preset: torchrun\n");
+    place.shell("mkfifo pipe; mkdir logs").ends(0);
+    for (log, why) in [
+        ("/dev/zero", "cannot read /dev/zero: it is a device"),
+        ("/dev/full", "cannot read /dev/full: it is a device"),
+        ("pipe", "cannot read pipe: nobody writes into this pipe"),
+        ("logs", "logs is a directory, not a log"),
+    ] {
+        for command in [
+            &["diagnose", log][..],
+            &["fix", log],
+            &["plan", "--after", log],
+        ] {
+            place.run(command).ends(2).says(&[why]);
+        }
+    }
+    place.says("diagnose /dev/null", 0, &["the file is empty"]);
+    place.says("sweep check pipe", 2, &["it is a pipe"]);
 }
 
 #[test]
@@ -366,4 +392,24 @@ fn no_rung_is_taken_that_cannot_help_against_a_bug_that_is_certain() {
     assert_eq!(why(&plan("none.err", &[])), None);
     let told = place.run(&["plan", "--after", "leak.err"]);
     told.says(&["vllm-n-above-1 (vllm 0.7.3: ", "more memory only delays it"]);
+}
+
+/// NCCL has nothing to do with a hub, and a module without the name is installed.
+#[test]
+fn the_advice_is_about_what_the_message_is_about() {
+    let place = Place::bare();
+    let nccl = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled system error, NCCL version 2.19.3\n";
+    place.write("nccl.err", nccl);
+    let told = place.run(&["diagnose", "nccl.err"]).ends(0).told();
+    assert!(
+        told.contains("NCCL_DEBUG=INFO") && !told.contains("HF_HUB"),
+        "{told}"
+    );
+    let import = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nImportError: cannot import name 'FlashAttention2' from 'transformers'\n";
+    place.write("import.err", import);
+    place.says(
+        "diagnose import.err",
+        0,
+        &["the version of it that has the name"],
+    );
 }

@@ -381,3 +381,19 @@ fn diagnose_tells_by_exit_code_what_a_log_holds() {
 fn gone(pid: &str) -> bool {
     !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists()
 }
+
+/// A batch of 1 that does not fit: nobody is told to make it smaller, nor to ask for more host memory.
+#[test]
+fn where_the_batch_is_1_no_hint_says_to_make_it_smaller() {
+    let place = Place::bare();
+    let program = "import argparse, sys\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int)\np.parse_args()\n\
+        print('loss.backward()', file=sys.stderr)\nsys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.64 GiB. GPU 0 has a total \
+        capacity of 79.11 GiB of which 2.05 GiB is free. Including non-PyTorch memory, this process has 77.04 GiB memory in use. Of the allocated memory \
+        75.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.')\n";
+    place.write("train.py", program);
+    place.write("job.sh", "#!/bin/bash\npython3 train.py --batch-size 1\n");
+    let words = ["submit", "-w", "-y", "--backend", "local", "job.sh"];
+    let told = place.run(&words).ends(3).told();
+    assert!(told.contains("hint: change by hand: "), "{told}");
+    assert!(!told.contains("smaller micro batches"), "{told}");
+}

@@ -247,3 +247,30 @@ fn the_run_that_was_meant_is_named() {
     fs::write(&ledger, text.replacen("{\"v\":1", "{\"v\":?", 1)).unwrap();
     place.says("status loom-one", 7, &["damaged here", "Recovery"]);
 }
+
+/// Slurm tells of all jobs if it is asked for job 0: an empty variable would take somebody's job over.
+#[test]
+fn there_is_no_job_0_and_the_scheduler_is_not_asked_for_it() {
+    let mut place = Place::bare();
+    place
+        .shell("mkdir bin; for c in sbatch squeue scontrol sacct scancel sinfo; do printf '#!/bin/sh\\ntouch %s/asked\\n' \"$PWD\" > bin/$c; done; chmod +x bin/*")
+        .ends(0);
+    let path = std::env::var("PATH").unwrap();
+    place.set("PATH", &format!("{}:{path}", place.path("bin").display()));
+    for command in [
+        "watch",
+        "cancel -y",
+        "diagnose",
+        "logs",
+        "status",
+        "retry",
+        "report",
+    ] {
+        for id in ["0", "00", "0_1"] {
+            let words: Vec<&str> = command.split(' ').chain([id]).collect();
+            let done = place.run(&words).ends(2);
+            done.says(&[&format!("no job {id}: the first has the id 1")]);
+        }
+    }
+    assert!(!place.path("asked").exists());
+}

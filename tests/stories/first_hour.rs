@@ -236,6 +236,7 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
     place.write("parallel.py", "import torch.distributed as dist\n");
     place.run("init").ends(0).says(&[
         "programs parallel.py, train.py",
+        "job.sbatch takes a whole node, 8 GPUs. For fewer change --gres and --nproc_per_node",
         "next: replace each FILL_IN in job.sbatch, then `oomctl plan job.sbatch`",
     ]);
     assert!(!place.has("oomctl.yaml"));
@@ -243,13 +244,17 @@ fn what_lies_around_is_in_the_file_with_where_it_comes_from() {
         torchrun --standalone --nproc_per_node 8 train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);
     place.says("plan job.sbatch", 0, &["--batch-size 8 -> 4"]);
-    // Eight copies of a program for one GPU would each train all of it.
+    // Eight copies of a program for one GPU would each train all of it. One for the Trainer says nothing of several.
     place
         .shell("rm job.sbatch parallel.py; mkdir -p .venv/bin; touch .venv/bin/activate")
         .ends(0);
-    place.write("train.py", options);
+    let options = format!("from transformers import Trainer\n{options}");
+    place.write("train.py", &options);
     place.set("VIRTUAL_ENV", "");
-    place.run("init").ends(0);
+    place.run("init").ends(0).says(&[
+        "job.sbatch takes 1 of the 8 GPUs of a node. If the program trains on several, change --gres",
+        "`torchrun --standalone --nproc_per_node 8`",
+    ]);
     let script = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --partition=gpu\n#SBATCH --gres=gpu:h100:1\n#SBATCH --mem=208G\n\n\
         source .venv/bin/activate\npython train.py FILL_IN --out FILL_IN \"$@\"\n";
     assert_eq!(place.read("job.sbatch"), script);

@@ -193,7 +193,7 @@ fn an_attempt_does_not_go_to_a_gpu_that_its_own_log_rules_out() {
     let gpus = Gpus::new(&[&larger("GPU-a", 100_000), &gpu("GPU-b", 0)]);
     let mut place = place(&gpus);
     place.set("TRAINER", "always");
-    let done = run(&place, &["--max-retries", "0", "--wait", "0s"], COMMAND).ends(8);
+    let done = run(&place, &["--max-retries", "0", "--wait", "0s"], COMMAND).ends(21);
     done.says(&["no GPU had 80.18 GiB available", "--allow-cpu"]);
     assert!(!place.has("argv.2"));
 }
@@ -313,7 +313,7 @@ fn a_gpu_is_waited_for_until_it_has_enough_memory() {
 #[test]
 fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     let (_gpus, place) = trainer(80_000, "oom 1000");
-    let none = run(&place, &["--wait", "0s"], COMMAND).ends(8);
+    let none = run(&place, &["--wait", "0s"], COMMAND).ends(21);
     none.says(&[
         "no GPU had 3.91 GiB available within 0 s: GPU 0 has 1.88 GiB",
         "hint: the program did not run. `oomctl gpus` shows",
@@ -326,11 +326,11 @@ fn when_no_gpu_comes_free_in_time_the_cpu_is_used_or_the_program_is_not_run() {
     let mut hurried = place;
     hurried.set("OOMCTL_WAIT", "0s");
     let place = hurried;
-    run(&place, &[], COMMAND).ends(8);
+    run(&place, &[], COMMAND).ends(21);
     // More than the GPU has is not waited for at all.
     let options = ["--min-gpu-memory", "100GiB"];
     run(&place, &options, COMMAND)
-        .ends(8)
+        .ends(20)
         .says(&["the largest has 80.00 GiB"]);
 }
 
@@ -369,7 +369,7 @@ fn the_list_of_visible_gpus_is_heeded_in_each_of_its_forms() {
     }
     place.set("CUDA_VISIBLE_DEVICES", "7");
     run(&place, &[], COMMAND)
-        .ends(8)
+        .ends(20)
         .says(&["names no GPU of this machine (7)"]);
 }
 
@@ -398,9 +398,9 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
     let first = start(&place, &[], COMMAND);
     place.written("pid");
     let busy = ["--wait", "0s"];
-    run(&place, &busy, COMMAND).ends(8);
+    run(&place, &busy, COMMAND).ends(21);
     let claiming = ["--claim", "10GiB", "--wait", "0s"];
-    run(&place, &claiming, COMMAND).ends(8);
+    run(&place, &claiming, COMMAND).ends(21);
     place.write("go", "");
     first.end().ends(0);
     run(&place, &claiming, COMMAND).ends(0);
@@ -410,7 +410,7 @@ fn two_programs_do_not_share_a_gpu_unless_they_say_what_they_take() {
     let first = start(&place, &["--claim", "50GiB"], COMMAND);
     place.written("pid");
     let options = ["--wait", "0s", "--claim", "50GiB"];
-    run(&place, &options, COMMAND).ends(8);
+    run(&place, &options, COMMAND).ends(21);
     place.write("go", "");
     let options = ["--wait", "0s", "--claim", "20GiB"];
     run(&place, &options, COMMAND).ends(0);
@@ -422,7 +422,7 @@ fn a_machine_without_a_driver_runs_on_the_cpu_where_that_is_allowed() {
     let gpus = Gpus::new(&["init error=9"]);
     let place = place(&gpus);
     run(&place, &[], COMMAND)
-        .ends(8)
+        .ends(20)
         .says(&["no NVIDIA driver"]);
     assert!(!place.has("argv.1"));
     run(&place, &["--allow-cpu"], COMMAND).ends(0);
@@ -490,7 +490,7 @@ fn a_program_whose_oomctl_was_killed_keeps_its_gpu_until_it_ends() {
     first.kill();
     assert!(lives());
     let options = ["--wait", "0s"];
-    run(&place, &options, COMMAND).ends(8);
+    run(&place, &options, COMMAND).ends(21);
     place.write("go", "");
     place.wait_for("the end of the program", || !lives());
     // The kernel closes the files of a process a moment after it is gone.

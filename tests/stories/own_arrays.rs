@@ -162,7 +162,11 @@ fn an_array_is_planned_whole_and_asked_about_by_the_first_task_that_died() {
     place.says("diagnose 101", 0, &[failed]);
     // The plan begins where a submission would.
     let starts = "job-1_1 starts with what its last run needed";
-    place.says("plan job.slurm", 0, &[starts]);
+    place.says(
+        "plan job.slurm",
+        0,
+        &[starts, "task 0: your script as it is"],
+    );
     place.says("submit --dry-run job.slurm", 0, &[starts]);
     let log = ".oomctl/runs/a_1/attempt-1/slurm.out";
     let done = place.run(&["fix", log, "job.slurm", "x"]).ends(0);

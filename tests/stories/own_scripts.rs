@@ -300,6 +300,63 @@ fn a_value_that_a_script_computes_is_moved_by_no_rung() {
     ]);
 }
 
+#[test]
+fn a_value_that_a_script_chooses_stays_and_the_plan_says_how_to_give_it() {
+    let place = place();
+    let chosen =
+        "if [ -n \"$DEBUG\" ]; then BS=2; else BS=64; fi\npython3 train.py --batch-size $BS";
+    let script = format!("#!/bin/bash\n#SBATCH --gres=gpu:1\n{chosen} \"$@\"\n");
+    place.write("chosen.slurm", &script);
+    let declared = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int)\n";
+    place.write("train.py", declared);
+    let plan = place.run(&["plan", "chosen.slurm"]).ends(0).told();
+    for said in [
+        "no rung changes batch_size (chosen.slurm:3): it is set under a condition",
+        "end the command with \"$@\", then `oomctl submit chosen.slurm --batch-size VALUE`",
+        "batch_size stays: chosen.slurm:3 sets it under a condition",
+    ] {
+        assert!(plan.contains(said), "{said}: {plan}");
+    }
+    let estimate = place.run(&["estimate", "chosen.slurm"]).ends(5).told();
+    let open = "--set batch_size=N (chosen.slurm:3 sets it under a condition)";
+    assert!(estimate.contains(open), "{estimate}");
+    let given = ["plan", "chosen.slurm", "--batch-size", "64"];
+    let plan = place.run(&given).ends(0).told();
+    assert!(plan.contains("--batch-size 64 -> 2"), "{plan}");
+}
+
+/// What a stranger read twice.
+#[test]
+fn a_plan_says_in_plain_words_what_it_cannot_read_or_change() {
+    let place = place();
+    place.write(
+        "piped.slurm",
+        "#!/bin/bash\npython3 - <<EOF\nbatch_size = 64\nEOF\n",
+    );
+    place.says(
+        "plan piped.slurm",
+        0,
+        &["does not read a program from standard input (piped.slurm:2)"],
+    );
+    place.write("words.txt", "--batch_size 64 --grad-accum 2\n");
+    place.write(
+        "words.slurm",
+        "#!/bin/bash\npython3 train.py $(cat words.txt)\n",
+    );
+    place.says(
+        "plan words.slurm",
+        0,
+        &["several values come from one place of the script"],
+    );
+    place.says(
+        "plan --set batch_size words.slurm",
+        2,
+        &["--set batch_size gives no value"],
+    );
+    place.write("set.yaml", "preset: torchrun\nset: { threads: 2 }\n");
+    place.says("plan -c set.yaml", 5, &["values are set under `knobs:`"]);
+}
+
 /// Slurm's commands as a site without accounting has them, with one job that somebody submitted.
 fn with_job(place: &mut Place, uid: &str) {
     with_job_of(place, uid, "slurm 22.05.8", "gone.slurm diamonds", "");

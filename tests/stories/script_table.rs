@@ -412,3 +412,48 @@ fn an_estimate_far_above_the_gpu_is_not_too_rough_to_decide() {
         "{told}"
     );
 }
+
+const OWN_BATCH: &str = r#"from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--bs", type=int, default=8)
+p.add_argument("--accum", type=int, default=4)
+a = p.parse_args()
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=a.bs, gradient_accumulation_steps=a.accum, bf16=True)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", torch_dtype="bfloat16")
+Trainer(model=model, args=args).train()
+"#;
+
+/// A step of several halvings is one step, and costs what they do.
+#[test]
+fn estimate_and_plan_say_by_the_same_numbers_what_makes_a_job_fit() {
+    let place = place();
+    place.write("finetune.py", OWN_BATCH);
+    let job = "#!/bin/bash\n#SBATCH --gres=gpu:h100:4\ntorchrun --nproc_per_node 4 finetune.py --bs 16 --accum 2\n";
+    place.write("trainer.slurm", job);
+    let with = ["--set", "block_size=4096", "trainer.slurm"];
+    let words = |command| [&[command][..], &with[..]].concat();
+    let estimate = place.run(&words("estimate")).ends(0).out;
+    let fits = "make it fit: halve-batch-keep-effective (--bs 16 -> 1), ";
+    assert!(estimate.contains(fits), "{estimate}");
+    let plan = place.run(&words("plan")).ends(0).out;
+    let row = plan.lines().find(|line| line.contains("--bs 16 -> 1"));
+    assert!(
+        row.is_some_and(|row| row.trim_end().ends_with("-35 %")),
+        "{plan}"
+    );
+    // What the rows lose together is what all of them have lost so far.
+    let plan = place.json(&[
+        "plan",
+        "--json",
+        "--set",
+        "block_size=4096",
+        "trainer.slurm",
+    ]);
+    let rungs = plan["attempts"].as_array().unwrap().iter();
+    let rungs: Vec<_> = rungs.flat_map(|a| a["rungs"].as_array().unwrap()).collect();
+    let left = rungs.iter().filter_map(|r| r["slower"].as_f64());
+    let lost = 1.0 - left.map(|slower| 1.0 - slower).product::<f64>();
+    let told = rungs.last().unwrap()["slower_so_far"].as_f64().unwrap();
+    assert!((lost - told).abs() < 1e-4, "{lost} {told}");
+}

@@ -83,6 +83,13 @@ fn a_plan_says_which_option_sbatch_will_refuse_and_what_is_never_closed() {
     );
     let time = "sbatch does not take --time=soon (job.sh:2)";
     place.says("submit -n --backend local job.sh", 0, &[time]);
+    // A plugin may add options of its own; sbatch takes the beginning of a name for it.
+    let options = "#!/bin/bash\n#SBATCH --tme=10 --container-image=x --gpus-per-n 8\n";
+    place.write("job.sh", &format!("{options}python train.py\n"));
+    let plan = place.run(&["plan", "job.sh"]).ends(0).told();
+    let misspelt = "note: sbatch has no option --tme (job.sh:2): did you mean --time?";
+    assert!(plan.contains(misspelt), "{plan}");
+    assert_eq!(plan.matches("sbatch has no option").count(), 1, "{plan}");
 }
 
 /// In the form of PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp.

@@ -112,3 +112,29 @@ fn a_time_limit_above_the_partitions_is_said_before_the_job_waits_for_ever() {
         "--sbatch=--qos=long"
     ]));
 }
+
+#[test]
+fn a_plan_says_which_partition_and_how_many_gpus_slurm_will_refuse() {
+    let place = on_slurm("backend: slurm\n");
+    let refused = "note: Slurm will refuse this job: ";
+    let plan = |options: &[&str], why: &str| {
+        let words = [&["plan"], options, &["job.sbatch"]].concat();
+        let told = place.run(&words).ends(0).told();
+        assert_eq!(told.contains(refused), !why.is_empty(), "{told}");
+        assert!(told.contains(why), "{told}");
+    };
+    plan(&[], "");
+    plan(
+        &["--sbatch=-pgqu"],
+        "sinfo lists no partition gqu, only cpu, gpu",
+    );
+    let more = "asks for 99 GPUs on a node, and a node of partition gpu has 8 h100 or 4 a100";
+    plan(&["--sbatch=--gres=gpu:99"], more);
+    place
+        .shell("sed -i 's/--gres=gpu:h100:2/--gpus=16/' job.sbatch")
+        .ends(0);
+    plan(&[], "");
+    plan(&["--sbatch=-N1"], "asks for 16 GPUs on a node");
+    // Another cluster has other partitions.
+    plan(&["--sbatch=-pgqu", "--sbatch=-Mother"], "");
+}

@@ -207,7 +207,7 @@ impl<'a> Adoption<'a> {
         let after = applied(&self.reading.sources, &edited).ok_or_else(|| {
             vec![refused(
                 "",
-                "two changes meet at one place; make them by hand",
+                "several values come from one place of the script; write each out in the command",
             )]
         })?;
         let patch = Patch {

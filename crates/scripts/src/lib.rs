@@ -112,7 +112,8 @@ pub use program::JobProgram;
 pub use recognise::{Recognise, is_key_of};
 pub use resources::{asked, asked_in_all, gpu_type};
 pub use sbatch::{
-    Directive, VARIABLES, directives, option_words, script_directives, split_line, wins,
+    Directive, VARIABLES, directives, misspelt_options, option_words, script_directives,
+    split_line, wins,
 };
 pub use spelling::{Missing, SettingsReader, Spelling, YamlPlace, same_flag};
 pub use stack::{Stack, StackKnob};

@@ -5,7 +5,7 @@
 
 use super::traced::{Quote, Span, Traced};
 use super::walk::{COMMAND_LINE, ENVIRONMENT, Reading, SCRIPT};
-use oomctl_base::word_list;
+use oomctl_base::{nearest, word_list};
 
 /// Options with one letter, and their long names (sbatch of Slurm 25.05).
 const SHORT: [(char, &str); 24] = [
@@ -38,6 +38,18 @@ const SHORT: [(char, &str); 24] = [
 const BARE: [&str; 26] = word_list(
     "H hold h help I immediate k no-kill O overcommit s oversubscribe Q quiet v verbose V version
      W wait exclusive parsable requeue no-requeue contiguous test-only",
+);
+
+/// Long options that have neither a letter of their own nor stand among those above (sbatch of Slurm 22.05 to 25.11).
+const LONG: [&str; 80] = word_list(
+    "acctg-freq batch bb bbf bcast cluster cluster-constraint comment consolidate-segments container container-id
+     cores-per-socket cpu-bind cpu-freq cpus-per-gpu deadline delay-boot export export-file external-launcher
+     extra extra-node-info get-user-env gid gpu-bind gpu-freq gpus-per-node gpus-per-socket gpus-per-task gres
+     gres-flags hint ignore-pbs kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind mem-per-cpu
+     mem-per-gpu mincpus network nice ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+     oom-kill-step power prefer priority profile propagate reboot reservation resv-ports segment signal
+     sockets-per-node spread-job stepmgr switches thread-spec threads-per-core time-min tmp tres-bind
+     tres-per-task uid umask use-min-nodes usage wait-all-nodes wckey wrap x11 tasks-per-node hetjob share",
 );
 
 /// Variables that stand for options (sbatch of Slurm 25.05, "Input environment variables").
@@ -149,6 +161,30 @@ fn read_environment(reading: &Reading, all: &mut Vec<Directive>) {
         }
         start += entry.len();
     }
+}
+
+/// The options that sbatch does not know, and which one was meant. One that is like none of sbatch's may be a plugin's.
+pub fn misspelt_options(all: &[Directive]) -> Vec<(&Directive, &'static str)> {
+    let known = || {
+        let letters = SHORT.iter().map(|(_, long)| *long);
+        letters
+            .chain(BARE)
+            .chain(LONG)
+            .filter(|name| name.len() > 1)
+    };
+    // sbatch takes the beginning of a name for it, and plugins go on from one (`container-image`).
+    let is_known = |option: &str| {
+        let goes_on = |k: &str| {
+            option
+                .strip_prefix(k)
+                .is_some_and(|rest| rest.starts_with('-'))
+        };
+        option.len() < 2 || known().any(|k| k.starts_with(option) || goes_on(k))
+    };
+    let unknown = all.iter().filter(|d| !is_known(&d.option));
+    unknown
+        .filter_map(|d| Some((d, nearest(&d.option, known())?)))
+        .collect()
 }
 
 /// The option that counts.

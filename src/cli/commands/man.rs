@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, examples};
 use crate::core::exit::Exit;
 use crate::io::files::{Access, write_to};
 use crate::view::{CommandFailure, print};
@@ -27,7 +27,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, CommandFailure> {
             .hint("give a folder that you can write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(&args.out).map_err(cannot)?;
-    let mut program = Cli::command().disable_help_subcommand(true);
+    let mut program = examples::added(Cli::command()).disable_help_subcommand(true);
     program.build();
     write(&program, &args.out)?;
     print::data(&args.out.display().to_string())?;

@@ -22,37 +22,69 @@ pub const FIRST: (&str, &str) = (
 /// How long the first job may take.
 const FIRST_TIME: &str = "00:10:00";
 
-/// Its text for the program in `folder`: what the cluster shows, how the program starts, and the options that it requires.
-pub fn text(folder: &Path, program: &str, found: &Surroundings) -> Result<String, CommandFailure> {
+/// Its text for the program in `folder`: what the cluster shows, how the program starts, and the options that it requires. And what it
+/// takes of a node.
+pub fn text(
+    folder: &Path,
+    program: &str,
+    found: &Surroundings,
+) -> Result<(String, Option<String>), CommandFailure> {
     let code = std::fs::read_to_string(folder.join(program)).unwrap_or_default();
     let options = required_options(&code).into_iter();
     let options = options.map(|flag| match flag.as_str() {
         "" => format!(" {MARK}"),
         flag => format!(" {flag} {MARK}"),
     });
-    let gpus = found.slurm.as_ref().ok().and_then(usual);
-    let gpus = gpus.map_or(0, |usual| usual.gpus);
+    let most = of_node(found);
+    let accelerate = settings_file::of_accelerate(folder, found);
+    let processes = accelerate.and_then(|file| settings_file::processes(folder, file));
     // Several processes of a program that does not know of each other would each train all of it.
-    let gpus = if uses_several(folder, &code) {
-        gpus
-    } else {
-        gpus.min(1)
+    let several = uses_several(folder, &code);
+    let gpus = match processes {
+        Some(processes) => processes.min(most),
+        None if several => most,
+        None => most.min(1),
     };
-    let start = match (settings_file::of_accelerate(folder, found), gpus) {
+    let start = match (accelerate, gpus) {
         (Some(file), _) => format!("accelerate launch --config_file {}", word(file)?),
         (None, 0 | 1) => "python".to_owned(),
-        (None, several) => format!("torchrun --standalone --nproc_per_node {several}"),
+        (None, several) => format!("{TORCHRUN} {several}"),
     };
     let options: String = options.collect();
     let head = head(program, found, gpus, None)?;
+    let change = match accelerate {
+        Some(_) => "--gres and --num_processes",
+        None => "--gres and --nproc_per_node",
+    };
+    let takes = match gpus {
+        1 if accelerate.is_none() && most > 1 => Some(format!(
+            "{NAME} takes 1 of the {most} GPUs of a node. If the program trains on several, change --gres and begin the command with `{TORCHRUN} {most}`"
+        )),
+        _ => whole_node(gpus, most, change),
+    };
     let program = word(program)?;
-    Ok(format!("{head}{start} {program}{options} \"$@\"\n"))
+    let text = format!("{head}{start} {program}{options} \"$@\"\n");
+    Ok((text, takes))
 }
 
-/// What a program names that trains with several processes, one a GPU.
-const SEVERAL: [&str; 13] = word_list(
-    "distributed DistributedDataParallel FSDP fully_shard LOCAL_RANK WORLD_SIZE accelerate deepspeed transformers trl lightning fabric
-     horovod",
+/// How several processes of a program start on one node.
+const TORCHRUN: &str = "torchrun --standalone --nproc_per_node";
+
+/// GPUs of a usual node.
+fn of_node(found: &Surroundings) -> u64 {
+    let usual = found.slurm.as_ref().ok().and_then(usual);
+    usual.map_or(0, |usual| usual.gpus)
+}
+
+/// That a job takes all GPUs of a node, and what to change for fewer.
+fn whole_node(gpus: u64, most: u64, change: &str) -> Option<String> {
+    let is_whole = gpus > 1 && gpus == most;
+    is_whole.then(|| format!("{NAME} takes a whole node, {gpus} GPUs. For fewer change {change}"))
+}
+
+/// What a program names that is written for several processes, one a GPU. A library that trains on one GPU as well says nothing.
+const SEVERAL: [&str; 8] = word_list(
+    "distributed DistributedDataParallel FSDP fully_shard LOCAL_RANK WORLD_SIZE deepspeed horovod",
 );
 /// Modules beside a program that are looked at.
 const MODULES: usize = 32;
@@ -77,10 +109,16 @@ fn uses_several(folder: &Path, code: &str) -> bool {
 }
 
 /// Its text for a framework's program that is started with a file of settings, and starts its processes itself.
-pub fn of_file(start: &str, file: &str, found: &Surroundings) -> Result<String, CommandFailure> {
-    let gpus = found.slurm.as_ref().ok().and_then(usual);
-    let head = head(file, found, gpus.map_or(0, |usual| usual.gpus), None)?;
-    Ok(format!("{head}{start} {} \"$@\"\n", word(file)?))
+/// And what it takes of a node.
+pub fn of_file(
+    start: &str,
+    file: &str,
+    found: &Surroundings,
+) -> Result<(String, Option<String>), CommandFailure> {
+    let gpus = of_node(found);
+    let head = head(file, found, gpus, None)?;
+    let text = format!("{head}{start} {} \"$@\"\n", word(file)?);
+    Ok((text, whole_node(gpus, gpus, "--gres")))
 }
 
 /// The text for [`FIRST`]: one GPU, for a short time.

@@ -25,7 +25,11 @@ pub fn next(folder: &Path, starter: &Starter) -> String {
                 true => format!("replace each {} in {script}, then ", MARK),
                 false => String::new(),
             };
-            format!("next: {enter}{first}`oomctl plan {script}`, then `oomctl submit -w {script}`")
+            let takes = starter.takes.iter().map(|takes| format!("{takes}\n"));
+            let takes: String = takes.collect();
+            format!(
+                "{takes}next: {enter}{first}`oomctl plan {script}`, then `oomctl submit -w {script}`"
+            )
         }
         (None, _) if marks(text) == 0 => format!("next: {enter}`oomctl plan` and `oomctl submit`"),
         (None, _) => format!(

@@ -49,6 +49,13 @@ pub fn of_accelerate<'a>(folder: &Path, found: &'a Surroundings) -> Option<&'a s
     only(files.map(String::as_str))
 }
 
+/// How many processes a file of accelerate starts.
+pub fn processes(folder: &Path, file: &str) -> Option<u64> {
+    let text = read_text(&folder.join(file), MOST).ok()?;
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("num_processes:")?.trim().parse().ok())
+}
+
 /// The keys of a file's first level.
 fn keys(folder: &Path, file: &str) -> Vec<String> {
     let text = read_text(&folder.join(file), MOST).unwrap_or_default();

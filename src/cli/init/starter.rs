@@ -34,6 +34,8 @@ pub struct Starter {
     pub script: Option<String>,
     /// Other files to write, by name: that job script, and a program for it.
     pub files: Vec<(&'static str, String)>,
+    /// What that job script takes of a node.
+    pub takes: Option<String>,
 }
 
 impl Starter {
@@ -54,28 +56,27 @@ pub fn starter(
 ) -> Result<Starter, CommandFailure> {
     let (preset, why) = preset(folder, found, library)?;
     let Some(why) = why.filter(|why| why != OWN_PROGRAM) else {
-        let new = |files| Starter {
+        let new = |files, takes| Starter {
             text: None,
             script: Some(job_script::NAME.to_owned()),
             files,
+            takes,
         };
         return match (found.scripts.first(), program(found)) {
             (Some(script), _) => Ok(Starter {
                 text: Some(format!("{FOR_SCRIPTS}\n{SECTIONS}")),
                 script: Some(script.clone()),
-                files: Vec::new(),
+                ..Starter::default()
             }),
             (None, Some(program)) if !folder.join(job_script::NAME).exists() => {
-                let job = job_script::text(folder, program, found)?;
-                Ok(new(vec![(job_script::NAME, job)]))
+                let (job, takes) = job_script::text(folder, program, found)?;
+                Ok(new(vec![(job_script::NAME, job)], takes))
             }
             (None, None) if found.is_empty_folder => {
                 let (name, program) = job_script::FIRST;
                 let job = job_script::first(found)?;
-                Ok(new(vec![
-                    (name, program.to_owned()),
-                    (job_script::NAME, job),
-                ]))
+                let files = vec![(name, program.to_owned()), (job_script::NAME, job)];
+                Ok(new(files, None))
             }
             _ if !folder.join(job_script::NAME).exists() => {
                 let started = settings_file::started(
@@ -85,8 +86,8 @@ pub fn starter(
                 );
                 match started {
                     Some((start, file)) => {
-                        let job = job_script::of_file(&start, file, found)?;
-                        Ok(new(vec![(job_script::NAME, job)]))
+                        let (job, takes) = job_script::of_file(&start, file, found)?;
+                        Ok(new(vec![(job_script::NAME, job)], takes))
                     }
                     None => Err(nothing_to_start_from(found, library)),
                 }

@@ -41,10 +41,10 @@ impl ReadyProgram<'_> {
             LaunchPlace::Signal(signal) => {
                 return Ok(Ran::nothing(ProgramResult::Signalled(signal)));
             }
-            LaunchPlace::Nowhere { why } => {
+            LaunchPlace::Nowhere { why, exit } => {
                 self.news(&LaunchNews::NoGpu { why: &why });
                 let Some(steps) = self.request.without_gpu(&[], 1)? else {
-                    return Ok(Ran::nothing(ProgramResult::NoGpu(why)));
+                    return Ok(Ran::nothing(ProgramResult::NoGpu { why, exit }));
                 };
                 self.news(&LaunchNews::Climbing(&steps));
                 self.request = self.request.with_steps(&steps);

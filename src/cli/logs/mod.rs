@@ -18,6 +18,7 @@ use crate::core::adopt::ProgramLog;
 use crate::core::adopt::version::{LogExcerpt, MAX_LOG};
 use crate::core::engine::LogEnd;
 use crate::core::request::Request;
+use crate::io::files::{is_pipe, open_log};
 use crate::io::library::bugs;
 use crate::io::snapshots;
 use crate::io::window::log_tail;
@@ -120,19 +121,20 @@ impl LogGroup {
         }
     }
 
-    /// What each file begins and ends with. Of standard input the beginning alone, which is kept for the diagnosis.
+    /// What each file begins and ends with. Of standard input or a pipe the beginning alone, which is kept for the diagnosis.
     pub fn ends(&mut self) -> Vec<LogExcerpt> {
         let mut ends = Vec::new();
         for path in &self.files {
             let mut head = Vec::new();
             let read = open(path, &self.ahead).map(|log| log.take(MAX_LOG).read_to_end(&mut head));
-            if path == Path::new(STDIN) {
+            let is_stream = is_stream(path);
+            if is_stream {
                 self.ahead.clone_from(&head);
             }
             // What cannot be read is told by the diagnosis.
             if read.is_ok() {
                 ends.push(LogExcerpt::new(path, &head, true));
-                ends.extend(log_tail(path));
+                ends.extend((!is_stream).then(|| log_tail(path)).flatten());
             }
         }
         ends
@@ -240,13 +242,22 @@ impl From<std::io::Error> for Unread {
     }
 }
 
-/// A file, or standard input behind what was read `ahead` of it.
+/// Whether what was read of it is gone.
+fn is_stream(path: &Path) -> bool {
+    path == Path::new(STDIN) || is_pipe(path)
+}
+
+/// A file; or standard input or a pipe, behind what was read `ahead` of it.
 fn open<'a>(path: &Path, ahead: &'a [u8]) -> std::io::Result<Box<dyn Read + 'a>> {
-    Ok(if path == Path::new(STDIN) {
-        Box::new(ahead.chain(std::io::stdin()))
-    } else {
-        Box::new(std::fs::File::open(path)?)
-    })
+    if path == Path::new(STDIN) {
+        return Ok(Box::new(ahead.chain(std::io::stdin())));
+    }
+    let is_read = |e: &std::io::Error| e.kind() == ErrorKind::NotConnected && !ahead.is_empty();
+    match open_log(path) {
+        Ok(log) if is_stream(path) => Ok(Box::new(ahead.chain(log))),
+        Err(e) if is_read(&e) => Ok(Box::new(ahead)),
+        log => Ok(log?),
+    }
 }
 
 /// Reads one log from its beginning, and returns how many bytes it has; what lies before `start` belongs to
@@ -339,6 +350,10 @@ fn is_binary(beginning: &[u8]) -> bool {
 fn cannot(path: &Path, why: &Unread) -> CommandFailure {
     let path = path.display();
     match why {
+        Unread::Failed(error) if error.kind() == ErrorKind::IsADirectory => {
+            CommandFailure::usage(format!("{path} is a directory, not a log"))
+                .hint(format!("`ls -t {path}` shows its newest file first"))
+        }
         Unread::Failed(error) => CommandFailure::usage(format!("cannot read {path}: {error}"))
             .hint("give the path of a log, - for standard input, a run, or the id of a job"),
         Unread::Binary => CommandFailure::usage(format!("{path} is binary: it is no log"))

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::absent::with_logs_there;
 use super::{LogGroup, OutputPart, STDIN, Unread, cannot};
 use crate::cli::runs::present::ask;
-use crate::cli::runs::{self, Runs, Stored};
+use crate::cli::runs::{self, Runs, Stored, is_job_id};
 use crate::cli::script::foreign_outputs;
 use crate::drive::attempt_logs;
 use crate::io::program_logs::is_of_another;
@@ -154,14 +154,6 @@ fn first_died(
         all.len()
     ));
     first.to_owned()
-}
-
-/// `4711`, `4711_3`, `4711+1`.
-fn is_job_id(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_digit() || matches!(c, '_' | '+'))
 }
 
 /// A run of which the scheduler took no job has no log to look at.
@@ -331,15 +323,5 @@ mod tests {
             .map(|g| g.files.len())
             .collect();
         assert_eq!(files, [2, 1, 1, 1]);
-    }
-
-    #[test]
-    fn a_job_id_is_digits_and_an_index() {
-        for id in ["4711", "4711_3", "4711+1"] {
-            assert!(is_job_id(id), "{id}");
-        }
-        for other in ["grpo-1", "_3", "4711.out", ""] {
-            assert!(!is_job_id(other), "{other}");
-        }
     }
 }

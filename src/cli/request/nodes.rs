@@ -9,12 +9,13 @@ use crate::core::adopt;
 use crate::core::config::ConfigDocument;
 use crate::core::memory::naming;
 use crate::core::recipe::{ClusterFacts, Layer, LayerKind, Preset};
+use crate::core::request::Request;
 use crate::io::environment::variables;
 use crate::io::library::LibraryFolder;
 use crate::io::scheduler::slurm::ClusterPartition;
 use crate::view::CommandFailure;
-use oomctl_base::only;
-use oomctl_scripts::Reading;
+use oomctl_base::{Role, only};
+use oomctl_scripts::{Adoption, Reading, asked, gpu_type};
 
 /// Variables that send a job to another cluster than the one that is asked.
 const ELSEWHERE: [&str; 2] = ["SBATCH_CLUSTERS", "SLURM_CLUSTERS"];
@@ -81,6 +82,22 @@ pub fn of_job(
         }
         None => Ok(JobNodes::default()),
     }
+}
+
+/// Why Slurm will refuse a script, as far as its partitions tell; nothing where they are not asked.
+pub fn refusals(session: &Session, request: &Request, adoption: &Adoption<'_>) -> Vec<String> {
+    let inputs = request.inputs();
+    let reading = &adoption.reading;
+    let nodes = AskedNodes::of_script(reading, request.preset(), &inputs.layers);
+    if inputs.cluster.is_some() || inputs.backend != "slurm" || nodes.elsewhere {
+        return Vec::new();
+    }
+    // GPUs of the whole job or of a task may lie on several nodes, unless it says how many.
+    let of_node = adopt::gives(reading, &["gres", "gpus-per-node", "nodes"]);
+    let gpus = asked(reading, Role::GpusPerNode).filter(|_| of_node);
+    let gpus = gpus.map_or(0, |(count, _)| u64::from(count));
+    let kind = gpu_type(reading).map(|(name, _)| name);
+    nodes.refused(session.runs.partitions(), gpus, kind.as_deref())
 }
 
 /// What a job says of its nodes.
@@ -151,11 +168,59 @@ impl AskedNodes {
         }
     }
 
-    fn may_get(&self, nodes: &ClusterPartition) -> bool {
-        let in_partition = match &self.partitions {
+    /// A partition that is not there, and more GPUs a node, or of another type, than any node has.
+    fn refused(&self, all: &[ClusterPartition], gpus: u64, kind: Option<&str>) -> Vec<String> {
+        let mut there: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
+        there.dedup();
+        let named = self.partitions.iter().flat_map(|names| names.split(','));
+        let unknown: Vec<&str> = named.filter(|name| !there.contains(name)).collect();
+        if there.is_empty() {
+            return Vec::new();
+        }
+        if !unknown.is_empty() {
+            return vec![format!(
+                "Slurm will refuse this job: sinfo lists no partition {}, only {} (`sinfo -a` shows hidden ones)",
+                unknown.join(", "),
+                there.join(", ")
+            )];
+        }
+        let nodes: Vec<_> = all.iter().filter(|p| self.is_in_partition(p)).collect();
+        let is_of = |p: &&&ClusterPartition| {
+            let given = p.gpu_type.as_deref().zip(kind);
+            given.is_none_or(|(given, kind)| given.eq_ignore_ascii_case(kind))
+        };
+        let most = nodes.iter().filter(is_of).map(|p| p.gpus).max();
+        let most = most.unwrap_or(0);
+        if nodes.is_empty() || gpus <= most {
+            return Vec::new();
+        }
+        let mut names: Vec<&str> = nodes.iter().map(|p| p.name.as_str()).collect();
+        names.dedup();
+        let held = |p: &ClusterPartition| {
+            let kind = p.gpu_type.as_deref().unwrap_or("GPUs");
+            (p.gpus > 0).then(|| format!("{} {kind}", p.gpus))
+        };
+        let mut have: Vec<String> = nodes.iter().filter_map(|p| held(p)).collect();
+        have.dedup();
+        if have.is_empty() {
+            have.push("none".to_owned());
+        }
+        vec![format!(
+            "Slurm will refuse this job: it asks for {gpus} {} on a node, and a node of partition {} has {}",
+            kind.unwrap_or("GPUs"),
+            names.join(", "),
+            have.join(" or ")
+        )]
+    }
+
+    fn is_in_partition(&self, nodes: &ClusterPartition) -> bool {
+        match &self.partitions {
             Some(names) => names.split(',').any(|name| name == nodes.name),
             None => nodes.is_default,
-        };
+        }
+    }
+
+    fn may_get(&self, nodes: &ClusterPartition) -> bool {
         let is_of = |wanted: &String| {
             let given = nodes.gpu_type.as_ref();
             given.is_none_or(|given| given.eq_ignore_ascii_case(wanted))
@@ -165,7 +230,7 @@ impl AskedNodes {
             let is_plain = !wanted.contains(|c: char| "&|[]()*!,".contains(c));
             !is_plain || nodes.features.iter().any(|f| f == wanted)
         };
-        in_partition
+        self.is_in_partition(nodes)
             && self.gpu_type.as_ref().is_none_or(is_of)
             && self.constraint.as_ref().is_none_or(has)
     }
@@ -256,6 +321,34 @@ mod tests {
         assert_eq!(several.facts.gpus_per_node, None);
         assert_eq!(asked("nowhere", "", "").among(&all), JobNodes::default());
         assert_eq!(asked("cpu", "", "").among(&all).facts.gpus_per_node, None);
+    }
+
+    #[test]
+    fn what_slurm_will_refuse_is_known_from_its_partitions() {
+        let all = [
+            kind("gpu", 8, "h100", 1_000_000),
+            kind("gpu", 4, "a100", 500_000),
+            kind("cpu", 0, "", 900_000),
+        ];
+        let told = |partitions: &str, gpus: u64, kind: Option<&str>| {
+            asked(partitions, "", "").refused(&all, gpus, kind).join("")
+        };
+        let none = "Slurm will refuse this job: sinfo lists no partition nopart, only gpu, cpu (`sinfo -a` shows hidden ones)";
+        assert_eq!(told("gpu,nopart", 1, None), none);
+        let more = "Slurm will refuse this job: it asks for 9 GPUs on a node, and a node of partition gpu has 8 h100 or 4 a100";
+        assert_eq!(told("", 9, None), more);
+        assert!(told("gpu", 5, Some("A100")).contains("5 A100 on a node"));
+        assert!(told("gpu", 1, Some("v100")).contains("1 v100 on a node"));
+        assert!(told("cpu", 1, None).ends_with("partition cpu has none"));
+        for (partitions, gpus, kind) in [
+            ("", 8, None),
+            ("cpu,gpu", 8, Some("h100")),
+            ("cpu", 0, None),
+        ] {
+            assert_eq!(told(partitions, gpus, kind), "");
+        }
+        // Slurm does not answer.
+        assert!(asked("nopart", "", "").refused(&[], 99, None).is_empty());
     }
 
     #[test]

@@ -176,6 +176,11 @@ impl Runs {
     }
 
     fn unknown(&self, wanted: &str, known: &[String]) -> CommandFailure {
+        if is_spelled_as_job(wanted) && !is_job_id(wanted) {
+            let failure = CommandFailure::usage(format!("no job {wanted}: the first has the id 1"));
+            return failure
+                .hint("is a variable in the command empty? `oomctl status` lists the runs");
+        }
         let what = format!("no run or job named {wanted:?} in {}", self.dir().display());
         let failure = CommandFailure::usage(what);
         match meant(wanted, known.iter().map(String::as_str)) {
@@ -296,7 +301,33 @@ pub fn free_name(stem: &str, is_taken: impl Fn(&str) -> bool) -> Result<String, 
         })
 }
 
+/// Whether this can be the id of a job: `4711`, `4711_3`, `4711+1`.
+pub fn is_job_id(text: &str) -> bool {
+    let number = text.trim_start_matches('0');
+    is_spelled_as_job(text) && number.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn is_spelled_as_job(text: &str) -> bool {
+    let is_of_id = |c: char| c.is_ascii_digit() || matches!(c, '_' | '+');
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_of_id)
+}
+
 /// Whether it can only be the id of a job.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_job_id;
+
+    #[test]
+    fn a_job_id_is_a_number_from_1_on_and_an_index() {
+        for id in ["4711", "4711_3", "4711+1", "10"] {
+            assert!(is_job_id(id), "{id}");
+        }
+        for other in ["grpo-1", "_3", "4711.out", "", "0", "00", "0_1"] {
+            assert!(!is_job_id(other), "{other}");
+        }
+    }
 }

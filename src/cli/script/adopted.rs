@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::cli::args::{Backend, Configuration};
-use crate::cli::runs;
+use crate::cli::runs::{self, is_job_id};
 use crate::cli::script::agree::{agreed, shown_task};
 use crate::cli::script::outputs::outputs_of;
 use crate::cli::script::read::Shelves;
@@ -51,7 +51,7 @@ pub fn open(
     takeover: Takeover,
     stacks: &mut Stacks,
 ) -> Result<(Handle, String), CommandFailure> {
-    let slurms = is_job_id(wanted) && slurm::available();
+    let slurms = is_job_id(wanted) && !wanted.contains('+') && slurm::available();
     let stored = match session.runs.find(wanted) {
         Ok(stored) if slurms && is_of_another(&stored, wanted) => {
             print::talk(&format!(
@@ -99,12 +99,6 @@ fn is_of_another(stored: &runs::Stored, id: &str) -> bool {
 
 fn attach(handle: &mut Handle, adopts: Adopts) -> Result<(), CommandFailure> {
     Ok(handle.attach(adopts, Timestamp::now(), &mut Silent)?)
-}
-
-/// Whether this can be the id of a job.
-fn is_job_id(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_digit() || b == b'_';
-    text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(plain)
 }
 
 /// Takes a job over as the first attempt of a new run.

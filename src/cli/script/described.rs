@@ -125,8 +125,11 @@ fn of_variables(preset: &Preset, counting: &[&str]) -> Result<Layer, CommandFail
 /// Whether `--set` says what the script leaves open. It changes nothing in the script.
 fn counts(preset: &Preset, of_script: &Layer, set: &str) -> Result<(), CommandFailure> {
     let name = set.split('=').next().unwrap_or(set).trim();
-    if name.is_empty() {
-        let what = format!("--set {set} names no knob");
+    if name.is_empty() || !set.contains('=') {
+        let what = match name {
+            "" => format!("--set {set} names no knob"),
+            name => format!("--set {name} gives no value"),
+        };
         return Err(CommandFailure::usage(what).hint(format!(
             "write --set KNOB=VALUE: --set {GPU_MEMORY}={GPU_MEMORY_EXAMPLE}"
         )));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::cli::args::Configuration;
-use crate::cli::request::{learned, preview, queue};
+use crate::cli::request::{learned, nodes, preview, queue};
 use crate::cli::script::absent::{absent, is_in_file};
 use crate::cli::script::measuring::measure_command;
 use crate::cli::script::read::{Read, Shelves, script};
@@ -311,6 +311,10 @@ pub(super) fn shown(session: &Session, request: &Request, job: Option<&str>) -> 
             request.doubts(),
             &request.idle_pins(),
             &Vec::from_iter(request.beyond_time_limit()),
+            &match &adoption {
+                Some(adoption) if job.is_none() => nodes::refusals(session, request, adoption),
+                _ => Vec::new(),
+            },
         ]
         .concat(),
         resumes: request.resumes(&[]),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::cells::check_count;
 use crate::cli::args::{Backend, Configuration};
+use crate::cli::runs::is_job_id;
 use crate::cli::script::{
     JobArgs, Shelves, created, free, logs, ours, outputs_of, read, request, told,
 };
@@ -27,7 +28,7 @@ pub fn take_array(
     taking: &JobArgs,
 ) -> Result<String, CommandFailure> {
     let name = format!("job-{wanted}");
-    let record = match wanted.bytes().all(|b| b.is_ascii_digit()) && slurm::available() {
+    let record = match is_job_id(&wanted) && !wanted.contains(['_', '+']) && slurm::available() {
         true => SweepRecord::read(&session.folder, &name)?,
         false => return Ok(wanted),
     };

@@ -4,7 +4,7 @@ use oomctl_base::units::parse_duration_s;
 use oomctl_base::{Role, table};
 use oomctl_scripts::{
     Directive, Reading, SCRIPT, Span, Traced, asked, asked_in_all, directives, gpu_type,
-    host_memory, wins,
+    host_memory, misspelt_options, wins,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ pub fn bad_directive(reading: &Reading) -> Option<(String, &'static str)> {
     Some((format!("--{name}"), hint))
 }
 
-/// The options of sbatch whose value is none that it takes, each with its place.
+/// The options that sbatch does not know, and those whose value is none that it takes, each with its place.
 pub fn impossible(reading: &Reading) -> Vec<String> {
     let all = directives(reading);
     let is_bad = |d: &&Directive| {
@@ -121,11 +121,23 @@ pub fn impossible(reading: &Reading) -> Vec<String> {
         }
     };
     let bad = all.iter().filter(is_bad);
+    let place = |d: &Directive| reading.place(d.span).unwrap_or_default();
     let said = bad.map(|d| {
-        let place = reading.place(d.span).unwrap_or_default();
-        format!("sbatch does not take --{}={} ({place})", d.option, text(d))
+        format!(
+            "sbatch does not take --{}={} ({})",
+            d.option,
+            text(d),
+            place(d)
+        )
     });
-    said.collect()
+    let misspelt = misspelt_options(&all).into_iter().map(|(d, meant)| {
+        let option = &d.option;
+        format!(
+            "sbatch has no option --{option} ({}): did you mean --{meant}?",
+            place(d)
+        )
+    });
+    said.chain(misspelt).collect()
 }
 
 /// `400G`, `64000`, `0`: digits and at most a unit.

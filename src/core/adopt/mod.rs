@@ -20,12 +20,12 @@ pub mod version;
 
 use std::collections::BTreeMap;
 
-use crate::core::ladder::{IN_SCRIPTS, MAY_SET};
+use crate::core::ladder::{CHOSEN, IN_SCRIPTS, MAY_SET};
 use crate::core::recipe::{FileSpec, KnobSetFile, Layer, LayerKind, Preset, PresetFile};
 use oomctl_base::{Origin, Refusal, Role, Value, ValueKind, line_and_column};
 use oomctl_scripts::{
     Adoption, Ask, DIFF_CONTEXT, FoundKnob, KnobForm, KnobState, Patch, PatchError, SCRIPT,
-    ScriptSource, Span, Spelling, StackKnob, Submission, unified_diff,
+    ScriptSource, Span, Spelling, StackKnob, Submission, Why, unified_diff,
 };
 
 pub use array::{TaskList, is_array};
@@ -113,6 +113,7 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let origin = origin(sources, found.place());
         // `auto` leaves it to the others, so it is known to say nothing.
         let open = found.state == KnobState::Text("auto".to_owned());
+        let is_chosen = is_chosen(&found);
         match known(found) {
             None if open => {
                 layer.set(&knob.name, Value::Null, origin.clone());
@@ -123,7 +124,9 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
                 layer.set(&knob.name, value, origin);
             }
             None => {
-                layer.pins.insert(knob.name.clone(), origin);
+                layer
+                    .pins
+                    .insert(knob.name.clone(), stays(is_chosen, origin));
             }
         }
     }
@@ -131,9 +134,10 @@ pub fn layer(preset: &Preset, adoption: &Adoption<'_>) -> Layer {
         let found = adoption.calls().find_map(|call| adoption.model(call));
         if let (None, Some(found)) = (layer.settings.get(&knob.name), found) {
             let origin = origin(sources, found.place());
+            let pin = stays(is_chosen(&found), origin.clone());
             match known(found) {
                 Some(value) => layer.set(&knob.name, value, origin),
-                None => drop(layer.pins.insert(knob.name.clone(), origin)),
+                None => drop(layer.pins.insert(knob.name.clone(), pin)),
             }
         }
     }
@@ -186,6 +190,21 @@ fn known(found: FoundKnob) -> Option<Value> {
     match found.state {
         KnobState::Known(value) if !found.maybe => Some(value),
         _ => None,
+    }
+}
+
+/// Whether a value is one of several, as a condition says.
+fn is_chosen(found: &FoundKnob) -> bool {
+    found.maybe || matches!(found.state, KnobState::Computed(_, Why::Condition))
+}
+
+/// Why a value stays that is unknown: where it is computed, or that it is chosen there.
+fn stays(is_chosen: bool, origin: Origin) -> Origin {
+    match &origin {
+        Origin::File { .. } if is_chosen => Origin::Flag {
+            text: format!("{IN_SCRIPTS}{origin}{CHOSEN}"),
+        },
+        _ => origin,
     }
 }
 

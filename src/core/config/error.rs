@@ -153,6 +153,9 @@ pub(super) fn meant_by(key: &str, known: &[&str]) -> String {
         None if key == "script" => {
             "a job script goes on the command line: `oomctl plan SCRIPT`".to_owned()
         }
+        None if key == "set" => {
+            "values are set under `knobs:`, as `knobs: { NAME: VALUE }`".to_owned()
+        }
         None if OF_SBATCH.contains(&key) => format!(
             "for a template `knobs: {{ {key}: VALUE }}`, for a script of your own an #SBATCH line in it"
         ),

@@ -1,7 +1,7 @@
 //! Host memory that Slurm gave a job which asks for none.
 
 use super::state::Run;
-use crate::core::ladder::Decision;
+use crate::core::ladder::{Decision, Skipped};
 use oomctl_base::job::JobStatus;
 use oomctl_base::units::GIB;
 
@@ -15,14 +15,37 @@ pub(super) fn named(run: &Run, status: Option<&JobStatus>, mut decision: Decisio
         let open = run.request.asks_no_memory(&run.history.rungs());
         let of_node = given.0 as f64 / GIB / nodes.max(1) as f64;
         let more = (2.0 * of_node).ceil().max(LEAST_GIB);
-        let asking = skipped
-            .iter_mut()
-            .filter(|s| open.contains(&s.rung.as_str()));
-        for rung in asking.filter(|_| given.0 > 0) {
-            rung.reason = format!(
+        if given.0 > 0 {
+            let why = format!(
                 "the job asks for no memory and got {of_node:.1} GiB. Add `#SBATCH --mem={more:.0}G`"
             );
+            say(skipped, &open, &why);
         }
     }
     decision
+}
+
+/// Says it of the rungs that this failure could have asked for.
+fn say(skipped: &mut [Skipped], open: &[&str], why: &str) {
+    let asking = |s: &&mut Skipped| open.contains(&s.rung.as_str()) && !s.is_for_another_failure();
+    for rung in skipped.iter_mut().filter(asking) {
+        why.clone_into(&mut rung.reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_host_memory_is_not_proposed_after_a_failure_of_another_kind() {
+        let reasons = [
+            "for another kind of failure",
+            "the memory of its node is unknown",
+        ];
+        let mut skipped = reasons.map(|reason| Skipped::new("more-host-memory", reason));
+        say(&mut skipped, &["more-host-memory"], "add memory");
+        let said = skipped.map(|s| s.reason);
+        assert_eq!(said, ["for another kind of failure", "add memory"]);
+    }
 }

@@ -6,9 +6,10 @@ use oomctl_base::{Value, ValueKind};
 
 /// Share of its speed that a job loses by each of some steps, from 0 to below 1; `None` for one whose rung does not say.
 ///
-/// What is stated is for a usual lap. A rung that divides a size (`times: 0.5`) costs it for each usual lap that a step is; one that
-/// moves by an amount (`plus: -0.2`) in proportion to what is left to move, everything else what is stated. So a change costs the
-/// same whatever comes before or after it.
+/// What is stated is for a usual lap. A rung that divides a size (`times: 0.5`) costs it for each usual lap that a step is. So does one
+/// that may be taken again and lowers a number by an expression, which is said to halve it. One that moves by an amount (`plus: -0.2`)
+/// costs it in proportion to what is left to move, everything else what is stated. So a change costs the same whatever comes before
+/// or after it.
 pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Option<f64>> {
     let cost = |step: &&Step| {
         let rung = ladder.iter().find(|r| r.rung == step.rung)?;
@@ -21,10 +22,12 @@ pub fn costs(preset: &Preset, ladder: &[RungSpec], steps: &[&Step]) -> Vec<Optio
 fn laps(preset: &Preset, rung: &RungSpec, step: &Step) -> f64 {
     let leading = || rung.moves.iter().filter(|m| !m.along);
     let divided = leading().filter_map(|m| {
-        let times = m.times.filter(|t| *t > 0.0 && *t < 1.0)?;
+        let halves = (m.to_expr.is_some() && rung.laps > 1).then_some(0.5);
+        let times = m.times.filter(|t| *t > 0.0 && *t < 1.0).or(halves)?;
         let moved = moved(preset, m, step).into_iter();
-        let factor = largest(moved.map(|(from, to)| from / to))?.max(1.0);
-        Some(factor.ln() / -times.ln())
+        let factor = largest(moved.map(|(from, to)| from / to))?;
+        let divides = factor > 1.0 || m.times.is_some();
+        divides.then(|| factor.max(1.0).ln() / -times.ln())
     });
     let portions = leading().filter_map(|m| {
         let whole = m.plus.filter(|plus| *plus != 0.0)?;
@@ -71,6 +74,7 @@ knobs:
   - { name: offload, role: param_offload, type: bool, default: false, doc: d }
 ladder:
   - { rung: thin, title: t, slower: 0.1, laps: 9, moves: [{ role: micro_batch, times: 0.5 }] }
+  - { rung: part, title: t, slower: 0.1, laps: 9, moves: [{ role: micro_batch, to_expr: micro // 2 }] }
   - { rung: less, title: t, slower: 0.19, laps: 9, moves: [{ knob: share, plus: -0.2, floor: 0.1 }] }
   - { rung: away, title: t, slower: 0.3, moves: [{ role: param_offload, to: true }] }
   - { rung: free, title: t, moves: [{ knob: micro, to: 1 }] }
@@ -115,6 +119,8 @@ ladder:
         assert_eq!(told(&[halve(16, 8)]), [Some(100.0)]);
         // A quarter at once is two laps.
         assert_eq!(told(&[halve(16, 4)]), [Some(190.0)]);
+        let part = step("part", "micro", Value::Int(16), Value::Int(4));
+        assert_eq!(told(&[part]), [Some(190.0)]);
     }
 
     #[test]

@@ -36,6 +36,12 @@ impl Change {
         format!("{} {arrow} {}", self.from.shown(), self.to.shown())
     }
 
+    /// Whether it makes one number another.
+    pub fn is_of_numbers(&self) -> bool {
+        let is_number = |value: &Value| matches!(value, Value::Int(_) | Value::Float(_));
+        is_number(&self.from) && is_number(&self.to)
+    }
+
     /// Changes of one knob after another as one change.
     pub fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<Self> {
         let mut changes: Vec<Self> = Vec::new();

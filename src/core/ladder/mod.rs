@@ -73,7 +73,7 @@ pub use decision::{
 };
 pub use enough::frees_nothing;
 pub use incident::{DOUBTED, check_answers, check_phases};
-pub use moves::{IN_SCRIPTS, MAY_SET, moves_knob};
+pub use moves::{CHOSEN, IN_SCRIPTS, MAY_SET, moves_knob};
 pub use observed::Observed;
 pub use own_engine::own_engine;
 pub use packages::{JobEnvironment, NEEDS_PACKAGE};

@@ -12,6 +12,9 @@ pub const IN_SCRIPTS: &str = "in the scripts: ";
 /// How the reason ends of what a file may say that was not read.
 pub const MAY_SET: &str = " may set it, but was not read";
 
+/// How the reason ends of what the scripts set to one of several values.
+pub const CHOSEN: &str = " sets it under a condition";
+
 /// What a move wants of one knob.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Aim {
@@ -124,7 +127,7 @@ fn aim(
                 format!("{name} stays: {}", &text[IN_SCRIPTS.len()..])
             }
             Origin::File { .. } if recipe.unknown.contains(name) => {
-                format!("{name} stays: {origin} computes it, or sets it under a condition")
+                format!("{name} stays: {origin} computes it")
             }
             _ => format!("{name} is pinned ({origin})"),
         };

@@ -48,8 +48,8 @@ pub struct Plan {
 /// The first steps of the ladder after which a job fits.
 #[derive(Debug, Clone)]
 pub struct FittingSteps {
-    /// Their rungs.
-    pub rungs: Vec<String>,
+    /// What each of them changes.
+    pub steps: Vec<Step>,
     /// Memory after them.
     pub estimate: Estimate,
 }
@@ -231,18 +231,21 @@ impl Request {
         if self.memory(&[]).as_ref().and_then(fits) != Some(false) {
             return Ok(None);
         }
-        let (mut rungs, mut layers) = (Vec::new(), Vec::new());
+        let (mut all, mut layers) = (Vec::new(), Vec::new());
         for decision in self.decisions(MOST_TRIED) {
             let Decision::Climb { steps, .. } = decision? else {
                 return Ok(None);
             };
-            rungs.extend(steps.iter().map(|s| s.rung.clone()));
-            layers.extend(steps.into_iter().map(|s| s.layer));
+            layers.extend(steps.iter().map(|s| s.layer.clone()));
+            all.extend(steps);
             let Some(estimate) = self.memory(&layers) else {
                 return Ok(None);
             };
             if fits(&estimate) == Some(true) {
-                return Ok(Some(FittingSteps { rungs, estimate }));
+                return Ok(Some(FittingSteps {
+                    steps: all,
+                    estimate,
+                }));
             }
         }
         Ok(None)

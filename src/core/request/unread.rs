@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::Request;
+use crate::core::ladder::{CHOSEN, IN_SCRIPTS, MAY_SET};
 use crate::core::memory::open_fields;
 use crate::core::recipe::expr::holds;
 use crate::core::recipe::{Knob, LayerKind, Recipe, knobs_in, rules_about, scope_of};
@@ -23,7 +24,7 @@ pub struct UnreadKnob {
     pub takes: String,
     /// What it is.
     pub doc: String,
-    /// Where code computes it, if it does.
+    /// Where code computes it or why it is unknown, if the script gives it.
     pub computed: Option<String>,
     /// Whether there is no estimate without it.
     pub needed: bool,
@@ -52,7 +53,12 @@ impl UnreadKnob {
     /// The option that gives it, with what it takes and where code computes it.
     fn line(&self) -> String {
         let computed = self.computed.iter();
-        let computed: String = computed.map(|at| format!(" (computed: {at})")).collect();
+        let is_said = |at: &str| [CHOSEN, MAY_SET].iter().any(|why| at.ends_with(why));
+        let computed = computed.map(|at| match is_said(at) {
+            true => format!(" ({at})"),
+            false => format!(" (computed: {at})"),
+        });
+        let computed: String = computed.collect();
         format!("  --set {}={}{computed}", self.knob, self.takes)
     }
 
@@ -163,7 +169,9 @@ impl Request {
         for (name, place) in computed.chain(open.map(|name| (name, None))) {
             let knob = self.preset().knob(name);
             if let Some(knob) = knob.filter(|k| unread.iter().all(|u| u.knob != k.name)) {
-                let mut one = UnreadKnob::new(knob, place.map(ToString::to_string));
+                let place = place.map(ToString::to_string);
+                let place = place.map(|at| at.trim_start_matches(IN_SCRIPTS).to_owned());
+                let mut one = UnreadKnob::new(knob, place);
                 let mut types = self.preset().with_role(Role::GpuType);
                 let kind = types.next().map(|knob| recipe.value(&knob.name));
                 if let Some(kind) = kind.filter(|kind| name == GPU_MEMORY && !kind.is_null()) {

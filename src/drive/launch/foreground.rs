@@ -100,10 +100,14 @@ impl ProgramStarter {
         let (result, reason, hint) = match place {
             Ok(LaunchPlace::Later(pause)) => return SubmitAnswer::NotYet { pause },
             Ok(LaunchPlace::Signal(number)) => return self.withdrawn(number),
-            Ok(LaunchPlace::Nowhere { why }) => {
+            Ok(LaunchPlace::Nowhere { why, exit }) => {
                 locked(&*self.launch.listener).news(&LaunchNews::NoGpu { why: &why });
                 let hint = Some(NO_GPU.to_owned());
-                (ProgramResult::NoGpu(why.clone()), why, hint)
+                let result = ProgramResult::NoGpu {
+                    why: why.clone(),
+                    exit,
+                };
+                (result, why, hint)
             }
             Ok(LaunchPlace::Cpu) => match self.start(submission, None) {
                 Ok(answer) => return answer,
@@ -116,7 +120,7 @@ impl ProgramStarter {
             Err(error) => not_started(error),
         };
         self.search = PlaceSearch::default();
-        let passing = matches!(result, ProgramResult::NoGpu(_));
+        let passing = matches!(result, ProgramResult::NoGpu { .. });
         *locked(&self.result) = result;
         SubmitAnswer::Refused {
             reason,

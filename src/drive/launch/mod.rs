@@ -83,7 +83,12 @@ pub enum ProgramResult {
     /// It could not be started.
     NotStarted(LaunchError),
     /// No GPU was to be had, and the CPU is not allowed.
-    NoGpu(String),
+    NoGpu {
+        /// Why.
+        why: String,
+        /// The code for that.
+        exit: Exit,
+    },
     /// A signal came while a GPU was waited for.
     Signalled(i32),
     /// Somebody cancelled the run while a GPU was waited for.
@@ -95,7 +100,7 @@ impl ProgramResult {
     pub fn exit(&self) -> Exit {
         let code = match self {
             Self::Runs => return Exit::Failed,
-            Self::NoGpu(_) => return Exit::BudgetSpent,
+            Self::NoGpu { exit, .. } => return *exit,
             Self::NotStarted(error) => return error.exit(),
             Self::Cancelled => return Exit::Cancelled,
             Self::Signalled(signal) => 128 + signal,
@@ -263,10 +268,6 @@ mod tests {
         let exited = |code, signal| ProgramResult::Exited(ExitStatus::of(code, signal));
         let codes = [exited(3, 0), exited(0, 15), exited(0, 0)].map(|r| r.exit().code());
         assert_eq!(codes, [3, 143, 0]);
-        assert_eq!(
-            ProgramResult::NoGpu(String::new()).exit(),
-            Exit::BudgetSpent
-        );
         assert_eq!(ProgramResult::Signalled(2).exit().code(), 130);
     }
 }

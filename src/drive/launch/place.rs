@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::{LaunchError, LaunchListener, LaunchNews};
+use crate::core::exit::Exit;
 use crate::core::launch::GpuWish;
 use crate::io::claims::{Claims, GpuClaim};
 use crate::io::gpu_pool::{Cards, GpuRequest};
@@ -43,10 +44,12 @@ pub enum LaunchPlace {
     Cpu,
     /// None yet: it is looked for again after this pause.
     Later(Duration),
-    /// No GPU is to be had.
+    /// No GPU is to be had: none came free in time, or none is large enough.
     Nowhere {
         /// Why.
         why: String,
+        /// The code for that.
+        exit: Exit,
     },
     /// A signal came while one was waited for.
     Signal(i32),
@@ -140,6 +143,7 @@ impl MachineGpus {
             let why = self.driver.as_ref().err().cloned();
             return Ok(LaunchPlace::Nowhere {
                 why: why.unwrap_or_default(),
+                exit: Exit::NoGpu,
             });
         };
         let held = search.held.take();
@@ -172,7 +176,8 @@ impl MachineGpus {
         let best = match choose(&seen.cards, wanted.need, wanted.excluded, alone) {
             GpuChoice::Never { largest } => {
                 let why = self.never(&seen, wish, largest);
-                return Ok(LaunchPlace::Nowhere { why });
+                let exit = Exit::NoGpu;
+                return Ok(LaunchPlace::Nowhere { why, exit });
             }
             GpuChoice::Wait { best } => best.1,
             GpuChoice::Take(uuids) => match claim(cards, &seen.cards, &uuids, wanted)? {
@@ -186,7 +191,8 @@ impl MachineGpus {
         if waited >= limit {
             let found = available(&seen.cards);
             let why = format!("no GPU had {need} available within {}{found}", words(limit));
-            return Ok(LaunchPlace::Nowhere { why });
+            let exit = Exit::TimedOut;
+            return Ok(LaunchPlace::Nowhere { why, exit });
         }
         listener.news(&LaunchNews::Waiting {
             need,

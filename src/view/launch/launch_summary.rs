@@ -129,7 +129,7 @@ fn outcome(launched: &Launched) -> ProgramOutcome {
         (ProgramResult::NotStarted(why), _) => ProgramOutcome::NotStarted {
             why: why.to_string(),
         },
-        (ProgramResult::NoGpu(why), _) => ProgramOutcome::NoGpu { why: why.clone() },
+        (ProgramResult::NoGpu { why, .. }, _) => ProgramOutcome::NoGpu { why: why.clone() },
         (ProgramResult::Signalled(_), _) | (_, Some(Outcome::Cancelled { .. })) => {
             ProgramOutcome::Signalled
         }

@@ -26,7 +26,7 @@ pub const LINES: [(&str, &str); 16] = [
     ("s", "skip a rung: the next escalation does not use it"),
     (
         "q, ctrl-c",
-        "detach: the jobs go on; `oomctl watch` continues",
+        "detach (code 130): jobs go on; `oomctl watch` continues",
     ),
 ];
 

@@ -47,7 +47,7 @@ impl ScriptView {
             let mut rungs: Vec<&str> = attempt.rungs.iter().map(|r| &*r.step.rung).collect();
             rungs.dedup();
             let what = match (attempt.attempt, &rungs[..]) {
-                (1, []) => self.first().to_owned(),
+                (1, []) => self.first(),
                 _ => rungs.join(", "),
             };
             let _ = writeln!(out, "\nattempt {}: {what}", attempt.attempt);
@@ -124,7 +124,7 @@ impl ScriptView {
     /// What could not be read, or is computed, a line each.
     fn gaps(&self, out: &mut String) {
         let missing = self.not_found().into_iter();
-        out.extend(missing.map(|m| format!("file not found: {m}\n")));
+        out.extend(missing.map(|m| format!("{m}\n")));
         for unread in &self.unread {
             let _ = writeln!(out, "not read: {unread}; its values are unknown");
         }

@@ -149,19 +149,11 @@ fn rung(laps: &[Step], changed: &BTreeSet<&str>, said: &mut BTreeSet<String>) ->
         return String::new();
     };
     let changes = Change::joined(laps.iter().flat_map(|lap| &lap.changes));
-    let moves = |knob: &str| {
-        let moved = |lap: &&Step| lap.changes.iter().any(|c| c.knob == knob);
-        laps.iter().filter(moved).count()
-    };
-    let times = match changes.iter().map(|c| moves(&c.knob)).max() {
-        None | Some(0 | 1) => String::new(),
-        Some(times) => format!(" ({times} times)"),
-    };
     let notes = || laps.iter().flat_map(|lap| &lap.notes);
     let doubted = notes().find_map(|note| doubted_at(note));
     let place = doubted.map_or_else(String::new, |at| format!(": {at}"));
     let mut text = format!(
-        "{}: {}{times} ({}{place})",
+        "{}: {} ({}{place})",
         Paint(NAME, &step.rung),
         step.title,
         step.effect.describe()

@@ -178,12 +178,14 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
                 changes.join(", ")
             ))
         }
-        Outcome::Exhausted { .. } if history.steps().next().is_none() || is_taken_over(history) => {
+        Outcome::Exhausted { skipped, .. }
+            if history.steps().next().is_none() || is_taken_over(history) =>
+        {
             let named = |helps| {
                 let run = &history.run;
                 format!("{helps}; `oomctl fix {run}` shows the lines that tell it")
             };
-            by_hand(history).map(named).or_else(larger)
+            by_hand(history, skipped).map(named).or_else(larger)
         }
         Outcome::Exhausted { .. } => larger(),
         Outcome::BudgetSpent { budget } => Some(match budget {
@@ -194,7 +196,7 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             Budget::WallTime { .. } => "raise `limits: wall_time`".to_owned(),
             Budget::GpuHours { .. } => "raise `limits: gpu_hours`".to_owned(),
         }),
-        Outcome::Failed { .. } => by_hand(history)
+        Outcome::Failed { .. } => by_hand(history, &[])
             .filter(|_| is_taken_over(history))
             .or_else(|| Some(failed(history))),
         Outcome::RetriesSpent { cause, .. } => Some(again(*cause).to_owned()),
@@ -217,12 +219,27 @@ fn is_taken_over(history: &History) -> bool {
     history.attempts.first().is_some_and(|a| a.token.is_none())
 }
 
+/// How the remedies begin that say to lower the batch.
+const SMALLER_BATCHES: &str = "smaller micro batches";
+
+/// Whether a rung was passed over because the batch cannot be smaller.
+fn is_least_batch(skipped: &[Skipped]) -> bool {
+    let is_one = |s: &Skipped| {
+        let ends = s.reason.ends_with(" is 1") || s.reason.ends_with(" is 1 already");
+        ends && s.reason.contains("batch")
+    };
+    skipped.iter().any(is_one)
+}
+
 /// What a person should change, where no rung does it.
-fn by_hand(history: &History) -> Option<String> {
+fn by_hand(history: &History, skipped: &[Skipped]) -> Option<String> {
     let incident = history.attempt()?.incident.as_ref()?;
     let bugs = incident.known_bugs.iter().filter(|bug| bug.certain);
     let helps = bugs.map(|bug| bug.workaround.clone());
-    let helps: Vec<String> = helps.chain(incident.helps.iter().cloned()).collect();
+    let least = is_least_batch(skipped);
+    let own = incident.helps.iter();
+    let own = own.filter(|text| !least || !text.starts_with(SMALLER_BATCHES));
+    let helps: Vec<String> = helps.chain(own.cloned()).collect();
     (!helps.is_empty()).then(|| format!("change by hand: {}", helps.join("; ")))
 }
 

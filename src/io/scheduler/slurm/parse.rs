@@ -27,9 +27,10 @@ pub fn read_array_limit(text: &str) -> Option<usize> {
     value.trim().parse().ok()
 }
 
-/// True for something that Slurm prints as a job id: `4711`, `17_3`, `17_[3-6%2]`, `28+0`.
+/// True for something that Slurm prints as a job id: `4711`, `17_3`, `17_[3-6%2]`, `28+0`. Asked for job 0 Slurm tells of all.
 pub(super) fn is_job_id(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_digit())
+    text.trim_start_matches('0')
+        .starts_with(|first: char| first.is_ascii_digit())
         && text
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"_[]%+,-.".contains(&b))
