@@ -19,6 +19,10 @@ use crate::io::scheduler::{FoundJob, NoAnswer, Scheduler};
 use oomctl_base::job::{JobId, JobRef, JobState, JobStatus, Stage, Token};
 use oomctl_follow::{Followers, LookMode, Waiter};
 
+/// Jobs that are asked about in a second of the pause between two questions: of ten thousand jobs squeue and sacct are asked twice a
+/// minute each.
+const JOBS_PER_S: u64 = 333;
+
 /// Many runs, one scheduler, and one follower of all their logs.
 pub struct Supervisor {
     pub(super) hands: Hands,
@@ -274,6 +278,7 @@ impl Supervisor {
         if !is_due {
             return;
         }
+        let every_s = every_s.max(jobs.len() as u64 / JOBS_PER_S);
         let refs: Vec<JobRef> = jobs.iter().map(|w| w.of.clone()).collect();
         let answer = self.hands.scheduler.poll(&refs, asked);
         self.answered(answer.as_ref().err(), observer);

@@ -343,7 +343,7 @@ fn a_table_of_ones_own_is_read_too() {
         .says(&["mine.yaml:2: num_hidden_layers: is required"]);
 }
 
-/// What EasyR1's own page asks for: full training in 32 bits of 7B on 8 GPUs of 40 GB, in 16 bits on 4; nothing of it on cards of 24 GB.
+/// What EasyR1's own page estimates: full training in 32 bits of 7B on 8 GPUs of 40 GB, in 16 bits on 4; nothing of it on cards of 24 GB.
 #[test]
 fn easyr1_needs_what_its_authors_say() {
     let place = Place::bare();

@@ -24,6 +24,9 @@ const NOT_OURS: [[&str; 2]; 6] = table(
     ",
 );
 
+/// What sbatch says where it is installed and no cluster is.
+const NO_CLUSTER: &str = "establish a configuration source";
+
 /// Through slurmrestd where there is one.
 pub(super) fn submit(
     clients: &Clients,
@@ -49,7 +52,10 @@ pub(super) fn forecast(
     submission: &JobSubmission,
 ) -> Result<Option<StartForecast>, NoAnswer> {
     let refused = |answer: SubmitAnswer| match answer {
-        SubmitAnswer::Refused { reason, .. } => Some(StartForecast::Refused(reason)),
+        // Without a cluster nobody looked at the job.
+        SubmitAnswer::Refused { reason, .. } if !reason.contains(NO_CLUSTER) => {
+            Some(StartForecast::Refused(reason))
+        }
         _ => None,
     };
     if let Err(answer) = check(submission) {
