@@ -12,6 +12,9 @@ use oomctl_diagnose::{Class, CoursePattern, Incident, Progress};
 /// then, and what was too much is a rare batch or memory in pieces.
 const LATE_STEPS: u64 = 20;
 
+/// The same where nothing says how long the run is: most are longer than a few dozen steps.
+const UNKNOWN_LENGTH_STEPS: u64 = 200;
+
 /// The cause that a state names, where a script that stopped its program before the time limit counts as one that reached it.
 pub(super) fn cause_of(run: &Run, status: &JobStatus) -> Option<RetryCause> {
     let stopped = |exit: ExitStatus| run.request.is_early_stop(&run.history.rungs(), exit.code);
@@ -66,7 +69,10 @@ pub(super) fn before_a_rung(
 fn may_end(progress: &Progress) -> bool {
     let rest = |total: u64| total.saturating_sub(progress.step) as f64;
     let most = progress.done() as f64 * LN_2;
-    progress.total.is_some_and(|total| rest(total) <= most)
+    match progress.total {
+        Some(total) => rest(total) <= most,
+        None => progress.done() >= UNKNOWN_LENGTH_STEPS,
+    }
 }
 
 /// How often the same configuration is tried on other nodes where others held the memory: of `retries` one, where only a

@@ -69,6 +69,8 @@ fn an_oom_after_many_steps_is_tried_once_from_the_checkpoint_before_a_rung() {
     for (resumes, fixed_data, steps, expected) in [
         (true, false, 500, Some(RetryCause::LateOom)),
         (true, false, 3, None),
+        // Nothing says how long it is.
+        (true, false, 30, None),
         (false, false, 500, None),
         // The same batch would come again.
         (true, true, 500, None),

@@ -12,11 +12,12 @@ use oomctl_memory::Profile;
 
 const PRESET: &str = include_str!("../../../../presets/verl-grpo.yaml");
 const PROFILE: &str = include_str!("../../../../presets/memory/verl.yaml");
-const SETS: [&str; 4] = [
+const SETS: [&str; 5] = [
     include_str!("../../../../presets/sets/slurm.yaml"),
     include_str!("../../../../presets/sets/model.yaml"),
     include_str!("../../../../presets/sets/ray.yaml"),
     include_str!("../../../../presets/sets/verl-rungs.yaml"),
+    include_str!("../../../../presets/sets/verl-fsdp.yaml"),
 ];
 
 /// A job of the preset.
