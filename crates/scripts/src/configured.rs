@@ -109,9 +109,10 @@ impl ProgramCode {
         let of_framework = class.is_some() || text.is_configured(wanted);
         let options = options(&text, !of_framework);
         let mut arguments = text.arguments(&wanted.arguments);
-        let refilled = match class.is_none() && text.uses(&wanted.parsers) {
-            true => Refilled::of(files),
-            false => Refilled::default(),
+        let refilled = match class.is_none() {
+            true if text.uses(&wanted.parsers) => Refilled::of(files),
+            true if options.is_empty() => Refilled::by_words(files),
+            _ => Refilled::default(),
         };
         arguments.extend(refilled.fields);
         let by_use = |is_meant: &dyn Fn(&str) -> bool| {

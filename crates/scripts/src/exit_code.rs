@@ -33,7 +33,9 @@ pub fn goes_on_to_another(reading: &Reading, call: &Call) -> bool {
     let behind = text.len() - rest.len();
     let calls = reading.calls.iter();
     let mut others = calls.flat_map(|call| call.carriers.iter().chain(&call.start));
-    !command.contains("||") && others.any(|at| at.file == hidden.file && at.start >= behind)
+    let again = is_repeated(text.get(..hidden.start).unwrap_or_default(), &command);
+    let another = others.any(|at| at.file == hidden.file && at.start >= behind);
+    !command.contains("||") && (again || another)
 }
 
 /// Whether a script hides the exit code of the command at this byte.
@@ -310,6 +312,7 @@ mod tests {
             "python train.py\npython eval.py\n",
             "torchrun train.py --fold 0 | tee log\ntorchrun train.py --fold 1\n",
             "srun python train.py; python eval.py\n",
+            "for seed in 1 2; do\n  python train.py --seed $seed\ndone\n",
         ] {
             assert!(goes_on(script), "{script}");
         }

@@ -1,5 +1,7 @@
 //! Fields of a framework's settings that code gives values after a parser or a call has filled them:
-//! `args.gradient_accumulation_steps = 4`, `dataclasses.replace(args, bf16=True)`, `setattr(args, name, value)`.
+//! `args.gradient_accumulation_steps = 4`, `dataclasses.replace(args, bf16=True)`, `sys.argv += ["--bf16", "True"]`.
+//!
+//! Rule: where code names a field other than to read it, what a word says of the field says nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +9,8 @@ use super::code_value::{CodeValue, PythonFile};
 use super::loaded::load;
 use super::program_text::computed;
 use super::python::{
-    PythonToken, TokenKind, arguments, calls, is_conditional, line_begins, line_of, statements,
+    PythonToken, TokenKind, arguments, assignment, calls, headers, is_conditional, line_begins,
+    line_of, statements,
 };
 
 /// How transformers' parser hands out what it filled (transformers 5.23 hf_argparser.py; TRL 1.16 TrlParser).
@@ -20,6 +23,20 @@ const PARSES: [&str; 6] = [
     "parse_args",
 ];
 
+/// Calls whose named arguments are fields.
+const UPDATES: [&str; 5] = ["set_defaults", "replace", "update", "dict", "__class__"];
+/// Methods that change several fields (transformers 5.23 training_args.py).
+const SETTERS: [&str; 4] = [
+    "set_training",
+    "set_dataloader",
+    "set_evaluate",
+    "set_optimizer",
+];
+/// What declares options: argparse, click, typer, dataclasses' metadata.
+const DECLARES: [&str; 5] = ["add_argument", "option", "Option", "Argument", "help"];
+/// Objects whose fields are others, though they have names of settings.
+const OTHERS: [&str; 4] = ["config", "generation_config", "tokenizer", "processor"];
+
 /// What code gives such fields.
 #[derive(Debug, Default)]
 pub(super) struct Refilled {
@@ -30,40 +47,87 @@ pub(super) struct Refilled {
 }
 
 impl Refilled {
+    /// What the words of a command in these files give, which a launcher of another program writes.
+    pub(super) fn by_words(files: &[PythonFile<'_>]) -> Self {
+        let mut found = Self::default();
+        for file in files {
+            for line in statements(&file.tokens) {
+                found.take_words(file, line);
+            }
+        }
+        found
+    }
+
     /// What these files give.
     pub(super) fn of(files: &[PythonFile<'_>]) -> Self {
         let mut found = Self::default();
         let parsed: Vec<&str> = files.iter().flat_map(parsed).collect();
         for file in files {
-            found.take_statements(file);
+            let tokens = &file.tokens;
+            let mut begin = 0;
+            let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End || t.is(";");
+            for end in (0..tokens.len()).filter(|at| ends(&tokens[*at])) {
+                found.take_statement(file, begin, &tokens[begin..end]);
+                begin = end + 1;
+            }
             found.take_calls(file, &parsed);
         }
         found
     }
 
-    /// `args.NAME = value`, of whatever object that is no `self`.
-    fn take_statements(&mut self, file: &PythonFile<'_>) {
-        let tokens = &file.tokens;
-        for at in 2..tokens.len() {
-            let [object, dot, name] = &tokens[at - 2..=at] else {
-                continue;
-            };
-            let begins = at < 3 || tokens[at - 3].kind == TokenKind::End || tokens[at - 3].is(";");
-            let is_field = dot.is(".") && name.kind == TokenKind::Name && !object.is("self");
-            let sets = tokens.get(at + 1).is_some_and(|t| t.is("="))
-                && !tokens.get(at + 2).is_some_and(|t| t.is("="));
-            if !(begins && is_field && sets) {
-                continue;
+    fn take_statement(&mut self, file: &PythonFile<'_>, begin: usize, line: &[PythonToken<'_>]) {
+        self.take_words(file, line);
+        self.take_entries(file, line);
+        let Some(sign) = assignment(line) else {
+            return;
+        };
+        let (left, value) = (&line[..sign], &line[sign + 1..]);
+        let argv = left.windows(3).any(|w| w[0].is("sys") && w[2].is("argv"));
+        if argv && !value.iter().any(|t| t.text.starts_with("--")) {
+            self.take_all(file, &line[0]);
+        }
+        for at in 0..left.len() {
+            let next = line.get(at + 1);
+            let ends = next.is_none_or(|t| ![".", "(", "["].iter().any(|sign| t.is(sign)));
+            if left[at].kind == TokenKind::Name && ends && is_field(file, begin + at) {
+                let plain = at == 2 && sign == 3 && !left[0].is("self");
+                let written = || CodeValue::written(file, value);
+                // A word would be changed in vain.
+                let sure = plain && file.can_change && !is_conditional(&file.tokens, begin + at);
+                let known = self.fields.contains_key(left[at].text);
+                let written = (sure && !known).then(written).flatten();
+                self.take(file, &left[at], written);
             }
-            let value = statements(&tokens[at + 2..]).next().unwrap_or_default();
-            // What it computes of the word still follows it.
-            let chosen = value.iter().any(|t| t.is("if") || t.is("or"));
-            if !chosen && value.iter().any(|t| t.text == name.text) {
-                continue;
+            let is_key = at > 0 && left[at - 1].is("[") && next.is_some_and(|t| t.is("]"));
+            if is_key && left[at].kind == TokenKind::Text && !names(value, left[at].text) {
+                self.take(file, &left[at], None);
             }
-            let written = CodeValue::written(file, value)
-                .filter(|_| !is_conditional(tokens, at) && !self.fields.contains_key(name.text));
-            self.take(file, name, written);
+        }
+    }
+
+    /// Words of a command, but where they are declared.
+    fn take_words(&mut self, file: &PythonFile<'_>, line: &[PythonToken<'_>]) {
+        if line.iter().any(|t| DECLARES.contains(&t.text)) {
+            return;
+        }
+        for token in line.iter().filter(|t| t.kind == TokenKind::Text) {
+            if let Some(word) = token.text.strip_prefix("--") {
+                let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+                self.take_named(file, token, name, None);
+            }
+        }
+    }
+
+    /// Numbers and switches of a dictionary that is written out.
+    fn take_entries(&mut self, file: &PythonFile<'_>, line: &[PythonToken<'_>]) {
+        for (at, token) in line.iter().enumerate() {
+            let is_key =
+                token.kind == TokenKind::Text && line.get(at + 1).is_some_and(|t| t.is(":"));
+            let plain =
+                |t: &PythonToken<'_>| t.kind == TokenKind::Number || t.is("True") || t.is("False");
+            if is_key && line.get(at + 2).is_some_and(plain) {
+                self.take(file, token, None);
+            }
         }
     }
 
@@ -72,43 +136,92 @@ impl Refilled {
         let tokens = &file.tokens;
         let is_parsed = |t: &PythonToken<'_>| parsed.contains(&t.text);
         for at in calls(tokens, |_| true) {
+            let call = &tokens[at];
+            let of_object = at > 1 && tokens[at - 1].is(".");
+            let of_parsed = of_object && is_parsed(&tokens[at - 2]);
             let given = arguments(&tokens[at + 2..]);
             let first = matches!(given.first(), Some([one]) if is_parsed(one));
-            let of_parsed = at > 1 && tokens[at - 1].is(".") && is_parsed(&tokens[at - 2]);
-            let call = &tokens[at];
-            let rest = given.iter().skip(1);
-            match call.text {
-                "setattr" if first => match given.get(1) {
-                    Some([name]) if name.kind == TokenKind::Text => self.take(file, name, None),
-                    _ => self.take_all(file, call),
-                },
-                "replace" if first => {
-                    for argument in rest {
-                        match argument {
-                            [name, equals, ..] if equals.is("=") => self.take(file, name, None),
-                            _ => self.take_all(file, call),
-                        }
-                    }
-                }
-                "__class__" | "set_training" | "set_dataloader" | "set_evaluate"
-                | "set_optimizer"
-                    if of_parsed =>
-                {
+            if UPDATES.contains(&call.text) {
+                self.take_named_arguments(file, &given);
+                let spread = given.iter().any(|argument| argument[0].is("*"));
+                let of_dict = of_object && tokens[at - 2].is("__dict__");
+                if spread && (first || of_parsed) || call.is("update") && of_dict {
                     self.take_all(file, call);
                 }
-                _ => {}
+            }
+            if call.is("setattr") || call.is("__setattr__") {
+                match given.get(1) {
+                    Some([name]) if name.kind == TokenKind::Text => self.take(file, name, None),
+                    _ if first => self.take_all(file, call),
+                    _ => {}
+                }
+            }
+            if SETTERS.contains(&call.text) && of_parsed {
+                self.take_all(file, call);
+            }
+        }
+    }
+
+    /// `NAME=value` that hands on no value of that name.
+    fn take_named_arguments(&mut self, file: &PythonFile<'_>, given: &[&[PythonToken<'_>]]) {
+        for argument in given {
+            if let [name, equals, value @ ..] = argument
+                && equals.is("=")
+                && !names(value, name.text)
+            {
+                self.take(file, name, None);
             }
         }
     }
 
     fn take(&mut self, file: &PythonFile<'_>, name: &PythonToken<'_>, written: Option<CodeValue>) {
-        let value = written.unwrap_or_else(|| CodeValue::plain(computed(file, name)));
-        self.fields.insert(name.text.to_owned(), value);
+        self.take_named(file, name, name.text.to_owned(), written);
+    }
+
+    fn take_named(
+        &mut self,
+        file: &PythonFile<'_>,
+        at: &PythonToken<'_>,
+        name: String,
+        written: Option<CodeValue>,
+    ) {
+        let value = written.unwrap_or_else(|| CodeValue::plain(computed(file, at)));
+        self.fields.insert(name, value);
     }
 
     fn take_all(&mut self, file: &PythonFile<'_>, call: &PythonToken<'_>) {
         let value = || CodeValue::plain(computed(file, call));
         self.all.get_or_insert_with(value);
+    }
+}
+
+/// Whether a value names this.
+fn names(value: &[PythonToken<'_>], name: &str) -> bool {
+    value
+        .iter()
+        .any(|t| t.kind == TokenKind::Name && t.text == name)
+}
+
+/// Whether the name at a place is a field of an object that may be the settings: of `self` only in a class of settings.
+fn is_field(file: &PythonFile<'_>, at: usize) -> bool {
+    let tokens = &file.tokens;
+    let mut objects: Vec<&str> = Vec::new();
+    let mut before = at;
+    while before > 1 && tokens[before - 1].is(".") {
+        before -= 2;
+        objects.push(tokens[before].text);
+    }
+    let of_settings = || {
+        headers(tokens, at).any(|(_, header)| {
+            let named =
+                |t: &PythonToken<'_>| t.text.ends_with("Arguments") || t.text.ends_with("Config");
+            header[0].is("class") && header.iter().any(named)
+        })
+    };
+    match objects[..] {
+        [] => false,
+        ["self"] => of_settings(),
+        _ => !objects.iter().any(|object| OTHERS.contains(object)),
     }
 }
 
