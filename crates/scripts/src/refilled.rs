@@ -105,13 +105,15 @@ impl Refilled {
         }
     }
 
-    /// Words of a command, but where they are declared.
+    /// Words of a list, which become words of a command, but where they are declared.
     fn take_words(&mut self, file: &PythonFile<'_>, line: &[PythonToken<'_>]) {
         if line.iter().any(|t| DECLARES.contains(&t.text)) {
             return;
         }
-        for token in line.iter().filter(|t| t.kind == TokenKind::Text) {
-            if let Some(word) = token.text.strip_prefix("--") {
+        for (at, token) in line.iter().enumerate() {
+            let word = token.text.strip_prefix("--");
+            let word = word.filter(|_| token.kind == TokenKind::Text && is_of_list(line, at));
+            if let Some(word) = word {
                 let name = word.split('=').next().unwrap_or(word).replace('-', "_");
                 self.take_named(file, token, name, None);
             }
@@ -200,6 +202,14 @@ fn names(value: &[PythonToken<'_>], name: &str) -> bool {
     value
         .iter()
         .any(|t| t.kind == TokenKind::Name && t.text == name)
+}
+
+/// Whether a text is written into a list: `["--bf16", …]`, `words.append("--bf16")`; `words.index("--bf16")` and `words["--bf16"]` read it.
+fn is_of_list(line: &[PythonToken<'_>], at: usize) -> bool {
+    let before = |steps: usize| at.checked_sub(steps).map(|at| &line[at]);
+    let is = |steps: usize, text: &str| before(steps).is_some_and(|t| t.is(text));
+    let looked_up = before(2).is_some_and(|t| t.kind == TokenKind::Name || t.closes());
+    is(1, ",") || is(1, "[") && !looked_up || is(1, "(") && is(2, "append")
 }
 
 /// Whether the name at a place is a field of an object that may be the settings: of `self` only in a class of settings.
