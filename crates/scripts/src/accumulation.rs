@@ -153,10 +153,18 @@ pub(super) fn is_rate(name: &str) -> bool {
 
 /// The name that a line gives a value.
 pub(super) fn alias<'t>(tokens: &[PythonToken<'t>], at: usize) -> Option<&'t str> {
+    let name = assigned_to(tokens, at)?.last()?;
+    (name.kind == TokenKind::Name).then_some(name.text)
+}
+
+/// What a line gives a value, before the first sign.
+pub(super) fn assigned_to<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    at: usize,
+) -> Option<&'a [PythonToken<'t>]> {
     let line = &tokens[line_of(tokens, at)..at];
     let sign = line.iter().position(|t| t.is("="))?;
-    let name = line.get(sign.checked_sub(1)?)?;
-    (name.kind == TokenKind::Name).then_some(name.text)
+    Some(&line[..sign])
 }
 
 /// Whether all options together go to code that cannot be read.

@@ -106,7 +106,8 @@ impl ProgramCode {
             settings: settings(files),
         };
         let class = text.configured(wanted);
-        let of_framework = class.is_some() || text.is_configured(wanted);
+        let is_configured = text.is_configured(wanted);
+        let of_framework = class.is_some() || is_configured;
         let options = options(&text, !of_framework);
         let mut arguments = text.arguments(&wanted.arguments);
         let refilled = match class.is_none() {
@@ -152,7 +153,10 @@ impl ProgramCode {
             class,
             arguments,
             refilled: refilled.all,
-            call_rooms: text.call_rooms(wanted),
+            call_rooms: match is_configured {
+                true => text.call_rooms(wanted),
+                false => BTreeMap::new(),
+            },
             options,
             model: text.model(),
             lookups: lookups(files),
@@ -161,10 +165,13 @@ impl ProgramCode {
             fills_from_files: loads
                 && (files_win || text.uses(&["set_defaults", "setattr"].into())),
             files_win,
-            keys_set: keys_set(files, None),
+            keys_set: match loads {
+                true => keys_set(files, None),
+                false => BTreeMap::new(),
+            },
             takes_bare_values: text.uses(&["Fire"].into()),
             takes_files_of_words: text.uses(&["fromfile_prefix_chars"].into()),
-            constants: match text.is_configured(wanted) {
+            constants: match is_configured {
                 true => BTreeMap::new(),
                 false => fixed(files, &used, &widths),
             },

@@ -71,7 +71,6 @@ impl CodeFiles<'_, '_> {
         if self.is_changed_later() {
             return Some(unclear(file.path));
         }
-        let refilled = Refilled::of(self.files).fields;
         let (mut values, mut more) = (BTreeMap::new(), None);
         let all = arguments(&file.tokens[start + 2..]);
         for argument in &all {
@@ -94,7 +93,7 @@ impl CodeFiles<'_, '_> {
                 _ => {}
             }
         }
-        values.extend(refilled);
+        values.extend(Refilled::of(self.files).fields);
         Some(FilledClass {
             name: file.tokens[start].text.to_owned(),
             path: file.path.to_owned(),
@@ -109,9 +108,6 @@ impl CodeFiles<'_, '_> {
         &self,
         wanted: &ConfigClasses<'_>,
     ) -> BTreeMap<String, Option<ArgumentRoom>> {
-        if !self.is_configured(wanted) {
-            return BTreeMap::new();
-        }
         let is_option = |flag: &str| {
             let option = format!("--{flag}");
             let mut options = self.options.iter().flat_map(|(_, options)| options);

@@ -252,11 +252,8 @@ pub(super) fn is_one_of(names: &BTreeSet<&str>, token: &PythonToken<'_>) -> bool
 /// `choices=[16, 32]` of an option, as they are written.
 fn choices(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) -> Vec<String> {
     let (start, end) = option.range;
-    let own = file
-        .tokens
-        .iter()
-        .filter(|t| t.from >= start && t.to <= end);
-    let own: Vec<&PythonToken<'_>> = own.collect();
+    let behind = |byte: usize| file.tokens.partition_point(|t| t.from < byte);
+    let own = &file.tokens[behind(start)..behind(end)];
     let Some(at) = own
         .windows(3)
         .position(|w| w[0].is("choices") && w[1].is("=") && w[2].opens())

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use super::accumulation::assigned_to;
 use super::code_value::{CodeValue, PythonFile};
-use super::loaded::load;
 use super::program_text::computed;
 use super::python::{
     PythonToken, TokenKind, arguments, assignment, calls, headers, is_conditional, line_begins,
-    line_of, statements,
+    statements,
 };
 
 /// How transformers' parser hands out what it filled (transformers 5.23 hf_argparser.py; TRL 1.16 TrlParser).
@@ -63,12 +63,10 @@ impl Refilled {
         let mut found = Self::default();
         let parsed: Vec<&str> = files.iter().flat_map(parsed).collect();
         for file in files {
-            let tokens = &file.tokens;
             let mut begin = 0;
-            let ends = |t: &PythonToken<'_>| t.kind == TokenKind::End || t.is(";");
-            for end in (0..tokens.len()).filter(|at| ends(&tokens[*at])) {
-                found.take_statement(file, begin, &tokens[begin..end]);
-                begin = end + 1;
+            for line in statements(&file.tokens) {
+                found.take_statement(file, begin, line);
+                begin += line.len() + 1;
             }
             found.take_calls(file, &parsed);
         }
@@ -89,18 +87,21 @@ impl Refilled {
         for at in 0..left.len() {
             let next = line.get(at + 1);
             let ends = next.is_none_or(|t| ![".", "(", "["].iter().any(|sign| t.is(sign)));
+            let name = left[at].text;
             if left[at].kind == TokenKind::Name && ends && is_field(file, begin + at) {
                 let plain = at == 2 && sign == 3 && !left[0].is("self");
                 let written = || CodeValue::written(file, value);
                 // A word would be changed in vain.
                 let sure = plain && file.can_change && !is_conditional(&file.tokens, begin + at);
-                let known = self.fields.contains_key(left[at].text);
-                let written = (sure && !known).then(written).flatten();
-                self.take(file, &left[at], written);
+                let known = self.fields.contains_key(name);
+                match (sure && !known).then(written).flatten() {
+                    Some(value) => drop(self.fields.insert(name.to_owned(), value)),
+                    None => self.take(file, &left[at], name),
+                }
             }
             let is_key = at > 0 && left[at - 1].is("[") && next.is_some_and(|t| t.is("]"));
-            if is_key && left[at].kind == TokenKind::Text && !names(value, left[at].text) {
-                self.take(file, &left[at], None);
+            if is_key && left[at].kind == TokenKind::Text && !value.iter().any(|t| t.is(name)) {
+                self.take(file, &left[at], name);
             }
         }
     }
@@ -115,7 +116,7 @@ impl Refilled {
             let word = word.filter(|_| token.kind == TokenKind::Text && is_of_list(line, at));
             if let Some(word) = word {
                 let name = word.split('=').next().unwrap_or(word).replace('-', "_");
-                self.take_named(file, token, name, None);
+                self.take(file, token, &name);
             }
         }
     }
@@ -128,7 +129,7 @@ impl Refilled {
             let plain =
                 |t: &PythonToken<'_>| t.kind == TokenKind::Number || t.is("True") || t.is("False");
             if is_key && line.get(at + 2).is_some_and(plain) {
-                self.take(file, token, None);
+                self.take(file, token, token.text);
             }
         }
     }
@@ -153,7 +154,9 @@ impl Refilled {
             }
             if call.is("setattr") || call.is("__setattr__") {
                 match given.get(1) {
-                    Some([name]) if name.kind == TokenKind::Text => self.take(file, name, None),
+                    Some([name]) if name.kind == TokenKind::Text => {
+                        self.take(file, name, name.text)
+                    }
                     _ if first => self.take_all(file, call),
                     _ => {}
                 }
@@ -169,39 +172,23 @@ impl Refilled {
         for argument in given {
             if let [name, equals, value @ ..] = argument
                 && equals.is("=")
-                && !names(value, name.text)
+                && !value.iter().any(|t| t.is(name.text))
             {
-                self.take(file, name, None);
+                self.take(file, name, name.text);
             }
         }
     }
 
-    fn take(&mut self, file: &PythonFile<'_>, name: &PythonToken<'_>, written: Option<CodeValue>) {
-        self.take_named(file, name, name.text.to_owned(), written);
-    }
-
-    fn take_named(
-        &mut self,
-        file: &PythonFile<'_>,
-        at: &PythonToken<'_>,
-        name: String,
-        written: Option<CodeValue>,
-    ) {
-        let value = written.unwrap_or_else(|| CodeValue::plain(computed(file, at)));
-        self.fields.insert(name, value);
+    /// A field gets a value that is not known, at this token.
+    fn take(&mut self, file: &PythonFile<'_>, at: &PythonToken<'_>, name: &str) {
+        let value = CodeValue::plain(computed(file, at));
+        self.fields.insert(name.to_owned(), value);
     }
 
     fn take_all(&mut self, file: &PythonFile<'_>, call: &PythonToken<'_>) {
         let value = || CodeValue::plain(computed(file, call));
         self.all.get_or_insert_with(value);
     }
-}
-
-/// Whether a value names this.
-fn names(value: &[PythonToken<'_>], name: &str) -> bool {
-    value
-        .iter()
-        .any(|t| t.kind == TokenKind::Name && t.text == name)
 }
 
 /// Whether a text is written into a list: `["--bf16", …]`, `words.append("--bf16")`; `words.index("--bf16")` and `words["--bf16"]` read it.
@@ -236,12 +223,9 @@ fn is_field(file: &PythonFile<'_>, at: usize) -> bool {
 }
 
 /// The keys of dictionaries that code gives values after they were made or loaded: `settings["bf16"] = True`,
-/// `settings.update(bf16=True)`. Of one dictionary, or of any in a program that loads some.
+/// `settings.update(bf16=True)`. Of one dictionary, or of any.
 pub(super) fn keys_set(files: &[PythonFile<'_>], of: Option<&str>) -> BTreeMap<String, CodeValue> {
     let mut found = BTreeMap::new();
-    if of.is_none() && !load(files) {
-        return found;
-    }
     for file in files {
         let tokens = &file.tokens;
         let mut take = |key: &PythonToken<'_>| {
@@ -280,9 +264,8 @@ pub(super) fn keys_set(files: &[PythonFile<'_>], of: Option<&str>) -> BTreeMap<S
 fn parsed<'t>(file: &PythonFile<'t>) -> Vec<&'t str> {
     let tokens = &file.tokens;
     let names = calls(tokens, |t| PARSES.contains(&t.text)).flat_map(|at| {
-        let line = &tokens[line_of(tokens, at)..at];
-        let sign = line.iter().position(|t| t.is("=")).unwrap_or(0);
-        line[..sign].iter().filter(|t| t.kind == TokenKind::Name)
+        let names = assigned_to(tokens, at).unwrap_or_default();
+        names.iter().filter(|t| t.kind == TokenKind::Name)
     });
     names.map(|t| t.text).collect()
 }

@@ -170,8 +170,7 @@ impl AskedNodes {
 
     /// A partition that is not there, and more GPUs a node, or of another type, than any node has.
     fn refused(&self, all: &[ClusterPartition], gpus: u64, kind: Option<&str>) -> Vec<String> {
-        let mut there: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
-        there.dedup();
+        let there = names(all.iter());
         let named = self.partitions.iter().flat_map(|names| names.split(','));
         let unknown: Vec<&str> = named.filter(|name| !there.contains(name)).collect();
         if there.is_empty() {
@@ -185,17 +184,12 @@ impl AskedNodes {
             )];
         }
         let nodes: Vec<_> = all.iter().filter(|p| self.is_in_partition(p)).collect();
-        let is_of = |p: &&&ClusterPartition| {
-            let given = p.gpu_type.as_deref().zip(kind);
-            given.is_none_or(|(given, kind)| given.eq_ignore_ascii_case(kind))
-        };
-        let most = nodes.iter().filter(is_of).map(|p| p.gpus).max();
+        let of_kind = nodes.iter().filter(|p| may_be_of(p, kind));
+        let most = of_kind.map(|p| p.gpus).max();
         let most = most.unwrap_or(0);
         if nodes.is_empty() || gpus <= most {
             return Vec::new();
         }
-        let mut names: Vec<&str> = nodes.iter().map(|p| p.name.as_str()).collect();
-        names.dedup();
         let held = |p: &ClusterPartition| {
             let kind = p.gpu_type.as_deref().unwrap_or("GPUs");
             (p.gpus > 0).then(|| format!("{} {kind}", p.gpus))
@@ -208,7 +202,7 @@ impl AskedNodes {
         vec![format!(
             "Slurm will refuse this job: it asks for {gpus} {} on a node, and a node of partition {} has {}",
             kind.unwrap_or("GPUs"),
-            names.join(", "),
+            names(nodes.iter().copied()).join(", "),
             have.join(" or ")
         )]
     }
@@ -221,19 +215,28 @@ impl AskedNodes {
     }
 
     fn may_get(&self, nodes: &ClusterPartition) -> bool {
-        let is_of = |wanted: &String| {
-            let given = nodes.gpu_type.as_ref();
-            given.is_none_or(|given| given.eq_ignore_ascii_case(wanted))
-        };
         // Of an expression of several features nobody knows which nodes it means.
         let has = |wanted: &String| {
             let is_plain = !wanted.contains(|c: char| "&|[]()*!,".contains(c));
             !is_plain || nodes.features.iter().any(|f| f == wanted)
         };
         self.is_in_partition(nodes)
-            && self.gpu_type.as_ref().is_none_or(is_of)
+            && may_be_of(nodes, self.gpu_type.as_deref())
             && self.constraint.as_ref().is_none_or(has)
     }
+}
+
+/// The names of partitions, each once.
+fn names<'p>(all: impl Iterator<Item = &'p ClusterPartition>) -> Vec<&'p str> {
+    let mut names: Vec<&str> = all.map(|p| p.name.as_str()).collect();
+    names.dedup();
+    names
+}
+
+/// Whether nodes may have GPUs of a type, where one is wanted.
+fn may_be_of(nodes: &ClusterPartition, wanted: Option<&str>) -> bool {
+    let both = nodes.gpu_type.as_deref().zip(wanted);
+    both.is_none_or(|(given, wanted)| given.eq_ignore_ascii_case(wanted))
 }
 
 /// What all kinds of nodes have in common; `None` where one differs or has none.
@@ -252,8 +255,6 @@ fn described(
     facts: &ClusterFacts,
     gpu_type: Option<&str>,
 ) -> Option<String> {
-    let mut names: Vec<&str> = kinds.iter().map(|p| p.name.as_str()).collect();
-    names.dedup();
     let nodes: u64 = kinds.iter().map(|p| p.nodes).sum();
     let kind = gpu_type.map_or_else(String::new, |kind| format!("{kind} "));
     let parts = [
@@ -264,7 +265,7 @@ fn described(
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let of = if parts.is_empty() { "" } else { " of " };
-    let (names, parts) = (names.join(", "), parts.join(", "));
+    let (names, parts) = (names(kinds.iter().copied()).join(", "), parts.join(", "));
     (nodes > 0).then(|| format!("partition {names}: {nodes} nodes{of}{parts} (sinfo)"))
 }
 
@@ -297,14 +298,18 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_differs_between_nodes_is_unknown() {
-        let all = [
+    fn two_partitions() -> [ClusterPartition; 4] {
+        [
             kind("gpu", 8, "h100", 1_000_000),
             kind("gpu", 4, "a100", 500_000),
             kind("gpu", 0, "", 500_000),
             kind("cpu", 0, "", 900_000),
-        ];
+        ]
+    }
+
+    #[test]
+    fn what_differs_between_nodes_is_unknown() {
+        let all = two_partitions();
         let both = asked("", "", "").among(&all);
         assert_eq!(both.facts.gpus_per_node, None);
         assert_eq!(
@@ -325,11 +330,7 @@ mod tests {
 
     #[test]
     fn what_slurm_will_refuse_is_known_from_its_partitions() {
-        let all = [
-            kind("gpu", 8, "h100", 1_000_000),
-            kind("gpu", 4, "a100", 500_000),
-            kind("cpu", 0, "", 900_000),
-        ];
+        let all = two_partitions();
         let told = |partitions: &str, gpus: u64, kind: Option<&str>| {
             asked(partitions, "", "").refused(&all, gpus, kind).join("")
         };
