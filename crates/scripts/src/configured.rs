@@ -5,51 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::by_use::{cuts, used_accumulations};
+use super::batch_options::{BatchOptions, UsedNames};
 use super::code_value::{CodeValue, ConfigClasses, PythonFile};
 use super::configurator::assignments;
-use super::constants::{Constant, loaded_option, settings};
-use super::declared::Takes;
+use super::constants::{Constant, settings};
 use super::filled_class::{ArgumentRoom, FilledClass};
 use super::fixed::fixed;
 use super::keyed::KeyedSettings;
 use super::listed_options::declared_by;
 use super::loaded::{load, lookups};
-use super::overwritten::{overwritten, sets_all};
-use super::program_text::{CodeFiles, of_option};
-use super::python::PythonToken;
+use super::overwritten::sets_all;
+use super::program_option::{ProgramOption, options};
+use super::program_text::CodeFiles;
 use super::refilled::{Refilled, keys_set};
-use super::slices::widths;
 use super::spelling::{attribute, same_flag, setting_names};
 use super::traced::{Traced, Why};
 use crate::Spelling;
-use oomctl_base::{Role, only, word_list};
-
-/// Names of the parts of a batch that one forward takes, and of the whole.
-pub(super) const PART_NAMES: [&str; 9] = word_list(
-    "microbatch micro_batch microbatch_size micro_batch_size micro_bsz batch_gpu batch_per_gpu batch_size_per_gpu max_batch_size",
-);
-pub(super) const WHOLE_NAMES: [&str; 2] = word_list("batch_size batch");
-
-/// An option that a program declares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ProgramOption {
-    /// Its first long form.
-    flag: String,
-    /// All its forms.
-    forms: Vec<String>,
-    /// Its default.
-    value: CodeValue,
-    /// What it counts is of all GPUs together.
-    is_global: bool,
-}
-
-impl ProgramOption {
-    /// It is a variable of the program, to which words give another value.
-    fn is_variable(&self) -> bool {
-        self.flag.ends_with('=')
-    }
-}
 
 /// What the code of a program says of its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,6 +35,8 @@ pub struct ProgramCode {
     refilled: Option<CodeValue>,
     /// The options that it declares.
     options: Vec<ProgramOption>,
+    /// Those that size a batch.
+    pub(super) batch: BatchOptions,
     /// The model that it loads.
     pub model: Option<CodeValue>,
     /// What it looks up in sections of the settings that it loads.
@@ -84,22 +57,12 @@ pub struct ProgramCode {
     pub(super) keyed: KeyedSettings,
     /// Its constants, where no framework of a stack takes its options.
     pub(super) constants: BTreeMap<String, Constant>,
-    /// The one option for the parts into which it cuts a batch, and the one for the whole.
-    parts: Option<(String, String)>,
-    /// The one option for a batch that all GPUs share.
-    global_batch: Option<String>,
-    /// The one option that accumulates by its use, whatever its name is.
-    accumulation: Option<String>,
-    /// Names of its values that accumulate by their use.
-    accumulations: BTreeSet<String>,
-    /// The one option for what a forward takes, whatever its name is: the width of slices, or the batch of training's loader.
-    used_batch: Option<String>,
 }
 
 impl ProgramCode {
     /// What the files of a program say, its own first.
     pub(super) fn read(files: &[PythonFile<'_>], wanted: &ConfigClasses<'_>) -> Self {
-        let tokens: Vec<&[PythonToken<'_>]> = files.iter().map(|f| &*f.tokens).collect();
+        let tokens: Vec<_> = files.iter().map(|file| &*file.tokens).collect();
         let text = CodeFiles {
             files,
             options: files.iter().zip(declared_by(&tokens)).collect(),
@@ -116,40 +79,11 @@ impl ProgramCode {
             _ => Refilled::default(),
         };
         arguments.extend(refilled.fields);
-        let by_use = |is_meant: &dyn Fn(&str) -> bool| {
-            let own = text.options.iter().filter(|_| !of_framework);
-            let all = own.flat_map(|(_, options)| options);
-            let meant = all.filter(|o| o.takes == Takes::Value && is_meant(&o.name));
-            only(meant).map(|option| option.flag.clone())
-        };
         let loads = load(files);
         let files_win = loads && files.iter().any(sets_all);
-        let mut used = used_accumulations(&tokens);
-        let loaded = loaded_option(files);
-        let loaded = by_use(&|name| loaded == Some(name));
-        let widths: BTreeSet<&str> = tokens.iter().flat_map(|tokens| widths(tokens)).collect();
-        let sliced = by_use(&|name| widths.contains(name));
-        let parts = parts(&options);
-        let parts = parts.or_else(|| sliced.clone().zip(loaded.clone()));
-        let parts = parts.filter(|(part, whole)| part != whole);
-        // DataParallel's batch is the one of a forward, whatever cuts it.
-        if text.uses(&["DataParallel"].into()) {
-            used.retain(|name| !cuts(&tokens, |t| t.is(name)));
-        }
-        let accumulates = |name: &str| name.contains("acc") || used.contains(name);
-        let cut = by_use(&|name| accumulates(name) && cuts(&tokens, |t| t.is(name)));
-        // Chunks of the batch of a step: what one forward takes follows from their number.
-        let whole = cut.and_then(|_| loaded.clone().or_else(|| single(&options, &WHOLE_NAMES)));
+        let used = UsedNames::of(&text);
+        let batch = BatchOptions::read(&text, &options, &used, of_framework);
         Self {
-            accumulation: by_use(&|name| used.contains(name)),
-            accumulations: used.iter().map(|name| (*name).to_owned()).collect(),
-            used_batch: sliced
-                .or(loaded)
-                .filter(|used| whole.as_ref() != Some(used)),
-            global_batch: whole
-                .clone()
-                .or_else(|| global_batch(&options, parts.as_ref())),
-            parts,
             class,
             arguments,
             refilled: refilled.all,
@@ -158,6 +92,7 @@ impl ProgramCode {
                 false => BTreeMap::new(),
             },
             options,
+            batch,
             model: text.model(),
             lookups: lookups(files),
             keyed: KeyedSettings::default(),
@@ -173,7 +108,7 @@ impl ProgramCode {
             takes_files_of_words: text.uses(&["fromfile_prefix_chars"].into()),
             constants: match is_configured {
                 true => BTreeMap::new(),
-                false => fixed(files, &used, &widths),
+                false => fixed(files, &used.accumulations, &used.widths),
             },
         }
     }
@@ -279,31 +214,6 @@ impl ProgramCode {
         others.chain(short.map(str::to_owned)).collect()
     }
 
-    /// The one option for a batch that all GPUs share.
-    pub(super) fn global_batch(&self) -> Option<&str> {
-        self.global_batch.as_deref()
-    }
-
-    /// The one option that its code uses as a knob of this role, where none has a name that the knob is known by.
-    pub(super) fn used_as(&self, role: Role) -> Option<&str> {
-        match role {
-            Role::GradAccumulation => self.accumulation.as_deref(),
-            Role::MicroBatch => self.used_batch.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Whether a value of this name accumulates by its use.
-    pub(super) fn accumulates_by(&self, name: &str) -> bool {
-        self.accumulations.contains(name)
-    }
-
-    /// The one option for the parts into which the program cuts a batch, and the one for the whole.
-    pub(super) fn parts(&self) -> Option<(&str, &str)> {
-        let (part, whole) = self.parts.as_ref()?;
-        Some((part, whole))
-    }
-
     /// All values that it gives.
     pub(super) fn all(&self) -> impl Iterator<Item = &CodeValue> {
         let class = self.class.iter().flat_map(|class| class.values.values());
@@ -326,61 +236,6 @@ impl ProgramCode {
 fn argument_name(spellings: &[Spelling]) -> Option<String> {
     let mut names = spellings.iter().flat_map(setting_names);
     names.find(|name| !name.contains('.'))
-}
-
-fn parts(options: &[ProgramOption]) -> Option<(String, String)> {
-    Some((
-        single(options, &PART_NAMES)?,
-        single(options, &WHOLE_NAMES)?,
-    ))
-}
-
-/// The one option that has one of the names.
-fn single(options: &[ProgramOption], names: &[&str]) -> Option<String> {
-    let is_named = |o: &&ProgramOption| names.contains(&&*attribute(&o.flag));
-    only(options.iter().filter(is_named)).map(|option| option.flag.clone())
-}
-
-/// The options of a program, and those that it reads from variables.
-fn options(text: &CodeFiles<'_, '_>, reads_variables: bool) -> Vec<ProgramOption> {
-    let of_program = text.options.iter().filter(|(file, _)| file.is_program);
-    let own = of_program.flat_map(|(_, options)| options.iter().map(|o| &*o.flag));
-    let own: BTreeSet<&str> = own.collect();
-    let declared = text.options.iter().flat_map(|(file, options)| {
-        // Another file has it for a tool of its own.
-        let options = options.iter();
-        let options = options.filter(|o| file.is_program || !own.contains(&*o.flag));
-        options.map(|option| ProgramOption {
-            flag: option.flag.clone(),
-            forms: option.forms.clone(),
-            value: overwritten(text.files, option).unwrap_or_else(|| of_option(file, option)),
-            is_global: option.is_global,
-        })
-    });
-    let mut all: Vec<ProgramOption> = declared.collect();
-    if reads_variables {
-        for read in text.read_variables() {
-            let is_other = |o: &ProgramOption| o.flag != read.flag || o.forms.is_empty();
-            if all.iter().all(is_other) {
-                all.push(ProgramOption {
-                    flag: read.flag,
-                    forms: Vec::new(),
-                    value: read.value,
-                    is_global: read.is_global,
-                });
-            }
-        }
-    }
-    all
-}
-
-fn global_batch(options: &[ProgramOption], parts: Option<&(String, String)>) -> Option<String> {
-    let is_batch = |o: &&ProgramOption| o.is_global && o.flag.contains("batch");
-    let mut all = options.iter().filter(is_batch);
-    match all.next() {
-        Some(first) => all.next().is_none().then(|| first.flag.clone()),
-        None => parts.map(|(_, whole)| whole.clone()),
-    }
 }
 
 #[cfg(test)]
@@ -685,12 +540,18 @@ mod tests {
     fn parts_of_a_batch_leave_the_whole() {
         let parts = "p.add_argument('--batch_size', default=8)\np.add_argument('--microbatch', default=-1)\n";
         let own = code(&[parts]);
-        assert_eq!(own.parts(), Some(("--microbatch", "--batch_size")));
-        assert_eq!(own.global_batch(), Some("--batch_size"));
+        assert_eq!(own.batch.parts(), Some(("--microbatch", "--batch_size")));
+        assert_eq!(own.batch.global(), Some("--batch_size"));
         assert!(own.declared("--microbatch").unwrap().is_off);
-        assert_eq!(code(&["p.add_argument('--batch_size')"]).parts(), None);
+        assert_eq!(
+            code(&["p.add_argument('--batch_size')"]).batch.parts(),
+            None
+        );
         let of_gpu = "p.add_argument('--batch')\np.add_argument('--batch-gpu')\n";
-        assert_eq!(code(&[of_gpu]).parts(), Some(("--batch-gpu", "--batch")));
+        assert_eq!(
+            code(&[of_gpu]).batch.parts(),
+            Some(("--batch-gpu", "--batch"))
+        );
     }
 
     #[test]

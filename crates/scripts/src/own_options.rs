@@ -29,10 +29,10 @@ impl ProgramCode {
     fn unnamed(&self, knob: &StackKnob) -> Option<&str> {
         let role = knob.role?;
         if role == Role::TrainBatch {
-            return self.global_batch();
+            return self.batch.global();
         }
-        let used = self.used_as(role)?;
-        let is_global = self.global_batch().is_some_and(|g| same_flag(g, used));
+        let used = self.batch.used_as(role)?;
+        let is_global = self.batch.global().is_some_and(|g| same_flag(g, used));
         let mut own = knob.spellings.iter().filter(|s| !self.is_other(knob, s));
         let has_name = own.any(|s| self.value(s).is_some());
         (!is_global && !has_name).then_some(used)
@@ -51,7 +51,7 @@ impl ProgramCode {
             return true;
         }
         let is_micro = knob.role == Some(Role::MicroBatch);
-        let global = self.global_batch().filter(|_| is_micro);
+        let global = self.batch.global().filter(|_| is_micro);
         global.is_some_and(|flag| same_flag(spelling.name(), flag))
     }
 }
@@ -253,6 +253,7 @@ impl Call {
     ) -> Option<FoundKnob> {
         let code = self.code.as_ref()?;
         let (part, whole) = code
+            .batch
             .parts()
             .filter(|_| knob.role == Some(Role::MicroBatch))?;
         let default = code.declared(part)?;

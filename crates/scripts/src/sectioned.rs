@@ -1,7 +1,7 @@
 //! Options of a program that no table knows, by the last part of their names: `--train.micro_batch_size 4`,
 //! `model.train_ds.batch_size=32`, `SOLVER.IMS_PER_BATCH 16`.
 
-use super::configured::{PART_NAMES, WHOLE_NAMES};
+use super::batch_options::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::parts::{OF, PARTS};
@@ -148,7 +148,7 @@ impl Call {
             let accumulates = self
                 .code
                 .as_ref()
-                .is_some_and(|code| code.accumulates_by(last));
+                .is_some_and(|code| code.batch.accumulates_by(last));
             knob.role == Some(Role::GradAccumulation) && accumulates
         };
         let all = keys.iter().filter(|(key, composed)| match composed {
