@@ -22,6 +22,9 @@ pub(crate) struct Ours {
     /// Process ids of ranks, by their launcher: each should have a GPU of its own.
     #[serde(default)]
     ranks: Vec<u64>,
+    /// A process that `torch.multiprocessing.spawn` did not start first has died. All that it starts see the same GPUs.
+    #[serde(default)]
+    spawned: bool,
     /// An inference engine or Ray runs beside the trainer, by what is printed or by whom: processes that the trainer's
     /// message counts as others, and memory that PyTorch does not count, can be ours.
     pub engine: bool,
@@ -53,6 +56,7 @@ impl Ours {
         if let Some(rank) = rank {
             remember(&mut self.ranks, rank);
         }
+        self.spawned = self.spawned || is_spawned(text);
         // Only Ray and vLLM print a process id before a message, and their processes share GPUs.
         self.engine = self.engine || pid.is_some() || ENGINES.is_match(text);
         self.cache.see(text);
@@ -69,6 +73,17 @@ impl Ours {
     pub(crate) fn know(&mut self, pid: u64) {
         remember(&mut self.pids, pid);
     }
+}
+
+/// What `torch.multiprocessing.spawn` writes before the traceback of a process: `-- Process 5 terminated with the following error:`
+/// (torch/multiprocessing/spawn.py, 1.0 to 2.9).
+pub(crate) const SPAWNED: &str = "terminated with the following error";
+
+/// Whether a line says so of a process that is not the first.
+fn is_spawned(text: &str) -> bool {
+    let number = text.strip_prefix("-- Process ");
+    let number = number.and_then(|rest| rest.split_once(SPAWNED)?.0.trim().parse::<u32>().ok());
+    number.is_some_and(|number| number > 0)
 }
 
 fn remember(pids: &mut Vec<u64>, pid: u64) {
@@ -92,6 +107,9 @@ fn are_sisters(listed: &[(u64, Bytes)]) -> bool {
     !others.is_empty() && others.iter().all(alike)
 }
 
+/// What is said of them.
+const RANKS_SHARE: &str = "ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), devices by LOCAL_RANK, not cuda:0, and torch.load(…, map_location=\"cpu\")";
+
 /// Below this a process holds little more than a CUDA context (which other ranks of ours may have opened
 /// on the same GPU by mistake).
 const CONTEXT: u64 = 768 << 20;
@@ -107,13 +125,16 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
     if are_alike || !ranks.is_empty() && strangers.is_empty() {
         let count = listed.len() + 1;
         let perhaps = if are_alike { "perhaps " } else { "" };
-        let note = format!(
-            "{perhaps}{count} ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), devices by LOCAL_RANK, not cuda:0, and torch.load(…, map_location=\"cpu\")"
-        );
+        let note = format!("{perhaps}{count} {RANKS_SHARE}");
         return (None, Some(note));
     }
     let Some(bytes) = sum(&strangers) else {
-        return (unexplained(figures, ours), None);
+        return match unexplained(figures, ours) {
+            Some(_) if ours.spawned && figures.device == Some(0) => {
+                (None, Some(format!("perhaps several {RANKS_SHARE}")))
+            }
+            gap => (gap, None),
+        };
     };
     if ours.engine && !fills(figures, bytes) {
         let list: Vec<String> = strangers
@@ -223,6 +244,29 @@ mod tests {
         let mut far = Ours::default();
         far.see(None, "Sending process 4711 closing signal SIGTERM");
         assert!(co_tenant(&figures(NEW), &far).0.is_some());
+    }
+
+    #[test]
+    fn a_spawned_process_shares_the_first_gpu_with_its_sisters() {
+        let figures = |gpu: u32| {
+            figures(&format!(
+                "Tried to allocate 20.00 MiB (GPU {gpu}; 15.78 GiB total capacity; 1.91 GiB already allocated; 12.19 MiB free; 1.95 GiB cached)"
+            ))
+        };
+        let line =
+            |number: u32| format!("-- Process {number} terminated with the following error:");
+        let held = |number: u32, gpu: u32| {
+            let mut ours = Ours::default();
+            ours.see(None, &line(number));
+            co_tenant(&figures(gpu), &ours)
+        };
+        let (bytes, note) = held(3, 0);
+        assert_eq!(bytes, None);
+        assert!(
+            note.unwrap()
+                .starts_with("perhaps several ranks of this job")
+        );
+        assert!(held(0, 0).0.is_some() && held(3, 3).0.is_some());
     }
 
     #[test]

@@ -88,9 +88,9 @@ fn unmodelled(
 ) -> Result<Decision, Refusal> {
     let mut decision = climb_in(evaluations, context, failure)?;
     let known = FailureContext::of(failure);
-    let idle = failure.is_some_and(|f| f.fragmentation) && known.brings_little();
     if let Decision::Climb { steps, .. } = &mut decision
-        && idle
+        && failure.is_some_and(|f| f.fragmentation)
+        && known.brings_little(context.preset, &steps[0])
         && known.remedies.name(context.preset, &steps[0].changes)
         && !context.whole_rungs
     {

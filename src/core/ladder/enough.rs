@@ -165,7 +165,7 @@ impl Ascent<'_> {
             // The message has the figure with which the engine would have started; what held the rest may be gone by then.
             true if failure.share().is_some() || failure.sampler.is_some() => RemedyMatch::Ample,
             true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
-            true if failure.brings_little() => RemedyMatch::Thin,
+            true if failure.brings_little(self.context.preset, step) => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
                 RemedyMatch::Seen
             }

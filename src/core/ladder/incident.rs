@@ -2,7 +2,7 @@
 
 use minijinja::Value as Jinja;
 
-use super::decision::Skipped;
+use super::decision::{Change, Skipped, Step};
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::said::{evaluates, free_share, is_first, sampler, spare, total, warms_up_sampler};
@@ -207,9 +207,12 @@ impl FailureContext {
         })
     }
 
-    /// Whether what lies idle is little more than what was asked for, by the message's figures.
-    pub fn brings_little(&self) -> bool {
-        self.spare.is_some_and(|spare| spare < AMPLE)
+    /// Whether a step only brings back what lies idle, and by the message's figures that is little more than what was asked for.
+    pub fn brings_little(&self, preset: &Preset, step: &Step) -> bool {
+        let role = |c: &Change| preset.knob(&c.knob).and_then(|k| k.role);
+        let mut changes = step.changes.iter();
+        changes.all(|c| role(c) == Some(Role::AllocatorConf))
+            && self.spare.is_some_and(|spare| spare < AMPLE)
     }
 
     /// The scope in which an expression sees it.

@@ -21,6 +21,7 @@ use super::engine_cache::STARTING;
 use super::hints::HINTS;
 use super::host_use::HOST_USE;
 use super::tables::table;
+use super::tenants::SPAWNED;
 
 /// The tables in the order in which a line is asked: the first [`LineRole::Cause`] that matches a line
 /// takes it.
@@ -217,6 +218,7 @@ pub(crate) const ALSO: &[&str] = &[
     HOST_USE,
     HINTS[0],
     HINTS[1],
+    SPAWNED,
     "Traceback (most",
     "File \"",
     "File ~/",
