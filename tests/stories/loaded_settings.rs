@@ -148,3 +148,40 @@ for rows in DataLoader(data, batch_size=cfg['batch_size']):
     // What the script writes word for word is known.
     fixed("cat > run.yaml <<EOF\nbatch_size: 64\nEOF").says(&["batch_size  64 -> 32"]);
 }
+
+#[test]
+fn a_batch_that_the_program_divides_among_its_gpus_leaves_each_of_them_a_sample() {
+    let place = Place::bare();
+    place.write(
+        "conf.yaml",
+        "TRAIN:\n  batch_size: 16\n  batch_size_val: 8\n",
+    );
+    place.write(
+        "train.py",
+        "import argparse\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\nfrom util import load\n\
+         p = argparse.ArgumentParser()\np.add_argument('--config')\n\n\
+         def main(gpu, ngpus, args):\n    dist.init_process_group('nccl')\n    args.batch_size = int(args.batch_size / ngpus)\n    \
+         args.batch_size_val = int(args.batch_size_val / ngpus)\n    \
+         for x in DataLoader(data, batch_size=args.batch_size):\n        model(x).backward()\n        optimizer.step()\n\n\
+         args = load(p.parse_args().config)\nmp.spawn(main, nprocs=8, args=(8, args))\n",
+    );
+    place.write(
+        "util.py",
+        "import yaml\nfrom types import SimpleNamespace\n\ndef load(path):\n    sections = yaml.safe_load(open(path))\n    \
+         return SimpleNamespace(**{k: v for s in sections.values() for k, v in s.items()})\n",
+    );
+    place.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py --config conf.yaml\n",
+    );
+    let plan = place.run("plan --all job.sh").ends(0);
+    plan.says(&["TRAIN.batch_size  16 -> 8"]);
+    assert!(!plan.out.contains("8 -> 4"), "{}", plan.out);
+    place.write(
+        "slurm.log",
+        "  File \"/home/u/train.py\", line 210, in validate\n    output = model(input)\n\
+         RuntimeError: CUDA out of memory. Tried to allocate 110.00 MiB (GPU 2; 11.91 GiB total capacity; 10.80 GiB already allocated; 70.06 MiB free; 11.22 GiB reserved in total by PyTorch)\n",
+    );
+    let fix = place.run("fix slurm.log job.sh");
+    fix.says(&["smaller-eval-batch: eval_batch_size = 8 is at its floor"]);
+}

@@ -3,10 +3,11 @@
 //! A loop that only adds up losses trains otherwise with half the batch and twice the accumulation, and one that never looks at
 //! its option trains with half the batch. What the text leaves open counts as divided.
 
-use super::declared::DeclaredOption;
+use super::declared::{DeclaredOption, OF_GPUS};
 use super::python::{
     PythonToken, TokenKind, bracket, callee, calls, calls_backward, is_keyword, line_of,
 };
+use super::spelling::OF_EVALUATION;
 
 /// Functions that hand nothing on.
 const PLAIN: [&str; 10] = [
@@ -20,38 +21,42 @@ const DEPTH: usize = 3;
 /// The name under which such an option counts among the names of a program's text ([`super::CodeRule`]).
 pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
 
-/// The names under which it counts that a batch is divided by an accumulation, or by GPUs alone.
+/// The names under which it counts that a batch of training is divided by an accumulation, or by GPUs alone.
 const DIVIDED_BATCH: [(&str, &[&str]); 2] = [
     ("<batch by accumulation>", &["acc"]),
-    (
-        "<batch by GPUs>",
-        &["world", "gpu", "rank", "device", "proc"],
-    ),
+    ("<batch by GPUs>", &OF_GPUS),
 ];
+/// The same of the batch of an evaluation.
+const DIVIDED_EVALUATION: &str = "<evaluation batch by GPUs>";
 
-/// Where a batch is divided: `batch_size // (accum * world)`. By which of the names it counts, the file, and the bytes of the batch.
-pub(super) fn divided_batch(
-    files: &[&[PythonToken<'_>]],
-) -> Option<(&'static str, usize, (usize, usize))> {
-    let is_named = |t: &PythonToken<'_>, parts: &[&str]| {
-        let name = t.text.to_lowercase();
-        t.kind == TokenKind::Name && parts.iter().any(|part| name.contains(part))
-    };
-    let divided_by = |parts: &[&str]| {
+/// Where batches are divided: `batch_size // (accum * world)`. By which of the names it counts, the file, and the bytes of the batch.
+pub(super) fn divided_batches<'f>(
+    files: &'f [&[PythonToken<'_>]],
+) -> impl Iterator<Item = (&'static str, usize, (usize, usize))> + 'f {
+    let divided_by = |parts: &[&str], evaluates: bool| {
+        let is_named = |t: &PythonToken<'_>, parts: &[&str]| {
+            let name = t.text.to_lowercase();
+            t.kind == TokenKind::Name && parts.iter().any(|part| name.contains(part))
+        };
         files.iter().enumerate().find_map(|(number, tokens)| {
             let mut lines = tokens.split(|t| t.kind == TokenKind::End);
             lines.find_map(|line| {
                 let slash = line.iter().position(|t| t.is("/"))?;
                 let batch = line[..slash].iter().rfind(|t| is_named(t, &["batch"]))?;
-                let divided = line[slash..].iter().any(|t| is_named(t, parts));
+                let mut words = batch.text.split('_');
+                let divided = line[slash..].iter().any(|t| is_named(t, parts))
+                    && words.any(|word| OF_EVALUATION.contains(&word)) == evaluates;
                 divided.then_some((number, (batch.from, batch.to)))
             })
         })
     };
-    DIVIDED_BATCH.iter().find_map(|(name, parts)| {
-        let (file, bytes) = divided_by(parts)?;
+    let training = DIVIDED_BATCH.iter().find_map(|(name, parts)| {
+        let (file, bytes) = divided_by(parts, false)?;
         Some((*name, file, bytes))
-    })
+    });
+    let evaluation = divided_by(&OF_GPUS, true);
+    let evaluation = evaluation.map(|(file, bytes)| (DIVIDED_EVALUATION, file, bytes));
+    training.into_iter().chain(evaluation)
 }
 
 /// The first of the `options` for accumulation by which a program with these files divides no loss: the file, and the bytes of

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::by_use::{cuts, used_accumulations};
 use super::constants::loaded_option;
-use super::declared::Takes;
+use super::declared::{OF_GPUS, Takes, is_by};
 use super::program_option::ProgramOption;
 use super::program_text::CodeFiles;
 use super::python::PythonToken;
@@ -53,6 +53,8 @@ pub(super) struct BatchOptions {
     accumulations: BTreeSet<String>,
     /// The one option for what a forward takes, whatever its name is: the width of slices, or the batch of training's loader.
     of_forward: Option<String>,
+    /// Names under which it reads batches that it divides among GPUs: `args.batch_size // world_size`.
+    shared: BTreeSet<String>,
 }
 
 impl BatchOptions {
@@ -87,7 +89,13 @@ impl BatchOptions {
             of_forward: of_forward.filter(|option| whole.as_ref() != Some(option)),
             global: whole.or_else(|| global(options, parts.as_ref())),
             parts,
+            shared: tokens.iter().flat_map(|tokens| shared(tokens)).collect(),
         }
+    }
+
+    /// Whether the batch that it reads under a name is of all GPUs.
+    pub(super) fn is_shared(&self, name: &str) -> bool {
+        self.shared.contains(name)
     }
 
     /// The one option for a batch that all GPUs share.
@@ -114,6 +122,13 @@ impl BatchOptions {
         let (part, whole) = self.parts.as_ref()?;
         Some((part, whole))
     }
+}
+
+fn shared(tokens: &[PythonToken<'_>]) -> impl Iterator<Item = String> {
+    let read = tokens.windows(2).enumerate();
+    let read = read.filter(|(_, pair)| pair[0].is(".") && pair[1].text.contains("batch"));
+    let shared = read.filter(|(at, _)| is_by(&tokens[at + 2..], &OF_GPUS));
+    shared.map(|(_, pair)| pair[1].text.to_owned())
 }
 
 fn tokens<'a, 't>(text: &CodeFiles<'a, 't>) -> Vec<&'a [PythonToken<'t>]> {

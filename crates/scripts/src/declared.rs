@@ -22,6 +22,8 @@ const GLOBAL: [&str; 7] = [
 /// The same of one that each GPU has.
 const LOCAL: [&str; 4] = ["per gpu", "per device", "per rank", "per process"];
 
+/// Parts of the names of a number of GPUs.
+pub(super) const OF_GPUS: [&str; 5] = word_list("world gpu rank device proc");
 /// Names of what a batch of all GPUs is divided by.
 const PARTS: [&str; 8] = word_list("world gpu rank device proc accum micro batch_size");
 
@@ -203,8 +205,13 @@ pub(super) fn is_divided(tokens: &[PythonToken<'_>], name: &str, attribute: bool
 
 /// Whether a value is divided among GPUs, by what follows it.
 pub(super) fn is_by_parts(rest: &[PythonToken<'_>]) -> bool {
+    is_by(rest, &PARTS)
+}
+
+/// The same by names with one of these parts.
+pub(super) fn is_by(rest: &[PythonToken<'_>], names: &[&str]) -> bool {
     let parts = |t: &PythonToken<'_>| {
-        t.kind == TokenKind::Name && PARTS.iter().any(|part| t.text.contains(part))
+        t.kind == TokenKind::Name && names.iter().any(|part| t.text.contains(part))
     };
     let mut line = rest
         .iter()

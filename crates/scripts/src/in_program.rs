@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::constants::runs_aside;
 use super::imports::ModuleFile;
 use super::python::{PythonToken, TokenKind, calls_backward, line_of};
+use super::spelling::OF_EVALUATION;
 use oomctl_base::{line_and_column, word_list};
 
 /// Short names of batches; the others end in `batch_size`.
@@ -61,8 +62,9 @@ pub struct InProgram {
 impl NumberInProgram {
     /// Whether its name is of an evaluation.
     pub fn is_of_evaluation(&self) -> bool {
-        let parts = |word: &str| ["eval", "val", "valid", "validation", "test"].contains(&word);
-        self.name.split('_').any(parts)
+        self.name
+            .split('_')
+            .any(|part| OF_EVALUATION.contains(&part))
     }
 }
 

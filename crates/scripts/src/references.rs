@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::adopt::Adoption;
 use super::hydra;
 use super::parts::is_accumulation;
-use super::sectioned::OF_EVALUATION;
+use super::spelling::OF_EVALUATION;
 use super::spelling::setting_names;
 use super::stack::StackKnob;
 use super::walk::{Call, Reached, SettingsFile};

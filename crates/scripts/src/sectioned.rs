@@ -5,13 +5,11 @@ use super::batch_options::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::parts::{OF, PARTS};
+use super::spelling::OF_EVALUATION;
 use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, only, word_list};
-
-/// Parts of a name that are about an evaluation.
-pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
 
 /// Parts of a name that are about neither training nor an evaluation.
 pub(super) const OF_NEITHER: [&str; 4] = word_list("inference generation generate sampling");
@@ -128,6 +126,16 @@ impl Call {
         keys.collect()
     }
 
+    /// Whether a key is of a batch of training that the program divides among its GPUs.
+    fn is_shared(&self, key: &str) -> bool {
+        let last = key.rsplit('.').next().unwrap_or(key);
+        let code = self.code.as_ref();
+        code.is_some_and(|code| code.batch.is_shared(last))
+            && !key
+                .split(['.', '_'])
+                .any(|part| OF_EVALUATION.contains(&part))
+    }
+
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {
         // A default of an option may win over the file.
         if self.code_value(knob).is_some_and(|coded| !coded.is_unset) {
@@ -153,6 +161,7 @@ impl Call {
         };
         let all = keys.iter().filter(|(key, composed)| match composed {
             _ if used(key) => true,
+            _ if self.is_shared(key) => knob.role == Some(Role::TrainBatch),
             true => is_named(knob, &format!("{ROOT}.{key}")),
             false => is_named(knob, key) || is_whole(knob, key, &keys),
         });

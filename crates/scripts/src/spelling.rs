@@ -3,6 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use oomctl_base::word_list;
+
+/// Parts of a name that are about an evaluation.
+pub(super) const OF_EVALUATION: [&str; 6] = word_list("eval evaluation val valid validation test");
+
 /// Who reads a file of settings or an option: what one of them is told is nothing that another one knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

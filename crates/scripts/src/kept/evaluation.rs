@@ -10,10 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::lines::CodeText;
 use super::program::{evaluates_by_name, is_quiet};
 use crate::python::{PythonToken, TokenKind, calls, calls_backward};
+use crate::spelling::OF_EVALUATION;
 use oomctl_base::{line_and_column, word_list};
-
-/// Parts of the names of an evaluation's data.
-const OF_EVALUATION: [&str; 6] = word_list("val valid validation test eval evaluation");
 
 /// What may follow one of them in the same word: `valloader`.
 const HOLDERS: [&str; 6] = word_list("loader dataloader set dataset data dl");
