@@ -44,7 +44,9 @@ pub(super) fn divided_batches<'f>(
                 let slash = line.iter().position(|t| t.is("/"))?;
                 let batch = line[..slash].iter().rfind(|t| is_named(t, &["batch"]))?;
                 let mut words = batch.text.split('_');
-                let divided = line[slash..].iter().any(|t| is_named(t, parts))
+                // `fit(batch // gpus, accum)`: the next argument divides nothing.
+                let mut divisor = line[slash..].iter().take_while(|t| !t.is(","));
+                let divided = divisor.any(|t| is_named(t, parts))
                     && words.any(|word| OF_EVALUATION.contains(&word)) == evaluates;
                 divided.then_some((number, (batch.from, batch.to)))
             })

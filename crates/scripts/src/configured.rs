@@ -41,7 +41,7 @@ pub struct ProgramCode {
     pub model: Option<CodeValue>,
     /// What it looks up in sections of the settings that it loads.
     pub(super) lookups: BTreeSet<String>,
-    /// Its options and the keys of its settings are the arguments of what it starts (`LightningCLI`).
+    /// Its options and the keys of its settings are the arguments of what it starts (`LightningCLI`, draccus).
     pub(super) takes_any_key: bool,
     /// What its files of settings say replaces the defaults of its options (`parser.set_defaults(**yaml)`, `setattr(args, key, value)`).
     pub(super) fills_from_files: bool,
@@ -96,7 +96,8 @@ impl ProgramCode {
             model: text.model(),
             lookups: lookups(files),
             keyed: KeyedSettings::default(),
-            takes_any_key: text.uses(&["LightningCLI", "jsonargparse"].into()),
+            takes_any_key: text
+                .uses(&["LightningCLI", "jsonargparse", "draccus", "pyrallis"].into()),
             fills_from_files: loads
                 && (files_win || text.uses(&["set_defaults", "setattr"].into())),
             files_win,

@@ -289,7 +289,10 @@ pub(super) fn is_fixed_here(file: &PythonFile<'_>, at: usize) -> bool {
         Some((begin, "class")) => {
             let name = tokens.get(begin + 1).map_or("", |t| t.text);
             let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_named(a));
-            !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
+            // pydantic-settings fills it from the environment.
+            let mut header = rest_of_line(&tokens[begin..]).iter();
+            let is_filled = header.any(|t| t.is("BaseSettings"));
+            !is_filled && !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
         }
         Some((begin, "def")) if file.is_of_settings => {
             let is_class =

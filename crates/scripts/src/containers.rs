@@ -19,6 +19,9 @@ pub struct ContainerOptions {
     /// Variables with such a value.
     #[serde(default)]
     pub variables: Vec<String>,
+    /// Options that set variables for the program: `NAME=VALUE`, several behind commas.
+    #[serde(default)]
+    pub sets: Vec<String>,
     /// Options that name the folder in which the program begins.
     #[serde(default)]
     pub folder: Vec<String>,

@@ -5,7 +5,8 @@ use super::code_value::{CodeValue, PythonFile};
 use super::declared::DeclaredOption;
 use super::program_text::computed;
 use super::python::{
-    PythonToken, TokenKind, arguments, assigned, calls, headers, is_conditional, statements,
+    PythonToken, TokenKind, arguments, assigned, calls, headers, is_conditional, keyword,
+    statements,
 };
 
 /// The value that code gives an option whatever the words say.
@@ -33,11 +34,49 @@ pub(super) fn overwritten(
     let value = statements(rest).next().unwrap_or_default();
     // What it computes of the word still follows it.
     let follows = value.iter().any(|t| t.text == option.name);
-    if !is_own || !sign.is("=") || follows || is_conditional(tokens, at) {
+    if !is_own || !sign.is("=") || follows {
         return None;
+    }
+    if is_conditional(tokens, at) {
+        // Which of the values counts depends on others: `if args.batch_size >= 16: args.accum = 4`. One that fills in what is unset, or
+        // belongs to a switch, is not for a run that says something else.
+        return compares(tokens, at, &option.name)
+            .then(|| CodeValue::plain(computed(file, &tokens[at])));
     }
     let written = CodeValue::written(file, value).filter(|_| all.next().is_none());
     Some(written.unwrap_or_else(|| CodeValue::plain(computed(file, &tokens[at]))))
+}
+
+/// The default that code gives an option beside its declaration: `parser.set_defaults(batch_size=32)`. Of several, or where a
+/// parser has others below it, nobody knows which one counts.
+pub(super) fn default_set(
+    files: &[PythonFile<'_>],
+    option: &DeclaredOption<'_, '_>,
+) -> Option<CodeValue> {
+    let mut all = files.iter().flat_map(|file| {
+        let places = calls(&file.tokens, |t| t.is("set_defaults"));
+        places.filter_map(move |at| {
+            let value = keyword(&arguments(&file.tokens[at + 2..]), &option.name)?;
+            Some((file, at, value))
+        })
+    });
+    let (file, at, value) = all.next()?;
+    let is_one = all.next().is_none();
+    let mut tokens = files.iter().flat_map(|file| &file.tokens);
+    let is_known = is_one && !tokens.any(|t| t.is("add_subparsers"));
+    let written = CodeValue::written(file, value).filter(|_| is_known);
+    Some(written.unwrap_or_else(|| CodeValue::plain(computed(file, &file.tokens[at]))))
+}
+
+/// Whether a value at a place depends on a comparison of other values than this one.
+fn compares(tokens: &[PythonToken<'_>], at: usize, name: &str) -> bool {
+    let mut headers = headers(tokens, at);
+    headers.any(|(_, header)| {
+        let is_if = ["if", "elif"].iter().any(|word| header[0].is(word));
+        let orders = header.iter().any(|t| t.is("<") || t.is(">"));
+        let equals = header.windows(2).any(|w| w[0].is("=") && w[1].is("="));
+        is_if && (orders || equals) && !header.iter().any(|t| t.is(name))
+    })
 }
 
 /// The names of what parsers return.

@@ -130,7 +130,15 @@ impl Call {
                 && names.iter().any(|n| n == name)
                 && files.iter().any(|file| file.find(key).is_some())
         });
-        only(all).cloned()
+        let key = only(all)?;
+        let name = key.rsplit('.').next().unwrap_or(key);
+        // `{**cfg["train"], **cfg["large"]}`: the other section has the last word.
+        let is_handed_on = |leaf: &str| {
+            let (section, last) = leaf.rsplit_once('.').unwrap_or(("", leaf));
+            leaf != key && last == name && code.lookups.contains(&format!("{section}.*"))
+        };
+        let mut leaves = files.iter().flat_map(|file| file.leaves());
+        (!leaves.any(|(leaf, _)| is_handed_on(&leaf))).then(|| key.clone())
     }
 
     /// Whether a word of the program is this option.

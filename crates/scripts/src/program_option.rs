@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::code_value::CodeValue;
-use super::overwritten::overwritten;
+use super::overwritten::{default_set, overwritten};
 use super::program_text::{CodeFiles, of_option};
 
 /// An option that a program declares.
@@ -38,7 +38,20 @@ pub(super) fn options(text: &CodeFiles<'_, '_>, reads_variables: bool) -> Vec<Pr
         options.map(|option| ProgramOption {
             flag: option.flag.clone(),
             forms: option.forms.clone(),
-            value: overwritten(text.files, option).unwrap_or_else(|| of_option(file, option)),
+            value: overwritten(text.files, option).unwrap_or_else(|| {
+                let declared = of_option(file, option);
+                match default_set(text.files, option) {
+                    Some(set) => CodeValue {
+                        option: declared.option,
+                        off: declared.off,
+                        choices: declared.choices,
+                        is_truth: declared.is_truth,
+                        is_own: false,
+                        ..set
+                    },
+                    None => declared,
+                }
+            }),
             is_global: option.is_global,
         })
     });

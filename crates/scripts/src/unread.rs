@@ -46,12 +46,28 @@ impl Call {
             let before = at.checked_sub(1).map(|at| own[at].text.text());
             let alone = || !before.is_some_and(|word| self.takes_a_value(&word));
             (is_code && word.maybe || self.is_for_any_option(&text)) && alone()
+                || self.holds_options(&text)
         });
         let text = unknown?.1.text.text();
         let line = text.lines().next().unwrap_or_default();
         let shown: String = line.chars().take(SHOWN).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
         Some(format!("`{shown}{more}`"))
+    }
+
+    /// Whether a word is a map with values for options of the program: `--kwargs '{"batch_size": 32}'`.
+    fn holds_options(&self, word: &str) -> bool {
+        let map = word
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'));
+        let (Some(map), Some(code)) = (map, &self.code) else {
+            return false;
+        };
+        let pieces: Vec<&str> = map.split(['"', '\'']).collect();
+        let mut keys = pieces
+            .windows(2)
+            .filter(|w| w[1].trim_start().starts_with(':'));
+        keys.any(|w| code.declared(&format!("--{}", w[0])).is_some())
     }
 }
 

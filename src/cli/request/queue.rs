@@ -15,12 +15,13 @@ use crate::view::starts_view::{InTheWay, StartsView};
 /// Asks Slurm when the job would start as it is, and with each answer to its first out-of-memory, and whether a maintenance is in
 /// the way; `None` where neither says anything. Nothing is submitted.
 pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
-    if request.inputs().backend != "slurm" || !session.runs.reach_slurm() {
+    let runs = &session.runs;
+    if request.inputs().backend != "slurm" || !runs.reach_slurm() || runs.is_slurm_silent() {
         return None;
     }
-    let mut scheduler = session.runs.scheduler("slurm");
+    let mut scheduler = runs.scheduler("slurm");
     let starts = answers(request, scheduler.as_mut());
-    if starts.is_some() && session.runs.rest().is_some() {
+    if starts.is_some() && runs.rest().is_some() {
         print::warn("slurmrestd cannot say when a job would start; sbatch --test-only can");
     }
     let asked_at = Timestamp::now();

@@ -25,7 +25,7 @@ use crate::io::scheduler::flux::Flux;
 use crate::io::scheduler::local::Local;
 use crate::io::scheduler::pbs::Pbs;
 use crate::io::scheduler::slurm::{self, ClusterPartition, RestPlace, Slurm};
-use crate::view::CommandFailure;
+use crate::view::{CommandFailure, print};
 use oomctl_base::job::JobRef;
 use oomctl_base::meant;
 
@@ -78,10 +78,18 @@ impl Runs {
     /// What Slurm says of its partitions, asked once; nothing where it does not answer.
     pub fn partitions(&self) -> &[ClusterPartition] {
         let ask = || match slurm::available() {
-            true => Slurm::new().partitions().unwrap_or_default(),
+            true => Slurm::new().partitions().unwrap_or_else(|why| {
+                print::warn(&format!("{why}. What the nodes have is unknown"));
+                Vec::new()
+            }),
             false => Vec::new(),
         };
         self.partitions.get_or_init(ask)
+    }
+
+    /// Slurm was asked for its partitions and showed none: it will not answer the next question either.
+    pub fn is_slurm_silent(&self) -> bool {
+        self.partitions.get().is_some_and(Vec::is_empty)
     }
 
     /// Where slurmrestd is, where it is asked.

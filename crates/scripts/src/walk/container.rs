@@ -70,6 +70,18 @@ impl Walker<'_> {
     }
 }
 
+/// The variables that a container is started with, and what each is set to.
+pub(super) fn variables_set(options: &ContainerOptions, words: &[Arg]) -> Vec<(String, Traced)> {
+    let lists = values(words, &options.sets);
+    let all = lists.iter().flat_map(|list| split(list, ','));
+    let pairs = all.filter_map(|pair| {
+        let text = pair.text();
+        let (name, _) = text.split_once('=')?;
+        Some((name.to_owned(), pair.slice(name.len() + 1, text.len())))
+    });
+    pairs.collect()
+}
+
 /// The mounts of a list, each as what it shows and where.
 fn listed(text: &Traced) -> Vec<Vec<Traced>> {
     let parts = split(text, ',');

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::call::{Arg, ArgumentsEnd, Call, CallTarget, OutputFile};
+use super::container::variables_set;
 use super::doc::Doc;
 use super::paths::folder_of_file;
 use super::reading::FileRole;
@@ -115,10 +116,16 @@ impl Walker<'_> {
                 Follows::Nothing => {}
             }
             if let (Some(options), Some(first)) = (&launcher.container, chain.launched.last()) {
-                self.enter(options, &chain.words[*first..chain.at], doc);
+                let words = &chain.words[*first..chain.at];
+                self.enter(options, words, doc);
                 if let Some(scope) = &mut chain.scope {
                     scope.folder.clone_from(&self.scope.folder);
                     scope.container.clone_from(&self.scope.container);
+                }
+                for (name, value) in variables_set(options, words) {
+                    let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
+                    scope.set(&name, VariableValue::Text(value), false);
+                    scope.exported.insert(name);
                 }
             }
             chain.at += launcher.words;

@@ -199,6 +199,12 @@ impl Walker<'_> {
                 true => Some(word.text.slice(name.len() + 1, text.len())),
                 false => words.get(at + 1).map(|next| next.text.clone()),
             };
+            if value
+                .as_ref()
+                .is_some_and(|value| !option.composes(&value.text()))
+            {
+                continue;
+            }
             // A word that holds code may be none at all; that of a folder is one.
             let conditional = word.maybe && word.text.known().is_some();
             let Some(value) = value.filter(|_| !conditional) else {
