@@ -35,6 +35,8 @@ const ATTENTION_SCORES: &str = "attention_scores";
 const STATES: &str = "too_large_states";
 /// The row of an engine that keeps its memory while the models train.
 const AWAKE: &str = "engine_awake";
+/// The row of ranks that hold memory on the same GPU.
+const RANKS: &str = "ranks_share_gpu";
 
 /// The kind whose rows say what helps in each phase.
 const ORDINARY: &str = "cuda_oom";
@@ -144,9 +146,11 @@ pub fn remedies(incident: &Incident) -> Vec<&'static Advice> {
     let by_frames = by_frames.filter(|_| incident.class == Class::GpuOom);
     let by_frames = by_frames.filter_map(|(_, name)| row(name, phase));
     let awake = incident.engine_awake.then(|| row(AWAKE, phase)).flatten();
+    let ranks = incident.ranks_share_gpu.then(|| row(RANKS, phase));
     let known = course
         .into_iter()
         .chain(awake)
+        .chain(ranks.flatten())
         .chain(pieces)
         .chain(held)
         .chain(by_frames);
@@ -254,6 +258,7 @@ mod tests {
                 ONE_TENSOR,
                 STATES,
                 AWAKE,
+                RANKS,
             ]
             .contains(&name)
                 || HELD.iter().any(|(_, held)| *held == name);

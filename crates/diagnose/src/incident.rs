@@ -102,6 +102,9 @@ pub struct Incident {
     /// They held as much as the configuration gives its inference engine: it did not sleep while the models trained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub engine_awake: bool,
+    /// Other ranks of the job hold memory on the GPU of the one that died.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ranks_share_gpu: bool,
     /// It died while it held one number for each word of the vocabulary (logits, log-probabilities, the loss), by its frames, and did not
     /// ask for less than 3 % of the GPU.
     #[serde(default)]

@@ -10,9 +10,10 @@ use super::figures::MemoryFigures;
 use super::findings::{Findings, is_memory};
 use super::frame::Frame;
 use super::incident::Incident;
+use super::kind;
 use super::prefix::body_of;
 use super::signatures::UserSignature;
-use super::{kind, tenants};
+use super::tenants::{self, Sharing};
 use oomctl_base::units::Bytes;
 
 /// Percent of a GPU that must lie idle for fragmentation to be the cause: of eight public logs whose idle memory would have
@@ -230,13 +231,21 @@ pub(super) fn figures(
         ))
     });
     incident.fragmentation = unallocated.is_some_and(|idle| is_fragmented(idle, &figures));
-    let (strangers, note) = tenants::co_tenant(&figures, findings.ours);
+    let mut strangers = None;
+    match tenants::sharing(&figures, root.rank, findings.ours) {
+        Sharing::Nobody => {}
+        Sharing::Strangers(bytes) => {
+            strangers = Some(bytes);
+            incident.retryable_unchanged = None;
+        }
+        Sharing::Ranks(note) => {
+            incident.ranks_share_gpu = true;
+            incident.notes.push(note);
+        }
+        Sharing::Unclear(note) => incident.notes.push(note),
+    }
     incident.beside_bytes = tenants::beside(&figures, findings.ours).or(strangers);
     incident.co_tenant_bytes = strangers;
-    if strangers.is_some() {
-        incident.retryable_unchanged = None;
-    }
-    incident.notes.extend(note);
     incident.notes.extend(figures.notes());
 }
 

@@ -95,45 +95,62 @@ fn remember(pids: &mut Vec<u64>, pid: u64) {
 /// Process ids of a launcher's ranks are no farther from each other.
 const NEAR: u64 = 16;
 
-/// Whether some processes that hold as much as each other were started one after the other: a launcher starts its ranks so, and each
-/// opens GPU 0 where the program does not choose one. A neighbour's processes seldom share a GPU.
-fn are_sisters(listed: &[(u64, Bytes)]) -> bool {
-    let Some(((first, size), others)) = listed.split_first() else {
+/// Whether some processes were started one after the other: a launcher starts its ranks so, and each opens GPU 0 where the program
+/// does not choose one. They hold as much as each other, unless a rank that is not the first died on GPU 0. A neighbour's
+/// processes seldom share a GPU.
+fn are_sisters(listed: &[(u64, Bytes)], of_later_rank: bool) -> bool {
+    let Some(((pid, size), others)) = listed.split_first() else {
         return false;
     };
-    let alike = |(pid, held): &(u64, Bytes)| {
-        pid.abs_diff(*first) <= NEAR && held.0.abs_diff(size.0) <= size.0 / 50
+    let alike = |(other, held): &(u64, Bytes)| {
+        let same = of_later_rank || held.0.abs_diff(size.0) <= size.0 / 50;
+        other.abs_diff(*pid) <= NEAR && same
     };
     !others.is_empty() && others.iter().all(alike)
 }
-
-/// What is said of them.
-const RANKS_SHARE: &str = "ranks of this job hold memory on the same GPU. Give each its own: torch.cuda.set_device(LOCAL_RANK), devices by LOCAL_RANK, not cuda:0, and torch.load(…, map_location=\"cpu\")";
 
 /// Below this a process holds little more than a CUDA context (which other ranks of ours may have opened
 /// on the same GPU by mistake).
 const CONTEXT: u64 = 768 << 20;
 
-/// What other processes hold, when our own cannot explain the bytes; and a remark where it is not clear.
-pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>, Option<String>) {
-    let listed = strangers(figures, ours);
+/// Who holds a GPU beside the process that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Nobody, as far as the message tells.
+    Nobody,
+    /// Processes that are not the job's, with so much.
+    Strangers(Bytes),
+    /// Ranks of the job, in words.
+    Ranks(String),
+    /// Processes that may be the job's, in words.
+    Unclear(String),
+}
+
+/// Who holds the GPU beside a process of this `rank`, when our own cannot explain the bytes.
+pub(crate) fn sharing(figures: &MemoryFigures, rank: Option<u32>, ours: &Ours) -> Sharing {
+    let is_later = rank.is_some_and(|rank| rank > 0) && figures.device == Some(0);
+    let listed = match is_later && are_sisters(&figures.processes, true) {
+        true => figures.processes.clone(),
+        false => strangers(figures, ours),
+    };
     let (ranks, strangers): (Vec<_>, Vec<_>) = listed
         .iter()
         .copied()
         .partition(|(pid, _)| ours.is_rank(*pid));
-    let are_alike = are_sisters(&listed);
+    let are_alike = are_sisters(&listed, is_later);
+    let told = |count: &str| format!("{count} ranks of this job hold memory on the same GPU");
     if are_alike || !ranks.is_empty() && strangers.is_empty() {
         let count = listed.len() + 1;
         let perhaps = if are_alike { "perhaps " } else { "" };
-        let note = format!("{perhaps}{count} {RANKS_SHARE}");
-        return (None, Some(note));
+        return Sharing::Ranks(told(&format!("{perhaps}{count}")));
     }
     let Some(bytes) = sum(&strangers) else {
         return match unexplained(figures, ours) {
             Some(_) if ours.spawned && figures.device == Some(0) => {
-                (None, Some(format!("perhaps several {RANKS_SHARE}")))
+                Sharing::Ranks(told("perhaps several"))
             }
-            gap => (gap, None),
+            Some(gap) => Sharing::Strangers(gap),
+            None => Sharing::Nobody,
         };
     };
     if ours.engine && !fills(figures, bytes) {
@@ -141,13 +158,12 @@ pub(crate) fn co_tenant(figures: &MemoryFigures, ours: &Ours) -> (Option<Bytes>,
             .iter()
             .map(|(pid, held)| format!("{pid} ({held})"))
             .collect();
-        let note = format!(
+        return Sharing::Unclear(format!(
             "other processes hold memory on the GPU: {}; perhaps of this job too, its inference engine or its trainer",
             list.join(", ")
-        );
-        return (None, Some(note));
+        ));
     }
-    (Some(bytes), None)
+    Sharing::Strangers(bytes)
 }
 
 /// Whether others fill a GPU on which ours had hardly begun: more than an engine beside a trainer is given.
@@ -210,25 +226,37 @@ mod tests {
         MemoryFigures::read(&[text])
     }
 
+    /// What strangers hold, and what is remarked.
+    fn told(sharing: Sharing) -> (Option<Bytes>, Option<String>) {
+        match sharing {
+            Sharing::Nobody => (None, None),
+            Sharing::Strangers(bytes) => (Some(bytes), None),
+            Sharing::Ranks(note) | Sharing::Unclear(note) => (None, Some(note)),
+        }
+    }
+
     const NEW: &str = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 0.50 GiB is free. Process 10 has 60.00 GiB memory in use. Process 11 has 18.00 GiB memory in use. Of the allocated memory 16.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";
 
     #[test]
     fn a_stranger_is_named_unless_it_is_ours() {
         let gib = |n| Some(Bytes::from_gib(n));
-        assert_eq!(co_tenant(&figures(NEW), &Ours::default()).0, gib(60.0));
+        assert_eq!(
+            told(sharing(&figures(NEW), None, &Ours::default())).0,
+            gib(60.0)
+        );
         let mut ours = Ours::default();
         ours.know(10);
-        assert_eq!(co_tenant(&figures(NEW), &ours).0, None);
+        assert_eq!(told(sharing(&figures(NEW), None, &ours)).0, None);
         let engine = Ours {
             engine: true,
             ..Ours::default()
         };
-        let (bytes, note) = co_tenant(&figures(NEW), &engine);
+        let (bytes, note) = told(sharing(&figures(NEW), None, &engine));
         assert_eq!(bytes, None);
         assert!(note.unwrap().contains("10 (60.00 GiB)"));
         // No engine is given 96 % of a GPU, and ours holds a context.
         let full = "Tried to allocate 148.00 MiB. GPU 0 has a total capacity of 31.60 GiB of which 87.44 MiB is free. Process 10 has 30.51 GiB memory in use. Process 11 has 1022.00 MiB memory in use. Of the allocated memory 594.01 MiB is allocated by PyTorch, and 5.99 MiB is reserved by PyTorch but unallocated.";
-        assert_eq!(co_tenant(&figures(full), &engine).0, gib(30.51));
+        assert_eq!(told(sharing(&figures(full), None, &engine)).0, gib(30.51));
     }
 
     #[test]
@@ -238,12 +266,12 @@ mod tests {
             None,
             "failed (exitcode: 1) local_rank: 3 (pid: 13) of binary: /usr/bin/python3",
         );
-        let (bytes, note) = co_tenant(&figures(NEW), &ours);
+        let (bytes, note) = told(sharing(&figures(NEW), None, &ours));
         assert_eq!(bytes, None);
         assert!(note.unwrap().starts_with("2 ranks of this job hold memory"));
         let mut far = Ours::default();
         far.see(None, "Sending process 4711 closing signal SIGTERM");
-        assert!(co_tenant(&figures(NEW), &far).0.is_some());
+        assert!(told(sharing(&figures(NEW), None, &far)).0.is_some());
     }
 
     #[test]
@@ -258,7 +286,7 @@ mod tests {
         let held = |number: u32, gpu: u32| {
             let mut ours = Ours::default();
             ours.see(None, &line(number));
-            co_tenant(&figures(gpu), &ours)
+            told(sharing(&figures(gpu), None, &ours))
         };
         let (bytes, note) = held(3, 0);
         assert_eq!(bytes, None);
@@ -270,14 +298,32 @@ mod tests {
     }
 
     #[test]
+    fn a_later_rank_on_the_first_gpu_shares_it_with_its_sisters_whatever_they_hold() {
+        let list = "Process 4711 has 1.40 GiB memory in use. Process 4713 has 20.44 GiB memory in use. Process 4715 has 402.00 MiB memory in use.";
+        let text = format!(
+            "Tried to allocate 252.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 62.19 MiB is free. {list} Including non-PyTorch memory, this process has 384.00 MiB memory in use."
+        );
+        let held = |rank| told(sharing(&figures(&text), rank, &Ours::default()));
+        let (bytes, note) = held(Some(3));
+        assert_eq!(bytes, None);
+        assert!(note.unwrap().starts_with("perhaps 4 ranks of this job"));
+        assert!(held(Some(0)).0.is_some() && held(None).0.is_some());
+    }
+
+    #[test]
     fn processes_of_one_size_that_were_started_together_are_perhaps_ranks_of_the_job() {
         let text = |second: &str, third: &str| {
             format!(
                 "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.69 GiB of which 0.50 GiB is free. Process 4711 has 1.40 GiB memory in use. {second}{third}Including non-PyTorch memory, this process has 20.10 GiB memory in use."
             )
         };
-        let held =
-            |second: &str, third: &str| co_tenant(&figures(&text(second, third)), &Ours::default());
+        let held = |second: &str, third: &str| {
+            told(sharing(
+                &figures(&text(second, third)),
+                None,
+                &Ours::default(),
+            ))
+        };
         let sister = "Process 4713 has 1.41 GiB memory in use. ";
         let (bytes, note) = held(sister, "Process 4714 has 1.40 GiB memory in use. ");
         assert_eq!(bytes, None);
@@ -299,22 +345,30 @@ mod tests {
     #[test]
     fn strangers_that_hold_more_than_can_be_are_the_most_that_can_be_said() {
         let text = "this process has 1.00 GiB memory in use. Process 10 has 16000000.00 TiB memory in use. Process 11 has 15000000.00 TiB memory in use.";
-        let held = co_tenant(&figures(text), &Ours::default()).0;
+        let held = told(sharing(&figures(text), None, &Ours::default())).0;
         assert_eq!(held, Some(Bytes(u64::MAX)));
     }
 
     #[test]
     fn the_failed_process_in_the_list_is_no_stranger() {
         let text = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 0.50 GiB is free. Process 10 has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 GiB is reserved by PyTorch but unallocated.";
-        assert_eq!(co_tenant(&figures(text), &Ours::default()), (None, None));
+        assert_eq!(
+            told(sharing(&figures(text), None, &Ours::default())),
+            (None, None)
+        );
     }
 
     #[test]
     fn bytes_that_the_old_message_cannot_explain() {
         let text = "Tried to allocate 20.00 MiB (GPU 0; 31.75 GiB total capacity; 1.50 GiB already allocated; 10.00 MiB free; 2.00 GiB reserved in total by PyTorch)";
-        let held = co_tenant(&figures(text), &Ours::default()).0.unwrap();
+        let held = told(sharing(&figures(text), None, &Ours::default()))
+            .0
+            .unwrap();
         assert!((held.gib() - 29.74).abs() < 0.01);
         let full = "Tried to allocate 20.00 MiB (GPU 0; 31.75 GiB total capacity; 28.50 GiB already allocated; 10.00 MiB free; 30.00 GiB reserved in total by PyTorch)";
-        assert_eq!(co_tenant(&figures(full), &Ours::default()).0, None);
+        assert_eq!(
+            told(sharing(&figures(full), None, &Ours::default())).0,
+            None
+        );
     }
 }

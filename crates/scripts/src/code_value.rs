@@ -69,6 +69,8 @@ pub struct CodeValue {
     pub is_off: bool,
     /// Its option takes a truth value as Python writes it.
     pub is_truth: bool,
+    /// Its option turns it on where no value follows.
+    pub may_take_value: bool,
     /// It is computed of another value that the program is given, and follows it.
     pub follows: bool,
     /// Its bytes are a literal that says nothing else, in a text that can be changed.
@@ -105,6 +107,7 @@ impl CodeValue {
             is_unset: false,
             is_off: false,
             is_truth: false,
+            may_take_value: false,
             follows: false,
             is_own: false,
             choices: Vec::new(),

@@ -21,6 +21,10 @@ use super::refilled::{Refilled, keys_set};
 use super::spelling::{attribute, same_flag, setting_names};
 use super::traced::{Traced, Why};
 use crate::Spelling;
+use oomctl_base::word_list;
+
+/// What gives the keys of settings to the arguments of what a program starts.
+const CONFIGURES_ALL: [&str; 4] = word_list("LightningCLI jsonargparse draccus pyrallis");
 
 /// What the code of a program says of its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,6 +85,8 @@ impl ProgramCode {
         arguments.extend(refilled.fields);
         let loads = load(files);
         let files_win = loads && files.iter().any(sets_all);
+        // A package that is not read takes the words and loads the settings.
+        let is_opaque = !of_framework && options.is_empty() && !loads;
         let used = UsedNames::of(&text);
         let batch = BatchOptions::read(&text, &options, &used, of_framework);
         Self {
@@ -96,8 +102,7 @@ impl ProgramCode {
             model: text.model(),
             lookups: lookups(files),
             keyed: KeyedSettings::default(),
-            takes_any_key: text
-                .uses(&["LightningCLI", "jsonargparse", "draccus", "pyrallis"].into()),
+            takes_any_key: is_opaque || text.uses(&CONFIGURES_ALL.into()),
             fills_from_files: loads
                 && (files_win || text.uses(&["set_defaults", "setattr"].into())),
             files_win,

@@ -63,6 +63,8 @@ pub(super) enum Takes {
     TurnsOff,
     /// Nothing: it turns something on, and another (`--no-NAME`) turns that off.
     TurnsOnOrOff,
+    /// A value, or nothing, which turns it on (`nargs='?', const=…`).
+    TurnsOnOrValue,
     /// True or False, as Python writes them.
     Truth,
     /// Something else: a count, a constant, a list.
@@ -130,6 +132,9 @@ fn called<'a, 't>(tokens: &'a [PythonToken<'t>], at: usize) -> Option<DeclaredOp
         (Some(_), _) => Takes::Other,
         _ if click && texts.iter().any(|t| t.contains('/')) => Takes::TurnsOnOrOff,
         (None, Some("True")) => Takes::TurnsOn,
+        _ if word("nargs") == Some("?") && keyword(&all, "const").is_some() => {
+            Takes::TurnsOnOrValue
+        }
         _ if keyword(&all, "nargs").is_some() || word("multiple") == Some("True") => Takes::Other,
         _ => Takes::Value,
     };

@@ -65,7 +65,13 @@ impl Call {
         };
         let fills = code.class.is_some();
         let taken = |spelling: &Spelling| match (spelling, code.value(spelling)) {
-            (_, Some(coded)) => coded.option.clone().filter(|_| fits(coded, knob.kind)),
+            (_, Some(coded)) => {
+                let option = coded.option.clone().filter(|_| fits(coded, knob.kind));
+                let has_value = |option: &Spelling| {
+                    coded.may_take_value && self.is_followed_by_a_value(option.name())
+                };
+                option.filter(|option| !has_value(option))
+            }
             (Spelling::Flag(flag) | Spelling::Switch(flag), None)
                 if (fills || code.is_only_in_call(flag)) && !self.is_given(flag) =>
             {
@@ -142,6 +148,14 @@ impl Call {
     }
 
     /// Whether a word of the program is this option.
+    fn is_followed_by_a_value(&self, flag: &str) -> bool {
+        let words = self.own_texts();
+        let begins = format!("{flag}=");
+        let pairs = || words.windows(2).filter(|pair| pair[0] == flag);
+        words.iter().any(|word| word.starts_with(&begins))
+            || pairs().any(|pair| !pair[1].starts_with('-'))
+    }
+
     fn is_given(&self, flag: &str) -> bool {
         let words = self.taken_words();
         let own: Vec<String> = words

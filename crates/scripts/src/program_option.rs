@@ -46,6 +46,7 @@ pub(super) fn options(text: &CodeFiles<'_, '_>, reads_variables: bool) -> Vec<Pr
                         off: declared.off,
                         choices: declared.choices,
                         is_truth: declared.is_truth,
+                        may_take_value: declared.may_take_value,
                         is_own: false,
                         ..set
                     },

@@ -280,7 +280,9 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
     let literal = option.default.and_then(|d| CodeValue::written(file, d));
     let value = match (literal, option.takes) {
         (Some(literal), _) => literal.value,
-        (None, Takes::TurnsOn) if option.default.is_none() => meant("False"),
+        (None, Takes::TurnsOn | Takes::TurnsOnOrValue) if option.default.is_none() => {
+            meant("False")
+        }
         (None, Takes::TurnsOff) if option.default.is_none() => meant("True"),
         _ => computed,
     };
@@ -290,7 +292,9 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
         value,
         option: match option.takes {
             Takes::Value | Takes::Truth => Some(Spelling::Flag(flag)),
-            Takes::TurnsOn | Takes::TurnsOnOrOff => Some(Spelling::Switch(flag)),
+            Takes::TurnsOn | Takes::TurnsOnOrOff | Takes::TurnsOnOrValue => {
+                Some(Spelling::Switch(flag))
+            }
             Takes::TurnsOff | Takes::Other => None,
         },
         off: match option.takes {
@@ -305,6 +309,7 @@ pub(super) fn of_option(file: &PythonFile<'_>, option: &DeclaredOption<'_, '_>) 
         },
         is_off: option.default.is_none_or(is_off),
         is_truth: option.takes == Takes::Truth,
+        may_take_value: option.takes == Takes::TurnsOnOrValue,
         follows: false,
         is_own: false,
     }

@@ -12,8 +12,8 @@ use super::past::Priors;
 use super::posterior::Posterior;
 use super::predict::predict;
 use crate::core::recipe::Layer;
-use oomctl_base::Refusal;
 use oomctl_base::units::GIB;
+use oomctl_base::{Effect, Refusal};
 use oomctl_diagnose::{Class, Incident};
 
 /// The answer to `failure`: the rungs, in the declared order, after which the next attempt fits with the
@@ -68,8 +68,8 @@ pub fn predicted(
     Ok(if is_enough { Some(kept) } else { found })
 }
 
-/// The same where nothing is known of memory: the next rung, with one more of the same mathematics where the first brings back what lies
-/// idle and that is little more than was asked for.
+/// The same where nothing is known of memory: the next rung, with one more that is not known to change training where the first brings
+/// back what lies idle and that is little more than was asked for.
 ///
 /// # Errors
 /// As `climb`.
@@ -95,18 +95,24 @@ fn unmodelled(
         && !context.whole_rungs
     {
         let rungs = [context.rungs, &[steps[0].layer.clone()]].concat();
-        let context = ClimbContext {
-            rungs: &rungs,
-            policy: Policy::SameMath,
-            ..*context
-        };
         // What lies idle is brought back once.
         let rest = failure.map(|failure| Incident {
             fragmentation: false,
             ..failure.clone()
         });
-        let next = climb_in(evaluations, &context, rest.as_ref())?;
-        steps.extend(next.first().cloned());
+        for policy in [Policy::SameMath, context.policy] {
+            let context = ClimbContext {
+                rungs: &rungs,
+                policy,
+                ..*context
+            };
+            let next = climb_in(evaluations, &context, rest.as_ref())?;
+            let next = next.first().filter(|s| s.effect != Effect::ChangesTraining);
+            if let Some(next) = next {
+                steps.push(next.clone());
+                break;
+            }
+        }
     }
     Ok(decision)
 }
