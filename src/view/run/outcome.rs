@@ -173,8 +173,11 @@ pub fn hint(outcome: &Outcome, history: &History) -> Option<String> {
             let changes = changes.map(|c| format!("{} {}", c.name(), c.values("->")));
             let changes: Vec<String> = changes.collect();
             let run = &history.run;
+            let incident = history.attempt().and_then(|a| a.incident.as_ref());
+            let code = incident.and_then(|incident| incident.own_code.first());
+            let code = code.map_or_else(String::new, |line| format!("{line}; or "));
             Some(format!(
-                "by hand: {}; `oomctl fix {run}` prints the diff",
+                "{code}by hand: {}; `oomctl fix {run}` prints the diff",
                 changes.join(", ")
             ))
         }
