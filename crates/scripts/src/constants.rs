@@ -130,11 +130,8 @@ const TRAINERS: [&str; 4] = word_list("keras tensorflow lightning pytorch_lightn
 /// Whether a text trains by itself: with PyTorch's `backward`, or the `fit` of Keras and of Lightning, whose data may stand in a
 /// module of its own.
 pub(super) fn trains(tokens: &[PythonToken<'_>]) -> bool {
-    let of_library = || {
-        tokens
-            .iter()
-            .any(|t| TRAINERS.iter().any(|name| t.is(name)))
-    };
+    let trainer = |t: &PythonToken<'_>| TRAINERS.iter().any(|name| t.is(name));
+    let of_library = || tokens.iter().any(trainer);
     let fits = || calls(tokens, |t| t.is("fit")).next().is_some();
     let gives_data = || tokens.iter().any(|t| t.is("train_dataloader"));
     tokens.iter().any(|t| t.is("backward")) || of_library() && (fits() || gives_data())
@@ -290,9 +287,10 @@ pub(super) fn is_fixed_here(file: &PythonFile<'_>, at: usize) -> bool {
             let name = tokens.get(begin + 1).map_or("", |t| t.text);
             let filled = |at: usize| !arguments(&tokens[at + 2..]).iter().all(|a| is_named(a));
             // pydantic-settings fills it from the environment.
-            let mut header = rest_of_line(&tokens[begin..]).iter();
-            let is_filled = header.any(|t| t.is("BaseSettings"));
-            !is_filled && !is_aside(name) && !calls(tokens, |t| t.is(name)).any(filled)
+            let header = rest_of_line(&tokens[begin..]);
+            !header.iter().any(|t| t.is("BaseSettings"))
+                && !is_aside(name)
+                && !calls(tokens, |t| t.is(name)).any(filled)
         }
         Some((begin, "def")) if file.is_of_settings => {
             let is_class =

@@ -10,8 +10,7 @@ use super::filled_class::FilledClass;
 use super::given_keys::GivenKeys;
 use super::knobs::{FoundKnob, KnobForm, KnobState, given as given_as, in_words};
 use super::resources::asked;
-use super::sectioned::OF_NEITHER;
-use super::spelling::{OF_EVALUATION, attribute, same_flag, setting_names};
+use super::spelling::{attribute, same_flag, setting_names};
 use super::stack::StackKnob;
 use super::walk::{Call, Reading, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
@@ -60,7 +59,7 @@ impl Call {
     /// The knob with the options by which this program takes it.
     pub(super) fn as_declared<'k>(&self, knob: &'k StackKnob) -> Cow<'k, StackKnob> {
         let sectioned = self.sectioned(knob);
-        let Some(code) = self.code.as_ref().filter(|_| is_of_program(knob)) else {
+        let Some(code) = self.code.as_ref().filter(|_| knob.is_of_program()) else {
             return with(knob, sectioned);
         };
         let fills = code.class.is_some();
@@ -115,38 +114,6 @@ impl Call {
         })
     }
 
-    /// The one key of a section of its settings that its code looks up by a name of this knob. An option that has a
-    /// default of its own may win over it.
-    pub(super) fn looked_up(&self, knob: &StackKnob) -> Option<String> {
-        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
-        let decided = self.code_value(knob).is_some_and(|coded| !coded.is_unset);
-        if decided || code.class.is_some() {
-            return None;
-        }
-        let names: Vec<String> = knob.spellings.iter().flat_map(setting_names).collect();
-        let files = self.settings.iter();
-        let files: Vec<_> = files
-            .filter(|f| f.reader == SettingsReader::Program)
-            .collect();
-        let all = code.lookups.iter().filter(|key| {
-            let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
-            let mut parts = sections.split('.');
-            let of_training = !parts.any(|s| OF_EVALUATION.contains(&s) || OF_NEITHER.contains(&s));
-            of_training
-                && names.iter().any(|n| n == name)
-                && files.iter().any(|file| file.find(key).is_some())
-        });
-        let key = only(all)?;
-        let name = key.rsplit('.').next().unwrap_or(key);
-        // `{**cfg["train"], **cfg["large"]}`: the other section has the last word.
-        let is_handed_on = |leaf: &str| {
-            let (section, last) = leaf.rsplit_once('.').unwrap_or(("", leaf));
-            leaf != key && last == name && code.lookups.contains(&format!("{section}.*"))
-        };
-        let mut leaves = files.iter().flat_map(|file| file.leaves());
-        (!leaves.any(|(leaf, _)| is_handed_on(&leaf))).then(|| key.clone())
-    }
-
     /// Whether a word of the program is this option.
     fn is_followed_by_a_value(&self, flag: &str) -> bool {
         let words = self.own_texts();
@@ -168,7 +135,7 @@ impl Call {
 
     /// What the program's code says of a knob.
     pub(super) fn code_value(&self, knob: &StackKnob) -> Option<&CodeValue> {
-        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        let code = self.code.as_ref().filter(|_| knob.is_of_program())?;
         let own = knob.spellings.iter().filter(|s| !code.is_other(knob, s));
         let unnamed = code.unnamed(knob).map(Spelling::read);
         let mut values = own.chain(&unnamed).filter_map(|s| code.value(s));
@@ -216,7 +183,7 @@ impl Call {
 
     /// The constant of the program that gives a knob, where nothing else does.
     pub(super) fn constant(&self, knob: &StackKnob) -> Option<&CodeValue> {
-        let code = self.code.as_ref().filter(|_| is_of_program(knob))?;
+        let code = self.code.as_ref().filter(|_| knob.is_of_program())?;
         // A length is too often one of something else.
         if code.constants.is_empty() || knob.role == Some(Role::SequenceLength) {
             return None;
@@ -410,10 +377,4 @@ fn with(knob: &StackKnob, spelling: Option<Spelling>) -> Cow<'_, StackKnob> {
     knob.spellings.push(spelling);
     knob.styles.push(0);
     Cow::Owned(knob)
-}
-
-/// Whether the program itself reads a knob, and not what starts it or a library.
-fn is_of_program(knob: &StackKnob) -> bool {
-    let others = [SettingsReader::Launcher, SettingsReader::Library];
-    !others.contains(&knob.reader) && !knob.role.is_some_and(Role::counts_gpus)
 }

@@ -5,7 +5,7 @@ use super::batch_options::{PART_NAMES, WHOLE_NAMES};
 use super::given_keys::GivenKeys;
 use super::hydra;
 use super::parts::{OF, PARTS};
-use super::spelling::OF_EVALUATION;
+use super::spelling::{OF_EVALUATION, setting_names};
 use super::stack::{Stack, StackKnob};
 use super::walk::{Call, Reached};
 use crate::{SettingsReader, Spelling};
@@ -134,6 +134,38 @@ impl Call {
             && !key
                 .split(['.', '_'])
                 .any(|part| OF_EVALUATION.contains(&part))
+    }
+
+    /// The one key of a section of its settings that its code looks up by a name of this knob. An option that has a
+    /// default of its own may win over it.
+    pub(super) fn looked_up(&self, knob: &StackKnob) -> Option<String> {
+        let code = self.code.as_ref().filter(|_| knob.is_of_program())?;
+        let decided = self.code_value(knob).is_some_and(|coded| !coded.is_unset);
+        if decided || code.class.is_some() {
+            return None;
+        }
+        let names: Vec<String> = knob.spellings.iter().flat_map(setting_names).collect();
+        let files = self.settings.iter();
+        let files: Vec<_> = files
+            .filter(|f| f.reader == SettingsReader::Program)
+            .collect();
+        let all = code.lookups.iter().filter(|key| {
+            let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
+            let mut parts = sections.split('.');
+            let of_training = !parts.any(|s| OF_EVALUATION.contains(&s) || OF_NEITHER.contains(&s));
+            of_training
+                && names.iter().any(|n| n == name)
+                && files.iter().any(|file| file.find(key).is_some())
+        });
+        let key = only(all)?;
+        let name = key.rsplit('.').next().unwrap_or(key);
+        // `{**cfg["train"], **cfg["large"]}`: the other section has the last word.
+        let is_handed_on = |leaf: &str| {
+            let (section, last) = leaf.rsplit_once('.').unwrap_or(("", leaf));
+            leaf != key && last == name && code.lookups.contains(&format!("{section}.*"))
+        };
+        let mut leaves = files.iter().flat_map(|file| file.leaves());
+        (!leaves.any(|(leaf, _)| is_handed_on(&leaf))).then(|| key.clone())
     }
 
     fn sectioned_key(&self, knob: &StackKnob) -> Option<Spelling> {

@@ -88,6 +88,14 @@ impl StackKnob {
     }
 }
 
+impl StackKnob {
+    /// Whether the program itself reads a knob, and not what starts it or a library.
+    pub(super) fn is_of_program(&self) -> bool {
+        let others = [SettingsReader::Launcher, SettingsReader::Library];
+        !others.contains(&self.reader) && !self.role.is_some_and(Role::counts_gpus)
+    }
+}
+
 impl Stack {
     /// The knob of this name.
     pub fn knob(&self, name: &str) -> Option<&StackKnob> {
@@ -148,9 +156,11 @@ impl Stack {
         };
         let configures = usize::from(uses(&r.configured_by, call)) * KEY;
         let classes = usize::from(uses(&r.uses, call)) * VALUE + configures;
+        // A program that says much of what no other one says is a fork under another name.
+        let keys = by_words.max(by_files.unwrap_or_default());
         let strange = || {
-            lacks(r.packages(), call)
-                || is_fork(r, call) && by_words.max(by_files.unwrap_or_default()) < 2 * KEY
+            lacks(r.packages(), call) && keys < 3 * KEY
+                || is_fork(r, call) && keys < 2 * KEY
                 || named == 0 && by_words == KEY && self.is_by_flag(&given)
         };
         if named < NAME && classes == 0 && strange() {

@@ -79,7 +79,10 @@ impl Runs {
     pub fn partitions(&self) -> &[ClusterPartition] {
         let ask = || match slurm::available() {
             true => Slurm::new().partitions().unwrap_or_else(|why| {
-                print::warn(&format!("{why}. What the nodes have is unknown"));
+                // Commands of Slurm on a machine that belongs to no cluster.
+                if !why.contains("configuration source") {
+                    print::warn(&format!("{why}. What the nodes have is unknown"));
+                }
                 Vec::new()
             }),
             false => Vec::new(),

@@ -4,7 +4,7 @@ use super::ascent::{Ascent, FailedAttempt, host_factor};
 use super::climb::climb_in;
 use super::context::{ClimbContext, Policy};
 use super::decision::{Decision, Expectation, Skipped, Step};
-use super::enough::RemedyMatch;
+use super::enough::{RemedyMatch, brings_little};
 use super::evaluations::EvaluationCache;
 use super::host::NodeResources;
 use super::incident::FailureContext;
@@ -90,7 +90,7 @@ fn unmodelled(
     let known = FailureContext::of(failure);
     if let Decision::Climb { steps, .. } = &mut decision
         && failure.is_some_and(|f| f.fragmentation)
-        && known.brings_little(context.preset, &steps[0])
+        && brings_little(&known, context.preset, &steps[0])
         && known.remedies.name(context.preset, &steps[0].changes)
         && !context.whole_rungs
     {

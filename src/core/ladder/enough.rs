@@ -7,9 +7,9 @@ use super::decision::{Change, Decision, Skipped, Step};
 use super::evaluations::Evaluation;
 use super::incident::FailureContext;
 use super::posterior::Posterior;
-use crate::core::recipe::Layer;
+use crate::core::recipe::{Layer, Preset};
 use oomctl_base::units::GIB;
-use oomctl_base::{Effect, Refusal, Value};
+use oomctl_base::{Effect, Refusal, Role, Value};
 use oomctl_diagnose::{Class, Incident};
 use oomctl_memory::{Phase, PhaseEstimate, estimate};
 
@@ -26,6 +26,17 @@ const NO_CHANCE: f64 = 0.005;
 /// Why a step is taken in vain, where a GPU needs so many GiB before and after it.
 pub fn frees_nothing(before: f64, after: f64) -> String {
     format!("it frees no GPU memory: about {before:.0} GiB needed before, {after:.0} after")
+}
+
+/// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
+const AMPLE: f64 = 0.1;
+
+/// Whether a step only brings back what lies idle, and by the message's figures that is little more than what was asked for.
+pub(super) fn brings_little(failure: &FailureContext, preset: &Preset, step: &Step) -> bool {
+    let role = |c: &Change| preset.knob(&c.knob).and_then(|k| k.role);
+    let mut changes = step.changes.iter();
+    changes.all(|c| role(c) == Some(Role::AllocatorConf))
+        && failure.spare.is_some_and(|spare| spare < AMPLE)
 }
 
 /// Whether a step is what the failure names as its remedy.
@@ -165,7 +176,7 @@ impl Ascent<'_> {
             // The message has the figure with which the engine would have started; what held the rest may be gone by then.
             true if failure.share().is_some() || failure.sampler.is_some() => RemedyMatch::Ample,
             true if self.spec(rungs) != self.spec(&then) => RemedyMatch::Seen,
-            true if failure.brings_little(self.context.preset, step) => RemedyMatch::Thin,
+            true if brings_little(&failure, self.context.preset, step) => RemedyMatch::Thin,
             true if failure.class == Class::HostOom && !self.host_holds(&then, failed) => {
                 RemedyMatch::Seen
             }

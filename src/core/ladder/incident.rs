@@ -2,7 +2,7 @@
 
 use minijinja::Value as Jinja;
 
-use super::decision::{Change, Skipped, Step};
+use super::decision::Skipped;
 use super::evidence::fatal_phases;
 use super::remedies::{Remedies, class};
 use super::said::{evaluates, free_share, is_first, sampler, spare, total, warms_up_sampler};
@@ -83,9 +83,6 @@ pub(super) struct ShareForOne {
     /// It is that, and not only the least that it can be.
     pub exact: bool,
 }
-
-/// Share of a GPU that must lie idle beyond the request for a remedy that brings it back to be tried alone.
-const AMPLE: f64 = 0.1;
 
 /// Why training is not to change for an incident, whose memory goes elsewhere.
 fn in_vain(incident: &Incident) -> Option<&'static str> {
@@ -205,14 +202,6 @@ impl FailureContext {
             share: (share * 100.0 - 1e-6).ceil() / 100.0,
             exact: total.is_some(),
         })
-    }
-
-    /// Whether a step only brings back what lies idle, and by the message's figures that is little more than what was asked for.
-    pub fn brings_little(&self, preset: &Preset, step: &Step) -> bool {
-        let role = |c: &Change| preset.knob(&c.knob).and_then(|k| k.role);
-        let mut changes = step.changes.iter();
-        changes.all(|c| role(c) == Some(Role::AllocatorConf))
-            && self.spare.is_some_and(|spare| spare < AMPLE)
     }
 
     /// The scope in which an expression sees it.

@@ -12,7 +12,7 @@ use super::scope::{ShellScope, VariableValue};
 use super::{MAX_CALLS, Walker};
 use crate::launchers::{Follows, Launcher, Starts};
 use crate::shell::SimpleCommand;
-use crate::traced::{Quote, Span, Use};
+use crate::traced::{Quote, Span, Traced, Use};
 
 /// Bytes that a word takes which is looked at, roughly.
 const WORK_OF_WORD: usize = 32;
@@ -123,9 +123,7 @@ impl Walker<'_> {
                     scope.container.clone_from(&self.scope.container);
                 }
                 for (name, value) in variables_set(options, words) {
-                    let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
-                    scope.set(&name, VariableValue::Text(value), false);
-                    scope.exported.insert(name);
+                    self.export(&mut chain, &name, value);
                 }
             }
             chain.at += launcher.words;
@@ -143,6 +141,13 @@ impl Walker<'_> {
         }
     }
 
+    /// Sets a variable for what a chain starts.
+    fn export(&self, chain: &mut Chain, name: &str, value: Traced) {
+        let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
+        scope.set(name, VariableValue::Text(value), false);
+        scope.exported.insert(name.to_owned());
+    }
+
     /// Goes through the options of a launcher: `Nothing` where what it starts stands next, `Value` where the words
     /// end before.
     fn options(&mut self, launcher: &Launcher, chain: &mut Chain) -> Follows {
@@ -151,9 +156,7 @@ impl Walker<'_> {
             if let Some((name, _)) = variable {
                 let text = &chain.words[chain.at].text;
                 let value = text.slice(name.len() + 1, text.len());
-                let scope = chain.scope.get_or_insert_with(|| self.scope.clone());
-                scope.set(name, VariableValue::Text(value), false);
-                scope.exported.insert(name.to_owned());
+                self.export(chain, name, value);
                 chain.at += 1;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What another stranger on a real Slurm found wrong.
+//! What a plan says before a job is submitted: tasks, conditions, losses, programs that are not there.
 
 use super::interactive::TerminalDialog;
 use super::place::{Place, install};

@@ -1,5 +1,4 @@
-//! What a stranger's programs showed: losses of one's own beside models of transformers, copies of the examples of diffusers, options
-//! with names that nobody lists.
+//! Losses of one's own beside models of transformers, copies of the examples of diffusers, options with names that nobody lists.
 
 use super::own_scripts::place;
 

@@ -1,4 +1,4 @@
-//! A third stranger's hour: what one command found out and the next one had forgotten, and answers without the way on.
+//! What one command found out and the next one knows, and answers with a way on.
 
 use super::launch;
 use super::nvml::Gpus;

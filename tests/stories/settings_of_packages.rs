@@ -1,4 +1,4 @@
-//! Settings of programs that a blind test showed: references between keys, Trainers of other packages, yacs, OpenMMLab, ml_collections.
+//! Settings of programs in the forms of other packages: references between keys, Trainers, yacs, OpenMMLab, ml_collections.
 
 use super::own_programs::job;
 

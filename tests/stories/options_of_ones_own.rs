@@ -1,4 +1,4 @@
-//! Three scripts of a stranger who has read one page: a program with its own options, one that Ray starts, one that fixes all in code.
+//! A program with its own options, one that Ray starts, one that fixes all in code.
 
 use super::place::Place;
 use oomctl_base::word_list;

@@ -1,4 +1,4 @@
-//! What a blind test showed of engines, evaluations, an old allocator, and output that goes elsewhere.
+//! Engines without room for their cache, evaluations, an old allocator, and output that goes elsewhere.
 
 use super::fixing::fixed;
 

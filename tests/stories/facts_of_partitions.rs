@@ -1,4 +1,4 @@
-//! Half an hour of a second stranger: words that misled, and facts of one partition that stopped jobs of another.
+//! Facts of one partition that stop no job of another, and words that do not mislead.
 
 use super::place::Place;
 

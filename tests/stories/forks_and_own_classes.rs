@@ -1,5 +1,5 @@
-//! What a stranger's programs showed: parsers and classes with a framework's names around a loop of one's own, forks that are known by
-//! their path, settings that a program hands on as a whole.
+//! Parsers and classes with a framework's names around a loop of one's own, forks that are known by their path, settings that a program
+//! hands on as a whole.
 
 use super::own_scripts::place;
 

@@ -1,4 +1,4 @@
-//! What misled somebody who used the program for the first time, with scripts of their own.
+//! The first use, with scripts of one's own: what is said of arguments, launchers, appended options, encodings.
 
 use super::place::Place;
 

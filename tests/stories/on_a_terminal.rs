@@ -1,4 +1,4 @@
-//! What a stranger on a real Slurm found wrong.
+//! Questions, Ctrl-C and pagers on a terminal, and what the end of a job says, on Slurm and here.
 
 use super::interactive::TerminalDialog;
 use super::place::Place;

@@ -1,5 +1,4 @@
-//! Programs that a blind test and a stranger showed: options of other tools, an evaluation that takes a multiple of the batch, a batch
-//! called `B`, parsers of dataclasses and functions.
+//! Options of other tools, an evaluation that takes a multiple of the batch, a batch called `B`, parsers of dataclasses and functions.
 
 use super::fixing;
 use super::own_programs::{fixed, job};

@@ -1,5 +1,5 @@
-//! What a blind test and a stranger showed: a step that takes its batch in slices, evaluations whose loaders stand elsewhere, models
-//! that return their loss, and files that are not there.
+//! A step that takes its batch in slices, evaluations whose loaders stand elsewhere, models that return their loss, and files that are
+//! not there.
 
 use super::fixing;
 use super::own_programs::{fixed, job};
