@@ -7,7 +7,7 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use by_hand::{ByHand, NO_PROGRAM, unknown_batch};
+use by_hand::{ByHand, NO_PROGRAM, VALUES_UNREAD, unknown_batch};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -275,14 +275,13 @@ impl ScriptView {
             out = by_hand.text(self.now.as_ref(), &self.values, columns);
         } else if table.is_empty() {
             out.push_str("\noomctl can change nothing here: a GPU out-of-memory ends the run\n");
-            let reasons = reasons_here(&self.not_used);
             match &self.batch_words {
                 _ if !self.starts_python => out += NO_PROGRAM,
                 Some(words) => out += &unknown_batch(words),
+                None if self.gives_values_unread() => out += VALUES_UNREAD,
                 None => {
-                    for reason in reasons.iter().take(MOST_REASONS) {
-                        let _ = writeln!(out, "  {reason}");
-                    }
+                    let reasons = reasons_here(&self.not_used).into_iter();
+                    out.extend(reasons.take(MOST_REASONS).map(|why| format!("  {why}\n")));
                 }
             }
         }

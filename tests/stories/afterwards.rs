@@ -82,6 +82,20 @@ fn a_run_goes_on_once_its_cause_is_fixed_with_its_own_configuration() {
     assert_eq!(weaver::words(&place, 4)[1], "1", "{}", done.told());
 }
 
+#[test]
+fn two_jobs_of_one_run_are_watched_by_one_watch() {
+    let mut place = weaver::project("knobs: { threads: 4 }\nlimits: { attempts: 2 }");
+    place.set("WEAVER", "fits 1");
+    place.run(&LOCAL).ends(8);
+    let done = place.run(&["watch", "1", "2"]).ends(8);
+    assert_eq!(
+        done.told().matches("weaver-1 budget_spent").count(),
+        1,
+        "{}",
+        done.told()
+    );
+}
+
 /// A retry runs the script as it was submitted, so it does not begin in silence where somebody has mended the script.
 #[test]
 fn a_retry_of_a_script_that_changed_since_says_so() {

@@ -107,6 +107,7 @@ pub use kept::{EvaluationLines, Keeping, KeptMemory, OwnText};
 pub use knobs::{FoundKnob, KnobForm, KnobState, all, find};
 pub use launchers::{Launcher, Launchers, MeasuredLauncher, Starts};
 pub use likely::recognise;
+pub use own_options::{CODE_OF, MAP};
 pub use patched::{DIFF_CONTEXT, Patch, unified_diff};
 pub use placed::{CopyPlace, FileCopy, INTERPRETER, Placed};
 pub use preface::is_shell;

@@ -16,6 +16,11 @@ use super::walk::{Call, Reading, SettingsFile, UnreadFile};
 use crate::{SettingsReader, Spelling};
 use oomctl_base::{Role, Value, ValueKind, only};
 
+/// Begins what is said of a file whose code gives values in a way that is not read.
+pub const CODE_OF: &str = "the code of ";
+/// Begins the same of a map that is handed on.
+pub const MAP: &str = "`**";
+
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
     fn is_switch(&self, word: &str) -> bool {
@@ -289,8 +294,8 @@ impl Call {
         });
         let Some(section) = named else {
             let place = match unpacked.text.as_str() {
-                "" => format!("the code of {}", class.path),
-                text => format!("`**{text}` in {}", class.path),
+                "" => format!("{CODE_OF}{}", class.path),
+                text => format!("{MAP}{text}` in {}", class.path),
             };
             let unread = UnreadFile::of(SettingsReader::Program, place);
             return self.unread.push(unread);

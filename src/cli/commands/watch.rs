@@ -1,5 +1,7 @@
 //! `oomctl watch`: follow, diagnose, escalate, resubmit.
 
+use std::collections::BTreeSet;
+
 use crate::cli::session::Session;
 use crate::cli::watch::pipeline::{Flags, Pipeline};
 use crate::cli::watch::showing::Showing;
@@ -55,7 +57,13 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
     let wanted = wanted.collect::<Result<Vec<String>, CommandFailure>>()?;
     let (names, sweeps) = session.runs.expand(&wanted)?;
     allow_open(names.len() as u64);
+    let mut opened = BTreeSet::new();
     for wanted in &names {
+        // Two jobs of one run are watched by one watch.
+        let stored = session.runs.find(wanted).ok();
+        if stored.is_some_and(|stored| !opened.insert(stored.history.run)) {
+            continue;
+        }
         let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
         let (of, all) = supervisor.get_or_insert_with(|| {
             let measurer = measure::measurer(args.config.clone());

@@ -27,7 +27,10 @@ pub(super) fn named(run: &Run, status: Option<&JobStatus>, mut decision: Decisio
 
 /// Says it of the rungs that this failure could have asked for.
 fn say(skipped: &mut [Skipped], open: &[&str], why: &str) {
-    let asking = |s: &&mut Skipped| open.contains(&s.rung.as_str()) && !s.is_for_another_failure();
+    let asking = |s: &&mut Skipped| {
+        let of_memory = s.reason.contains("memory") && !s.is_for_another_failure();
+        open.contains(&s.rung.as_str()) && of_memory
+    };
     for rung in skipped.iter_mut().filter(asking) {
         why.clone_into(&mut rung.reason);
     }
@@ -38,14 +41,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_host_memory_is_not_proposed_after_a_failure_of_another_kind() {
+    fn more_host_memory_is_proposed_only_where_memory_is_what_lacks() {
         let reasons = [
             "for another kind of failure",
+            "the number of GPUs is unknown",
             "the memory of its node is unknown",
         ];
         let mut skipped = reasons.map(|reason| Skipped::new("more-host-memory", reason));
         say(&mut skipped, &["more-host-memory"], "add memory");
         let said = skipped.map(|s| s.reason);
-        assert_eq!(said, ["for another kind of failure", "add memory"]);
+        let [other, gpus, _] = reasons;
+        assert_eq!(said, [other, gpus, "add memory"]);
     }
 }

@@ -48,6 +48,10 @@ impl ByHand {
     }
 }
 
+/// What is said of a program whose code gives its framework values that were not read.
+pub(super) const VALUES_UNREAD: &str = "The program gives its framework values in a way that oomctl does not read.\n\
+    oomctl changes options of the command, keys of settings files, and values that a call has by name (`name=8`).\n";
+
 /// What is said of a script that starts no Python program, as far as oomctl reads it.
 pub(super) const NO_PROGRAM: &str = "oomctl found no Python program in the script. It changes options, settings files and constants of Python programs only.\n";
 

@@ -10,6 +10,7 @@ use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
 use crate::view::style::diff_line;
 use oomctl_base::Effect;
+use oomctl_scripts::{CODE_OF, MAP};
 
 /// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
 const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
@@ -107,6 +108,12 @@ impl ScriptView {
             ),
             _ => format!("not read: {all}; its values are unknown\n"),
         }
+    }
+
+    /// Whether code that is not read gives the framework its values.
+    pub(super) fn gives_values_unread(&self) -> bool {
+        let is_code = |what: &String| what.starts_with(CODE_OF) || what.starts_with(MAP);
+        self.unread.iter().any(is_code)
     }
 
     /// Whether an attempt after the first is rather expected to fit.
