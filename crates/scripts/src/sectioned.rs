@@ -80,7 +80,15 @@ impl Call {
         }
         let words = self.own_texts();
         let options = words.iter().filter_map(|word| sectioned_option(word));
-        let options: Vec<Spelling> = options.filter(|s| is_named(knob, s.name())).collect();
+        // `accum=2`: what a flag is called, a bare word may be called.
+        let is_bare = |s: &Spelling| match s {
+            Spelling::Hydra(key) if knob.role != Some(Role::EvalBatch) => {
+                knob.endings.contains(&key.to_ascii_lowercase())
+            }
+            _ => false,
+        };
+        let options = options.filter(|s| is_named(knob, s.name()) || is_bare(s));
+        let options: Vec<Spelling> = options.collect();
         let found = match &options[..] {
             [] => self.keyed(knob).or_else(|| self.sectioned_key(knob)),
             [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
