@@ -183,6 +183,8 @@ impl<'a, 't> TrainerProgram<'a, 't> {
         let by_name = match name {
             "hub" => next("."),
             "torchvision" => beside("models"),
+            // It describes the model that was trained.
+            "create_model_card" => false,
             _ => name.starts_with("create_model") && next("("),
         };
         match () {
@@ -326,6 +328,10 @@ mod tests {
             ("", "ViTForImageClassification.from_pretrained(p)"),
             (
                 "from torchvision import transforms",
+                "AutoModelForCausalLM.from_pretrained(p)",
+            ),
+            (
+                "def publish(trainer): trainer.create_model_card(tags=[])",
                 "AutoModelForCausalLM.from_pretrained(p)",
             ),
         ] {
