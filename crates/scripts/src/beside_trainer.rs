@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::other_trainer::package;
 use super::own_model::trained;
 use super::python::{PythonToken, TokenKind, argument_with, assigned, brackets, is_named, line};
+use super::unread_code::unread_code;
 use oomctl_base::word_list;
 
 /// What the name of a doubt begins with that is raised by what a program does itself beside a Trainer of transformers. What follows
@@ -20,6 +21,7 @@ pub const RECOMPUTED_DOUBT: &str = "<unclear when computed again> ";
 pub const UNDIVIDED_DOUBT: &str = "<undivided beside a newer trainer> ";
 
 const OWN: &str = "oomctl does not read this part of the training";
+const UNREAD: &str = "what this code does with the settings was not read";
 const BATCH: &str = "this is computed from the batch size";
 const MODEL: &str = "what this model is made of is unknown";
 const BATCH_NORM: &str = "batch norm takes its statistics from a micro batch";
@@ -75,11 +77,12 @@ const SEES: [&str; 7] = word_list("VL Llava Gemma Idefics Mllama Mistral3 Glm4v"
 /// A doubt: its sort and why, the file, and its bytes.
 pub(super) type Doubt = (String, usize, (usize, usize));
 
-/// The first doubt of each sort about a program with these files.
-pub(super) fn doubts(files: &[&[PythonToken<'_>]]) -> Vec<Doubt> {
+/// The first doubt of each sort about a program with these files. `is_read` says of a module whether it is among them.
+pub(super) fn doubts(files: &[&[PythonToken<'_>]], is_read: impl Fn(&str) -> bool) -> Vec<Doubt> {
     let program = TrainerProgram::new(files);
     let norm = |tokens: &[PythonToken<'_>], at: usize| is_norm(tokens[at].text).then_some(TWICE);
-    let beside = program.first(|tokens, at| program.replaced(tokens, at));
+    let unread = unread_code(files, is_read).map(|(file, at)| (UNREAD, file, at));
+    let beside = unread.or_else(|| program.first(|tokens, at| program.replaced(tokens, at)));
     let beside = beside.or_else(|| program.foreign_model());
     let beside = beside.or_else(|| program.first(|tokens, at| program.model(tokens, at)));
     let beside = beside.or_else(|| {
@@ -260,7 +263,7 @@ mod tests {
 
     /// Why the first doubt of a sort is raised.
     fn why(sort: &str, text: &str) -> Option<String> {
-        let mut found = doubts(&[&tokens(text)]).into_iter();
+        let mut found = doubts(&[&tokens(text)], |_| false).into_iter();
         found.find_map(|(name, ..)| name.strip_prefix(sort).map(str::to_owned))
     }
 

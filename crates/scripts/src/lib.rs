@@ -85,6 +85,7 @@ mod submits;
 mod tests;
 mod traced;
 mod unread;
+mod unread_code;
 mod uses;
 mod verified;
 mod walk;

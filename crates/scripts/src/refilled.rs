@@ -32,6 +32,8 @@ const SETTERS: [&str; 4] = [
     "set_evaluate",
     "set_optimizer",
 ];
+/// Methods that add words to a list.
+const ADDS: [&str; 3] = ["extend", "append", "insert"];
 /// What declares options: argparse, click, typer, dataclasses' metadata.
 const DECLARES: [&str; 5] = ["add_argument", "option", "Option", "Argument", "help"];
 /// Objects whose fields are others, though they have names of settings.
@@ -152,8 +154,21 @@ impl Refilled {
                     self.take_all(file, call);
                 }
             }
+            let of_argv = of_object && tokens[at - 2].is("argv") && ADDS.contains(&call.text);
+            if of_argv && !given.iter().any(|words| are_written(words)) {
+                self.take_all(file, call);
+            }
+            if PARSES.contains(&call.text) && given.iter().any(|words| adds_words(words)) {
+                self.take_all(file, call);
+            }
             if call.is("setattr") || call.is("__setattr__") {
-                match given.get(1) {
+                // `args.__setattr__("bf16", True)` has the name first.
+                let name = usize::from(
+                    !given
+                        .first()
+                        .is_some_and(|first| first[0].kind == TokenKind::Text),
+                );
+                match given.get(name) {
                     Some([name]) if name.kind == TokenKind::Text => {
                         self.take(file, name, name.text)
                     }
@@ -189,6 +204,18 @@ impl Refilled {
         let value = || CodeValue::plain(computed(file, call));
         self.all.get_or_insert_with(value);
     }
+}
+
+/// Whether an argument is words that are written out: `["--bf16", "True"]`, `"--bf16"`.
+fn are_written(words: &[PythonToken<'_>]) -> bool {
+    let is_word =
+        |t: &PythonToken<'_>| t.kind == TokenKind::Text || [",", "[", "]"].iter().any(|s| t.is(s));
+    words.iter().all(is_word) && words.iter().any(|t| t.kind == TokenKind::Text)
+}
+
+/// Whether a parser is given other words than those of the command: `sys.argv[1:] + shlex.split(text)`.
+fn adds_words(words: &[PythonToken<'_>]) -> bool {
+    words.iter().any(|t| t.is("argv")) && words.iter().any(|t| t.is("+"))
 }
 
 /// Whether a text is written into a list: `["--bf16", …]`, `words.append("--bf16")`; `words.index("--bf16")` and `words["--bf16"]` read it.

@@ -20,6 +20,7 @@ use super::own_model::{OWN_MODEL, own_model};
 use super::parts::{PARTS, parts};
 use super::python::{PythonToken, TokenKind, calls_backward, tokens};
 use super::recognise::package;
+use super::stars::is_module_file;
 use super::traced::{Span, Traced};
 use super::walk::{CallTarget, FileRole, Reading, folder_of_file, joined};
 use super::whole_parser::WholeParser;
@@ -66,8 +67,9 @@ fn names_of(
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name.to_owned(), Span { file, start, end });
         }
+        let is_read = |module: &str| own.iter().any(|file| is_module_file(file.path, module));
         let parts = parts(texts).map(|(keys, at, bytes)| (format!("{PARTS}{keys}"), at, bytes));
-        for (name, at, (start, end)) in doubts(texts).into_iter().chain(parts) {
+        for (name, at, (start, end)) in doubts(texts, is_read).into_iter().chain(parts) {
             let file = reading.add_source(own[at].path, own[at].text);
             names.insert(name, Span { file, start, end });
         }

@@ -1,0 +1,240 @@
+//! Code that was not read and that a program hands the settings of its Trainer to, or takes them from.
+
+use std::collections::BTreeSet;
+
+use super::python::{PythonToken, TokenKind, arguments, calls, line, statements};
+use oomctl_base::word_list;
+
+/// Packages of Python itself.
+const STANDARD: [&str; 96] = word_list(
+    "__future__ abc argparse array ast asyncio atexit base64 bisect builtins bz2 cProfile code codecs collections concurrent \
+     configparser contextlib copy csv ctypes dataclasses datetime decimal difflib dis email enum errno fcntl fnmatch fractions \
+     functools gc getpass glob gzip hashlib heapq html http importlib inspect io itertools json locale logging lzma math \
+     multiprocessing numbers operator os pathlib pickle pkgutil platform pprint queue random re resource secrets select shlex shutil \
+     signal site socket sqlite3 ssl stat statistics string struct subprocess sys tarfile tempfile textwrap threading time timeit \
+     traceback types typing unicodedata unittest urllib uuid warnings weakref xml zipfile zlib",
+);
+/// Packages that leave the settings of a Trainer as they are.
+const LIBRARIES: [&str; 118] = word_list(
+    "absl accelerate adapters aim aiohttp albumentations apex attr attrs av bitsandbytes boto3 click colorama comet_ml cv2 datasets \
+     decord deepspeed diffusers docx dotenv einops evaluate faiss fastapi filelock fire flash_attn fsspec ftfy google gradio h5py \
+     httpx huggingface_hub hydra imageio jieba jinja2 jiwer joblib jsonlines latex2sympy2_extended librosa liger_kernel lightning \
+     lmdb loguru lxml math_verify matplotlib mlflow monai neptune networkx nltk numpy nvidia omegaconf openai optimum orjson \
+     packaging pandas peft PIL psutil pyarrow pycocotools pydantic pytorch_lightning qwen_vl_utils ray regex requests rich rouge \
+     rouge_score sacrebleu safetensors scipy seaborn sentence_transformers sentencepiece seqeval sglang sklearn soundfile spacy \
+     swanlab sympy tabulate tensorboard tensorboardX tensorflow termcolor tiktoken timm tokenizers torch torchaudio torchmetrics \
+     torchvision tqdm transformers triton trl typer typing_extensions tyro ujson vllm wandb xformers yaml zmq zstandard",
+);
+/// Calls that run code of another file.
+const RUNS: [&str; 6] =
+    word_list("exec import_module __import__ run_path run_module spec_from_file_location");
+
+/// The first place where the settings of a Trainer meet code that was not read: the file and the token. `is_read` says of a
+/// module whether it was.
+pub(super) fn unread_code(
+    files: &[&[PythonToken<'_>]],
+    is_read: impl Fn(&str) -> bool,
+) -> Option<(usize, usize)> {
+    let mut settings: BTreeSet<&str> = files.iter().flat_map(|tokens| settings(tokens)).collect();
+    // Without a Trainer here nothing is known anyway.
+    if settings.is_empty() {
+        return None;
+    }
+    settings.insert("parser");
+    files.iter().enumerate().find_map(|(file, tokens)| {
+        let unread = Imported::unread(tokens, &is_read);
+        let runs = calls(tokens, |t| RUNS.contains(&t.text)).next();
+        let met = || unread.met(tokens, &settings);
+        let at = runs.or(unread.for_its_effects).or_else(met)?;
+        Some((file, at))
+    })
+}
+
+/// The names that a text hands over as the settings of a Trainer: `args=training_args`.
+fn settings<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
+    let handed = tokens.windows(4).filter(|w| {
+        let ends = w[3].is(",") || w[3].is(")");
+        w[0].is("args") && w[1].is("=") && w[2].kind == TokenKind::Name && ends
+    });
+    handed
+        .map(|w| w[2].text)
+        .filter(|name| *name != "None")
+        .collect()
+}
+
+/// What a text imports from code that was not read.
+struct Imported<'t> {
+    /// The names.
+    names: BTreeSet<&'t str>,
+    /// The first module of it that is imported and never named again.
+    for_its_effects: Option<usize>,
+}
+
+impl<'t> Imported<'t> {
+    fn unread(tokens: &[PythonToken<'t>], is_read: &impl Fn(&str) -> bool) -> Self {
+        let mut found = Self {
+            names: BTreeSet::new(),
+            for_its_effects: None,
+        };
+        let mut begin = 0;
+        for statement in statements(tokens) {
+            let (module, names) = match statement {
+                [from, rest @ ..] if from.is("from") => {
+                    let at = rest.iter().position(|t| t.is("import")).unwrap_or(0);
+                    (&rest[..at], &rest[at..])
+                }
+                [import, rest @ ..] if import.is("import") => (rest, &rest[..0]),
+                _ => (&statement[..0], &statement[..0]),
+            };
+            if !module.is_empty() && is_unread(module, is_read) {
+                let named = match names.is_empty() {
+                    true => module.iter().rfind(|t| t.kind == TokenKind::Name),
+                    false => None,
+                };
+                let package = module.first().filter(|_| names.is_empty());
+                let all = names.iter().skip(1).filter(|t| t.kind == TokenKind::Name);
+                found
+                    .names
+                    .extend(all.chain(named).chain(package).map(|t| t.text));
+                let is_named = |name: &str| tokens.iter().filter(|t| t.is(name)).count() > 1;
+                if package.is_some_and(|package| !is_named(package.text))
+                    && named.is_some_and(|name| !is_named(name.text))
+                {
+                    found.for_its_effects.get_or_insert(begin);
+                }
+            }
+            begin += statement.len() + 1;
+        }
+        found
+    }
+
+    /// The first of the names that meets settings: it is called with them, gives them, is made a Trainer or a callback of one, or
+    /// decorates what takes them.
+    fn met(&self, tokens: &[PythonToken<'t>], settings: &BTreeSet<&str>) -> Option<usize> {
+        let is_own = |at: usize| {
+            let after_dot = at > 0 && tokens[at - 1].is(".");
+            tokens[at].kind == TokenKind::Name && !after_dot && self.names.contains(tokens[at].text)
+        };
+        (0..tokens.len()).filter(|at| is_own(*at)).find(|at| {
+            let statement = line(tokens, *at);
+            let begins = &statement[0];
+            let is_import = begins.is("from") || begins.is("import");
+            let decorates = begins.is("@") || begins.is("class");
+            !is_import
+                && (decorates
+                    || is_called_with(tokens, *at, settings)
+                    || gives(tokens, *at, settings)
+                    || is_callback(tokens, *at))
+        })
+    }
+}
+
+/// Whether a module that is imported is of no library, and was not read.
+fn is_unread(module: &[PythonToken<'_>], is_read: impl Fn(&str) -> bool) -> bool {
+    let module: Vec<&PythonToken<'_>> = module.iter().take_while(|t| !t.is("as")).collect();
+    let mut names = module.iter().filter(|t| t.kind == TokenKind::Name);
+    let Some(package) = names.clone().next() else {
+        return false;
+    };
+    let known = [&STANDARD[..], &LIBRARIES];
+    let is_known = known.iter().any(|all| all.contains(&package.text));
+    let is_relative = module.first().is_some_and(|t| t.is("."));
+    !is_known && !is_relative && !names.any(|name| is_read(name.text))
+}
+
+/// Whether the call that begins with a name is given settings: `prepare(args)`, `tools.CoTrainer(model, args=args)`.
+fn is_called_with(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&str>) -> bool {
+    let Some(open) = opens(tokens, at) else {
+        return false;
+    };
+    let is_settings = |t: &PythonToken<'_>| settings.contains(t.text);
+    arguments(&tokens[open + 1..])
+        .iter()
+        .any(|argument| match argument {
+            [one] => is_settings(one),
+            [_, equals, one] => equals.is("=") && is_settings(one),
+            _ => false,
+        })
+}
+
+/// The bracket of the call that begins with a name.
+fn opens(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
+    let path = |t: &PythonToken<'_>| t.kind == TokenKind::Name || t.is(".");
+    let after = tokens[at..].iter().position(|t| !path(t))?;
+    tokens[at + after].is("(").then_some(at + after)
+}
+
+/// Whether settings get what a name gives: `args = get_args()`.
+fn gives(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&str>) -> bool {
+    let statement = line(tokens, at);
+    let Some(sign) = statement.iter().position(|t| t.is("=")) else {
+        return false;
+    };
+    let mut left = statement[..sign].iter();
+    let first = statement.get(sign + 1);
+    opens(tokens, at).is_some()
+        && first.is_some_and(|t| t.from == tokens[at].from)
+        && left.any(|t| settings.contains(t.text))
+}
+
+/// Whether a name stands among `callbacks=[…]`.
+fn is_callback(tokens: &[PythonToken<'_>], at: usize) -> bool {
+    let mut before = tokens[..at]
+        .iter()
+        .rev()
+        .take_while(|t| t.kind != TokenKind::End);
+    let open = before
+        .by_ref()
+        .find(|t| !t.is(",") && t.kind != TokenKind::Name);
+    open.is_some_and(|t| t.is("["))
+        && before.next().is_some_and(|t| t.is("="))
+        && before.next().is_some_and(|t| t.is("callbacks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::python::tokens;
+    use super::*;
+
+    fn is_found(text: &str) -> bool {
+        let text = format!("{text}\nTrainer(model=m, args=args, train_dataset=d).train()\n");
+        unread_code(&[&tokens(&text)], |module| module == "mine").is_some()
+    }
+
+    #[test]
+    fn settings_that_meet_code_which_was_not_read_are_found() {
+        let import =
+            "from lab.tools import get_args, prepare, Co, configured\nimport lab.more as more";
+        for text in [
+            "args = get_args()",
+            "args = prepare(args, 3)",
+            "more.fix(args)",
+            "t = Co(model=m, args=args)",
+            "t = Trainer(model=m, args=args, callbacks=[Co()])",
+            "class Mine(Co): pass",
+            "@configured(TrainingArguments)\ndef main(args): pass",
+            "parse = prepare(parser)",
+        ] {
+            assert!(is_found(&format!("{import}\n{text}")), "{text}");
+        }
+        for text in [
+            "import lab.patch",
+            "exec(open('a.py').read())",
+            "import_module('a')",
+        ] {
+            assert!(is_found(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_read_or_given_no_settings_is_let_be() {
+        for text in [
+            "import torch.nn as nn\nimport numpy as np\nx = nn.Linear(args)",
+            "from mine import prepare\nargs = prepare(args)",
+            "from . import prepare\nargs = prepare(args)",
+            "from lab.data import load, score\nd = load(data_args.path)\nt = Trainer(model=m, args=args, compute_metrics=score)",
+        ] {
+            assert!(!is_found(text), "{text}");
+        }
+    }
+}
