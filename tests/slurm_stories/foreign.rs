@@ -13,7 +13,7 @@ const LAUNCHER: &str = "#!/bin/bash
 # my launcher
 cd \"$(dirname \"$0\")\"
 python3 -m verl.trainer.main_ppo \\
-  data.train_batch_size=${BS:-256} \\
+  data.train_batch_size=256 \\
   data.max_prompt_length=1024 data.max_response_length=8192 \\
   actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
   actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \\
@@ -157,6 +157,25 @@ fn a_job_of_plain_sbatch_is_taken_over_by_its_id_patched_and_succeeds() {
     assert!(patch.contains("a/run_grpo.sh"), "{patch}");
     // Known by its first job from now on, and never taken over twice.
     place.oomctl(&["watch", &id]).expect_code(0);
+}
+
+#[test]
+fn a_job_that_may_have_got_values_from_its_environment_is_watched_and_not_submitted_again() {
+    let Some(place) = place("its-environment", "") else {
+        return;
+    };
+    let reads = LAUNCHER.replace("batch_size=256", "batch_size=${BS:-256}");
+    fs::write(place.file("run_grpo.sh"), reads).unwrap();
+    let id = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
+    ended(&place, &id, "FAILED");
+    let told = place.oomctl(&["watch", "--yes", &id]).expect_code(1);
+    told.says(&format!("`BS=256 oomctl watch {id}`"));
+    assert_eq!(place.attempts_of(&format!("job-{id}")).len(), 1);
+    let place = place.with(&[("BS", "256")]);
+    let id = sbatch(&place, &["job.slurm", "diamonds-seed0"]);
+    ended(&place, &id, "FAILED");
+    place.oomctl(&["watch", "--yes", &id]).expect_code(0);
+    assert!(place.attempts_of(&format!("job-{id}")).len() >= 2);
 }
 
 #[test]

@@ -60,7 +60,14 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
     let coded = || {
         let coded = call.coded(knob)?;
         let way = KnobForm::Code { own: coded.is_own };
-        Some(self::given(coded.value.clone(), way, false, knob.kind))
+        let value = match &coded.option {
+            // The environment of the submission may have set it.
+            Some(Spelling::Env(name)) if reading.passed.may_set(name) => {
+                Traced::computed("", coded.value.place()?, Why::Environment)
+            }
+            _ => coded.value.clone(),
+        };
+        Some(self::given(value, way, false, knob.kind))
     };
     let given = given.or_else(coded);
     let given = given.or_else(|| {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::answers::Answers;
 use super::draft::Draft;
+use super::next::word;
 use super::starter::{self, Starter};
 use super::surroundings::Surroundings;
 use crate::cli::session::Session;
@@ -188,7 +189,8 @@ fn ask_preset(
     let files = starter::rendering(library)?;
     if let Some(script) = found.scripts.first() {
         print::say(&format!(
-            "{script} is a job script: `oomctl submit -w {script}` runs it without a project file (Ctrl-C ends these questions)."
+            "{script} is a job script: `oomctl submit -w {}` runs it without a project file (Ctrl-C ends these questions).",
+            word(script)
         ));
     }
     print::say("Presets for a job that oomctl writes:");

@@ -11,10 +11,13 @@ pub fn next(folder: &Path, starter: &Starter) -> String {
     let marks = |text: &str| text.matches(MARK).count();
     let enter = match folder == Path::new(".") {
         true => String::new(),
-        false => format!("`cd {}`, then ", quoted(folder)),
+        false => format!("`cd {}`, then ", word(&folder.display().to_string())),
     };
     let text = starter.text.as_deref().unwrap_or_default();
-    match (&starter.script, starter.files.as_slice()) {
+    match (
+        starter.script.as_deref().map(word),
+        starter.files.as_slice(),
+    ) {
         (Some(script), [_, _]) => format!(
             "train.py is an example for PyTorch: a small model, on one GPU\n\
              next: {enter}`oomctl submit -w {script}`\n\
@@ -40,7 +43,7 @@ pub fn next(folder: &Path, starter: &Starter) -> String {
     }
 }
 
-fn quoted(folder: &Path) -> String {
-    let name = folder.display().to_string();
-    shell_word(&name).unwrap_or(name)
+/// A name as a shell takes it.
+pub(super) fn word(name: &str) -> String {
+    shell_word(name).unwrap_or_else(|_| name.to_owned())
 }

@@ -75,6 +75,7 @@ pub fn submit(
         script: path.clone(),
         args: args.to_vec(),
         variables: variables(),
+        is_foreign: false,
     };
     let read = Read {
         logs: asked.logs.to_vec(),

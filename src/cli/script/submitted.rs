@@ -1,11 +1,13 @@
 //! How a job was submitted that was submitted without us, as far as Slurm has kept it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::cli::args::sbatch_option;
 use crate::cli::script::arguments::SlurmCommandLine;
 use crate::cli::script::read::{Read, Shelves, script};
 use crate::core::adopt::is_array;
+use crate::core::render::shell_word;
 use crate::io::environment::variables;
 use crate::io::scheduler::slurm::{Foreign, Slurm, bad_option};
 use crate::io::window::log_ends;
@@ -100,12 +102,31 @@ pub fn read(
         script: path,
         args,
         variables: variables(),
+        is_foreign: true,
     };
     let text = text.unwrap_or_else(|| NOTHING.to_owned());
     let mut read = Read::new(submission, text, workdir, shelves);
     let out = foreign.logs.as_ref().map(|(out, _)| out);
     read.logs = out.map_or_else(Vec::new, |out| log_ends(out));
-    Ok((read, known))
+    let open = read.adoption(shelves).open_variables();
+    if known && !open.is_empty() && !taking.watch_only {
+        print::talk(&may_have_set(id, &open));
+    }
+    Ok((read, known && open.is_empty()))
+}
+
+/// Why a job is not submitted again that may have got values from the environment of its submission, and how to say that it got none.
+fn may_have_set(id: &JobId, open: &BTreeMap<String, String>) -> String {
+    let names: Vec<&str> = open.keys().map(String::as_str).collect();
+    let given = open
+        .iter()
+        .map(|(name, value)| format!("{name}={}", shell_word(value).unwrap_or_default()));
+    let given: Vec<String> = given.collect();
+    format!(
+        "job {id} may have got {} from the environment of its sbatch, which oomctl does not know. So it watches the job and, after a failure, says what to change. With `{} oomctl watch {id}` it submits again with these values",
+        names.join(", "),
+        given.join(" ")
+    )
 }
 
 /// Where nobody has kept the line of the submission: what the controller says that the job asked for, in the form of its

@@ -62,6 +62,7 @@ fn reading(session: &Session, sweep: &Sweep) -> Result<(Read, Shelves), CommandF
         script: COMMAND.to_owned(),
         args: Vec::new(),
         variables: BTreeMap::new(),
+        is_foreign: false,
     };
     let shelves = Shelves::of_project(session, None)?;
     let text = format!("#!/bin/sh\n{}\n", words.join(" "));

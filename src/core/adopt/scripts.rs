@@ -37,6 +37,9 @@ pub struct Scripts {
     /// Variables of the environment that the scripts use.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
+    /// The first job was submitted without oomctl, perhaps with other variables.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_foreign: bool,
     /// Texts by the path that the scripts name them with, relative to the folder in which the job runs.
     pub files: Arc<BTreeMap<String, String>>,
     /// Programs that start others.
@@ -106,6 +109,7 @@ impl Scripts {
             script: submission.script.clone(),
             args: submission.args.clone(),
             variables: entries.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            is_foreign: submission.is_foreign,
             files: Arc::new(files.collect()),
             launchers: Arc::new(launchers.clone()),
             recognised: adoption.stack.is_some(),
@@ -126,6 +130,7 @@ impl Scripts {
             script: self.script.clone(),
             args: self.args.clone(),
             variables: self.variables.clone(),
+            is_foreign: self.is_foreign,
         }
     }
 

@@ -256,6 +256,7 @@ impl Walker<'_> {
         let (span, quote) = doc.place(variable.start, variable.end, variable.quoted);
         let used = |text: Traced| text.used(&variable.name, span, quote);
         let unset = || doc.code(variable.start, variable.end, Why::Environment);
+        let may_be_set = value.is_none() && self.out.passed.may_set(&variable.name);
         match &variable.operation {
             Operation::Plain | Operation::Required => value.map_or_else(unset, used),
             Operation::Other => {
@@ -265,12 +266,22 @@ impl Walker<'_> {
             }
             Operation::Default { colon, other } => match value {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
-                _ => self.text_of(other, doc),
+                _ => match self.text_of(other, doc) {
+                    other if may_be_set && is_setting(&other.text()) => {
+                        self.out.open.insert(variable.name.clone(), other.text());
+                        unset()
+                    }
+                    other => other,
+                },
             },
             Operation::Assign { colon, other } => match value {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
                 _ => {
-                    let text = self.text_of(other, doc);
+                    let mut text = self.text_of(other, doc);
+                    if may_be_set && is_setting(&text.text()) {
+                        self.out.open.insert(variable.name.clone(), text.text());
+                        text = unset();
+                    }
                     let value = VariableValue::Text(text.clone());
                     self.scope.set(&variable.name, value, false);
                     text
@@ -281,6 +292,7 @@ impl Walker<'_> {
                     doc.code(variable.start, variable.end, Why::Condition)
                 }
                 Some(text) if !(*colon && text.is_empty()) => self.text_of(other, doc),
+                _ if may_be_set => doc.code(variable.start, variable.end, Why::Condition),
                 _ => Traced::default(),
             },
         }
@@ -389,4 +401,14 @@ impl Walker<'_> {
         let other = self.scope.variables.contains_key(name);
         (!other && !requested::step_of_its_own(&self.around)).then(|| text.clone())
     }
+}
+
+/// Whether a default is a number, a truth value, options, or nothing, and no path or name.
+fn is_setting(text: &str) -> bool {
+    let text = text.trim();
+    let truth = ["true", "false", "yes", "no", "on", "off"];
+    text.is_empty()
+        || text.starts_with('-')
+        || text.parse::<f64>().is_ok()
+        || truth.contains(&&*text.to_lowercase())
 }

@@ -143,7 +143,7 @@ impl Walker<'_> {
         }
         match self.source(&submission.script) {
             Some(file) => {
-                self.take_over_submission();
+                self.take_over_submission(submission.is_foreign);
                 // What another language says is not read as a shell's.
                 if is_shell(&self.out.sources[file].text) {
                     self.run_file(file);
@@ -156,13 +156,14 @@ impl Walker<'_> {
     }
 
     /// What the options and the environment of the submission mean for the variables of its script.
-    fn take_over_submission(&mut self) {
+    fn take_over_submission(&mut self, is_foreign: bool) {
         for (name, _) in VARIABLES {
             self.inherited_text(name);
         }
         let options = directives(&self.out);
         let export = wins(&options, "export").and_then(|d| d.value.as_ref());
         self.out.passed = export.map(Passed::of).unwrap_or_default();
+        self.out.passed.is_foreign = is_foreign;
         self.requested = requested::variables(&self.out);
         for (name, value) in self.out.passed.given.clone() {
             // An option of the submission stays as it is: another value is given where the variable is used.

@@ -26,6 +26,8 @@ pub struct Submission {
     pub args: Vec<String>,
     /// Variables of the environment in which it is submitted.
     pub variables: BTreeMap<String, String>,
+    /// It was submitted without oomctl: its environment may have had others.
+    pub is_foreign: bool,
 }
 
 /// A text in which values can stand.
@@ -116,6 +118,8 @@ pub struct Reading {
     pub named: Vec<NamedFile>,
     /// What the job has of the environment of its submission.
     pub passed: Passed,
+    /// Variables that the environment of the submission may have set, with the value that counts where it did not.
+    pub open: BTreeMap<String, String>,
     /// What hands work to further jobs of the scheduler, which are not followed.
     pub submits: BTreeSet<String>,
     /// More is called than is followed.
@@ -225,6 +229,8 @@ pub struct Passed {
     only: Option<BTreeSet<String>>,
     /// Those that the option gives (`--export=ALL,X=1`).
     pub(super) given: Vec<(String, Traced)>,
+    /// Which of them there were is not known.
+    pub(super) is_foreign: bool,
 }
 
 impl Passed {
@@ -246,7 +252,14 @@ impl Passed {
         Self {
             only: (!inherits_all).then_some(only),
             given,
+            is_foreign: false,
         }
+    }
+
+    /// Whether a variable that is not known to be set may be set all the same.
+    pub(crate) fn may_set(&self, name: &str) -> bool {
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        is_name && self.is_foreign && self.inherits(name)
     }
 
     /// Whether the job has a variable of the submission's environment.

@@ -30,6 +30,34 @@ fn reading(files: &[(&str, &str)], args: &[&str], variables: &[(&str, &str)]) ->
     follow(&submission, &files, &launchers(), &names)
 }
 
+#[test]
+fn what_the_environment_of_a_job_of_plain_sbatch_may_have_set_is_unknown() {
+    let read = |head: &str| {
+        let text = format!(
+            "#!/bin/bash\n{head}\n: ${{ACC:=2}}\nDATA=${{DATA:-/d}}\ntrainer-cli --bs ${{BS:-16}} --acc $ACC --data $DATA\n"
+        );
+        let submission = Submission {
+            script: "a.slurm".to_owned(),
+            variables: [("SET".to_owned(), "1".to_owned())].into(),
+            is_foreign: true,
+            ..Submission::default()
+        };
+        let files = BTreeMap::from([("a.slurm".to_owned(), text)]);
+        let names = BTreeSet::from(["trainer-cli".to_owned()]);
+        follow(&submission, &files, &launchers(), &names)
+    };
+    let open = |reading: &Reading| reading.open.clone().into_iter().collect::<Vec<_>>();
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let reading = read("");
+    assert_eq!(open(&reading), [pair("ACC", "2"), pair("BS", "16")]);
+    let call = reading.calls.last().unwrap();
+    assert!(call.words.iter().any(|w| w.text.text() == "/d"));
+    assert!(!call.words.iter().any(|w| w.text.text() == "16"));
+    // The job has nothing of it, or the script sets it itself.
+    assert!(open(&read("#SBATCH --export=NONE")).is_empty());
+    assert_eq!(open(&read("BS=8")), [pair("ACC", "2")]);
+}
+
 /// Each call as its target and its words, `?` behind those that may not be there.
 fn shown(reading: &Reading) -> Vec<String> {
     let call = |call: &super::Call| {
