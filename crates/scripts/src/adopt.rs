@@ -220,6 +220,27 @@ impl<'a> Adoption<'a> {
         Ok(patch)
     }
 
+    /// Variables of which nobody knows whether the environment of the submission set them, each with the value that counts where it
+    /// did not: those of the scripts, and those that the program reads for a knob.
+    pub fn open_variables(&self) -> BTreeMap<String, String> {
+        let mut all = self.reading.open.clone();
+        let knobs = self.stack.iter().flat_map(|stack| &stack.knobs);
+        for (call, knob) in self
+            .calls()
+            .flat_map(|c| knobs.clone().map(move |k| (c, k)))
+        {
+            if let Some(coded) = call.coded(knob)
+                && let Some(Spelling::Env(name)) = &coded.option
+                && self.reading.passed.may_set(name)
+                && !call.variables.contains_key(name)
+                && self.reading.inherited(name).is_none()
+            {
+                all.insert(name.clone(), coded.value.text());
+            }
+        }
+        all
+    }
+
     /// Whether a call gives a knob, or may be given it in any case: a variable that a program does not know does it no harm.
     pub(super) fn is_given_or_harmless(&self, call: &Call, knob: &StackKnob) -> bool {
         let by_variable = |s: &Spelling| matches!(s, Spelling::Env(_));

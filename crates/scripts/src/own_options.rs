@@ -1,7 +1,6 @@
 //! The options by which a program takes a knob: its own, where its code declares them or fills its framework's class itself.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::adopt::Adoption;
 use super::code_value::CodeValue;
@@ -308,27 +307,6 @@ impl Call {
 }
 
 impl Adoption<'_> {
-    /// Variables of which nobody knows whether the environment of the submission set them, each with the value that counts where it
-    /// did not: those of the scripts, and those that the program reads for a knob.
-    pub fn open_variables(&self) -> BTreeMap<String, String> {
-        let mut all = self.reading.open.clone();
-        let knobs = self.stack.iter().flat_map(|stack| &stack.knobs);
-        for (call, knob) in self
-            .calls()
-            .flat_map(|c| knobs.clone().map(move |k| (c, k)))
-        {
-            if let Some(coded) = call.coded(knob)
-                && let Some(Spelling::Env(name)) = &coded.option
-                && self.reading.passed.may_set(name)
-                && !call.variables.contains_key(name)
-                && self.reading.inherited(name).is_none()
-            {
-                all.insert(name.clone(), coded.value.text());
-            }
-        }
-        all
-    }
-
     /// Whether code of the program gives a knob, which none of its options does, and which cannot be changed there.
     pub fn is_fixed(&self, knob: &StackKnob) -> bool {
         let mut calls = self.calls();

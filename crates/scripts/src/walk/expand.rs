@@ -266,22 +266,12 @@ impl Walker<'_> {
             }
             Operation::Default { colon, other } => match value {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
-                _ => match self.text_of(other, doc) {
-                    other if may_be_set && is_setting(&other.text()) => {
-                        self.out.open.insert(variable.name.clone(), other.text());
-                        unset()
-                    }
-                    other => other,
-                },
+                _ => self.default(variable, other, may_be_set, doc),
             },
             Operation::Assign { colon, other } => match value {
                 Some(text) if !(*colon && text.is_empty()) => used(text),
                 _ => {
-                    let mut text = self.text_of(other, doc);
-                    if may_be_set && is_setting(&text.text()) {
-                        self.out.open.insert(variable.name.clone(), text.text());
-                        text = unset();
-                    }
+                    let text = self.default(variable, other, may_be_set, doc);
                     let value = VariableValue::Text(text.clone());
                     self.scope.set(&variable.name, value, false);
                     text
@@ -401,14 +391,4 @@ impl Walker<'_> {
         let other = self.scope.variables.contains_key(name);
         (!other && !requested::step_of_its_own(&self.around)).then(|| text.clone())
     }
-}
-
-/// Whether a default is a number, a truth value, options, or nothing, and no path or name.
-fn is_setting(text: &str) -> bool {
-    let text = text.trim();
-    let truth = ["true", "false", "yes", "no", "on", "off"];
-    text.is_empty()
-        || text.starts_with('-')
-        || text.parse::<f64>().is_ok()
-        || truth.contains(&&*text.to_lowercase())
 }

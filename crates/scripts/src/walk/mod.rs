@@ -9,6 +9,7 @@ mod call;
 mod commands;
 mod conditions;
 mod container;
+mod defaults;
 mod doc;
 mod expand;
 mod launch;
