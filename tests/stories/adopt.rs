@@ -112,6 +112,7 @@ pub(super) fn read_set(path: &Path) -> Set {
             variables: pairs(&lines("environment:").join(" "))
                 .into_iter()
                 .collect(),
+            is_foreign: false,
         },
         expected: pairs(&lines("expect:").join(" ")),
         changes: lines("change:"),

@@ -65,6 +65,10 @@ pub fn find(reading: &Reading, call: &Call, knob: &StackKnob) -> Option<FoundKno
             Some(Spelling::Env(name)) if reading.passed.may_set(name) => {
                 Traced::computed("", coded.value.place()?, Why::Environment)
             }
+            // No accumulation is 0: the program takes another one then.
+            _ if knob.role == Some(Role::GradAccumulation) && coded.is_off => {
+                Traced::computed("", coded.value.place()?, Why::Code)
+            }
             _ => coded.value.clone(),
         };
         Some(self::given(value, way, false, knob.kind))

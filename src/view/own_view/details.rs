@@ -15,10 +15,12 @@ use oomctl_scripts::{CODE_OF, MAP};
 /// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
 const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
 const HALVE_AND_KEEP: &str = "halve-batch-keep-effective";
+/// Those that make a forward smaller where an option has the batch of all GPUs.
+const OF_ALL_GPUS: [&str; 2] = ["accumulate-more", "halve-batch-of-all-gpus"];
 
 /// Whether a rung makes the batch smaller.
 fn is_batch(rung: &str) -> bool {
-    rung == HALVE_AND_KEEP || HALVE.contains(&rung)
+    rung == HALVE_AND_KEEP || HALVE.contains(&rung) || OF_ALL_GPUS.contains(&rung)
 }
 
 impl ScriptView {
