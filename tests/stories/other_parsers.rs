@@ -108,3 +108,73 @@ fn parsers_of_functions_and_dataclasses_are_the_programs_own() {
         "{plan}"
     );
 }
+
+/// What a plan says of a knob: its number, or none where the knob is there and its value is unknown.
+fn known(program: &str, words: &str, knob: &str) -> Option<i64> {
+    let fit = "def fit(batch_size, accum):\n    \
+               for step, x in enumerate(DataLoader(data, batch_size=batch_size)):\n        \
+               (model(x) / accum).backward()\n        \
+               if (step + 1) % accum == 0:\n            optimizer.step()\n";
+    let text = format!("import argparse, json, sys\nimport torch\n{fit}{program}\n");
+    let place = job(&format!("python train.py {words}"), &[("train.py", &text)]);
+    let view = place.json("plan --json job.sh");
+    let knobs = view["knobs"].as_array().unwrap();
+    let found = knobs.iter().find(|found| found["knob"] == knob);
+    found.and_then(|found| found["value"].as_i64())
+}
+
+#[test]
+fn what_others_decide_is_unknown_and_what_words_give_is_known() {
+    let parser = |more: &str| {
+        format!(
+            "p = argparse.ArgumentParser()\np.add_argument('--batch-size', type=int, default=16)\n\
+             p.add_argument('--accum-steps', type=int, default=2)\n{more}\nfit(args.batch_size, args.accum_steps)"
+        )
+    };
+    let plain = parser("args = p.parse_args()");
+    let accum = "gradient_accumulation_steps";
+    assert_eq!(known(&plain, "", accum), Some(2));
+    let compared = "args = p.parse_args()\nif args.batch_size >= 16:\n    args.accum_steps = 4";
+    assert_eq!(known(&parser(compared), "--batch-size 32", accum), None);
+    let set = |below: &str| {
+        parser(&format!(
+            "{below}p.set_defaults(accum_steps=4)\nargs = p.parse_args()"
+        ))
+    };
+    assert_eq!(known(&set(""), "", accum), Some(4));
+    assert_eq!(known(&set("s = p.add_subparsers()\n"), "", accum), None);
+    let map = "p.add_argument('--more', type=json.loads, default={})\nargs = p.parse_args()";
+    let words = "--more '{\"batch_size\": 32}'";
+    assert_eq!(known(&parser(map), words, "batch_size"), None);
+    let settings = "from pydantic_settings import BaseSettings\nclass S(BaseSettings):\n    batch_size: int = 8\n    accum: int = 1\n\
+                    s = S()\nfit(s.batch_size, s.accum)";
+    assert_eq!(known(settings, "", "batch_size"), None);
+    let words = "for a in sys.argv[1:]:\n    k, v = a.split('=')\n    cfg[k] = int(v)\nfit(**cfg)";
+    let bare = format!("cfg = {{'batch_size': 64, 'accum': 1}}\n{words}");
+    assert_eq!(known(&bare, "batch_size=32 accum=4", accum), Some(4));
+}
+
+#[test]
+fn an_option_that_takes_a_value_or_none_is_a_switch_without_one() {
+    let program = "import argparse\nimport torch\np = argparse.ArgumentParser()\n\
+                   p.add_argument('--cache', nargs='?', const='ram')\np.add_argument('--batch-size', type=int, default=16)\n\
+                   opt = p.parse_args()\nfor x in load(opt.cache, opt.batch_size):\n    model(x).backward()\n    optimizer.step()\n";
+    let log = (
+        "slurm.log",
+        "train: Caching images (45.7GB ram):  93%|#####| 37310/40118 [03:11<00:14, 194.87it/s]\nslurmstepd: error: Detected 1 oom_kill event in StepId=1.batch. Some of the step tasks have been OOM Killed.\n",
+    );
+    let fix = |words: &str| {
+        let place = job(
+            &format!("python train.py {words}"),
+            &[("train.py", program), log],
+        );
+        place.run("fix slurm.log job.sh").told()
+    };
+    let said = fix("--cache --batch-size 8");
+    assert!(
+        said.contains("data-not-in-memory") && said.contains("+python train.py --batch-size 8"),
+        "{said}"
+    );
+    let said = fix("--cache disk");
+    assert!(!said.contains("+python"), "{said}");
+}

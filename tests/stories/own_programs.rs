@@ -172,14 +172,15 @@ fn a_batch_of_all_gpus_is_not_halved_for_one() {
         )
     };
     let script = "torchrun --nproc_per_node 8 train.py --batch-size 256 --grad-accum 2";
-    for (help, local) in [
-        ("samples", "a.batch_size // world // a.grad_accum"),
-        ("global batch size, over all ranks", "split(a)"),
-    ] {
-        let said = fixed(script, &[("train.py", &program(help, local))]);
-        said.says(&["--grad-accum  2 -> 4", " job.sh:4  unknown"]);
-        assert!(!said.out.contains(" 256 -> "), "{}", said.out);
-    }
+    let divided = program("samples", "a.batch_size // world // a.grad_accum");
+    let said = fixed(script, &[("train.py", &divided)]);
+    said.says(&["--grad-accum  2 -> 4", " job.sh:4  unknown"]);
+    assert!(!said.out.contains(" 256 -> "), "{}", said.out);
+    // Whether the accumulation divides it, nobody knows: more of it may free nothing.
+    let unknown = program("global batch size, over all ranks", "split(a)");
+    let said = fixed(script, &[("train.py", &unknown)]);
+    said.says(&["--batch-size  256 -> 128  job.sh:4  changes"]);
+    assert!(!said.out.contains("--grad-accum  2"), "{}", said.out);
     let said = fixed(script, &[("train.py", &program("samples", "a.batch_size"))]);
     said.says(&["--batch-size  256 -> 128", "--grad-accum  2 -> 4"]);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::by_use::{cuts, used_accumulations};
 use super::constants::loaded_option;
 use super::declared::{OF_GPUS, Takes, is_by};
+use super::handed_on::HandedOn;
 use super::program_option::ProgramOption;
 use super::program_text::CodeFiles;
 use super::python::PythonToken;
@@ -79,7 +80,12 @@ impl BatchOptions {
         let parts = parts.or_else(|| sliced.clone().zip(loaded.clone()));
         let parts = parts.filter(|(part, whole)| part != whole);
         let accumulates = |name: &str| name.contains("acc") || used.accumulations.contains(name);
-        let cut = by_use(&|name| accumulates(name) && cuts(&tokens, |t| t.is(name)));
+        let handed_on = HandedOn::of(&tokens);
+        let is_cut = |name: &str| {
+            let names = handed_on.aliases(name);
+            cuts(&tokens, |t| names.iter().any(|name| t.is(name)))
+        };
+        let cut = by_use(&|name| accumulates(name) && is_cut(name));
         // Chunks of the batch of a step: what one forward takes follows from their number.
         let whole = cut.and_then(|_| loaded.clone().or_else(|| single(options, &WHOLE_NAMES)));
         let of_forward = sliced.or(loaded);

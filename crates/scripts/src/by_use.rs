@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::accumulation::is_divisor;
 use super::declared::DeclaredOption;
+use super::handed_on::HandedOn;
 use super::python::{
     PythonToken, TokenKind, arguments, assignment, calls, line, line_of, lines_in, rest_of_line,
 };
@@ -41,7 +42,7 @@ pub(super) fn used_accumulations<'t>(files: &[&[PythonToken<'t>]]) -> BTreeSet<&
         places.any(|at| counts(tokens, at, cuts(files, |t| t.is(name))))
     };
     found.retain(|name| files.iter().any(|tokens| is_counted(name, tokens)));
-    found
+    HandedOn::of(files).with_sources(found)
 }
 
 /// Whether a name is of a number of samples, not of batches. A loop over it goes over samples.
@@ -97,7 +98,10 @@ fn counts(tokens: &[PythonToken<'_>], at: usize, is_cut: bool) -> bool {
         has(&["backward"]) && (is_cut || has(&NEXT))
     };
     let ranges = || line.iter().any(|t| t.is("range"));
-    rest() || line.first().is_some_and(|t| t.is("for")) && ranges() && loops()
+    // `for part in x.chunk(n)`
+    let goes_over_parts = || is_cut && line.iter().any(|t| CUTS.contains(&t.text)) && loops();
+    let is_loop = line.first().is_some_and(|t| t.is("for"));
+    rest() || is_loop && (ranges() && loops() || goes_over_parts())
 }
 
 #[cfg(test)]
@@ -111,6 +115,7 @@ mod tests {
         for text in [
             "loss = f(x) / args.every\nloss.backward()\nif (i + 1) % args.every == 0:\n  opt.step()\n",
             "for _ in range(self.every):\n  loss = self.model(next(dl))\n  (loss / self.every).backward()\n",
+            "def fit(n):\n  for i, x in enumerate(dl):\n    (f(x) / n).backward()\n    if (i + 1) % n == 0: opt.step()\nfit(args.every)\n",
             "for _ in range(every):\n  with ctx():\n    loss = f(next(x))\n    loss = loss / every\n    acc.backward(loss)\n",
         ] {
             assert!(is(text), "{text}");

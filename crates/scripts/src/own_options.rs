@@ -19,7 +19,7 @@ use oomctl_base::{Role, Value, ValueKind, only};
 /// Begins what is said of a file whose code gives values in a way that is not read.
 pub const CODE_OF: &str = "the code of ";
 /// Begins the same of a map that is handed on.
-pub const MAP: &str = "`**";
+pub const SPREAD_MAP: &str = "`**";
 
 impl ProgramCode {
     /// Whether it declares an option that stands alone.
@@ -119,7 +119,7 @@ impl Call {
         })
     }
 
-    /// Whether a word of the program is this option.
+    /// Whether the words give this option a value.
     fn is_followed_by_a_value(&self, flag: &str) -> bool {
         let words = self.own_texts();
         let begins = format!("{flag}=");
@@ -128,6 +128,7 @@ impl Call {
             || pairs().any(|pair| !pair[1].starts_with('-'))
     }
 
+    /// Whether a word of the program is this option.
     fn is_given(&self, flag: &str) -> bool {
         let words = self.taken_words();
         let own: Vec<String> = words
@@ -295,7 +296,7 @@ impl Call {
         let Some(section) = named else {
             let place = match unpacked.text.as_str() {
                 "" => format!("{CODE_OF}{}", class.path),
-                text => format!("{MAP}{text}` in {}", class.path),
+                text => format!("{SPREAD_MAP}{text}` in {}", class.path),
             };
             let unread = UnreadFile::of(SettingsReader::Program, place);
             return self.unread.push(unread);

@@ -36,7 +36,7 @@ pub fn starts(session: &Session, request: &Request) -> Option<StartsView> {
 /// Whether Slurm would take the job as it is, and when it would start; `None` where it does not say. Nothing is submitted.
 pub fn tested(session: &Session, request: &Request) -> Option<StartForecast> {
     let asks = session.runs.rest().is_none() && request.inputs().backend == "slurm";
-    if !asks || !session.runs.reach_slurm() {
+    if !asks || !session.runs.reach_slurm() || session.runs.is_slurm_silent() {
         return None;
     }
     let mut scheduler = session.runs.scheduler("slurm");

@@ -10,7 +10,7 @@ use crate::view::rung_view::{EVEN, MemoryForecast};
 use crate::view::script_parts::Computed;
 use crate::view::style::diff_line;
 use oomctl_base::Effect;
-use oomctl_scripts::{CODE_OF, MAP};
+use oomctl_scripts::{CODE_OF, SPREAD_MAP};
 
 /// Rungs of presets that halve a batch and change training, and the one that keeps the batch of an optimizer step.
 const HALVE: [&str; 2] = ["halve-batch", "halve-micro-batch"];
@@ -114,7 +114,7 @@ impl ScriptView {
 
     /// Whether code that is not read gives the framework its values.
     pub(super) fn gives_values_unread(&self) -> bool {
-        let is_code = |what: &String| what.starts_with(CODE_OF) || what.starts_with(MAP);
+        let is_code = |what: &String| what.starts_with(CODE_OF) || what.starts_with(SPREAD_MAP);
         self.unread.iter().any(is_code)
     }
 
