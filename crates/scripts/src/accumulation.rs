@@ -21,11 +21,11 @@ const DEPTH: usize = 3;
 /// The name under which such an option counts among the names of a program's text ([`super::CodeRule`]).
 pub(super) const SUM_OF_LOSSES: &str = "<sum of losses>";
 
+/// The name under which it counts that a batch of training is divided by an accumulation.
+pub(super) const BY_ACCUMULATION: &str = "<batch by accumulation>";
 /// The names under which it counts that a batch of training is divided by an accumulation, or by GPUs alone.
-const DIVIDED_BATCH: [(&str, &[&str]); 2] = [
-    ("<batch by accumulation>", &["acc"]),
-    ("<batch by GPUs>", &OF_GPUS),
-];
+const DIVIDED_BATCH: [(&str, &[&str]); 2] =
+    [(BY_ACCUMULATION, &["acc"]), ("<batch by GPUs>", &OF_GPUS)];
 /// The same of the batch of an evaluation.
 const DIVIDED_EVALUATION: &str = "<evaluation batch by GPUs>";
 

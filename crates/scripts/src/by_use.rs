@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::accumulation::is_divisor;
+use super::accumulation::{BY_ACCUMULATION, is_divisor};
 use super::declared::DeclaredOption;
 use super::handed_on::HandedOn;
 use super::python::{
@@ -64,6 +64,25 @@ pub(super) fn cuts(
             let mut given = given.iter().flat_map(|value| value.iter());
             given.any(&is_number)
         })
+    })
+}
+
+/// Where a batch is cut into as many parts as an option accumulates: the file, and the bytes of the number.
+pub(super) fn cut_batch(
+    files: &[&[PythonToken<'_>]],
+    options: &[Vec<DeclaredOption<'_, '_>>],
+) -> Option<(&'static str, usize, (usize, usize))> {
+    let handed_on = HandedOn::of(files);
+    let names = accumulations(files, options).into_iter();
+    let names: BTreeSet<&str> = names.flat_map(|name| handed_on.aliases(name)).collect();
+    files.iter().enumerate().find_map(|(file, tokens)| {
+        let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
+        let number = cuts.find_map(|at| {
+            let given = arguments(tokens.get(at + 2..).unwrap_or_default());
+            let mut given = given.into_iter().flatten();
+            given.find(|t| t.kind == TokenKind::Name && names.contains(t.text))
+        })?;
+        Some((BY_ACCUMULATION, file, (number.from, number.to)))
     })
 }
 

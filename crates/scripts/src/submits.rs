@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::accumulation::{SUM_OF_LOSSES, divided_batches, sum_of_losses};
 use super::beside_trainer::{TRAINER_DOUBT, doubts};
+use super::by_use::cut_batch;
 use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
 use super::configured::ProgramCode;
@@ -62,6 +63,7 @@ fn names_of(
         let sum = sum_of_losses(texts, &options);
         let sum = sum.map(|(at, bytes)| (SUM_OF_LOSSES, at, bytes));
         let found = sum.into_iter().chain(divided_batches(texts));
+        let found = found.chain(cut_batch(texts, &options));
         let found = found.chain(signs(texts, &options));
         for (name, at, (start, end)) in found.filter(|(name, ..)| wanted.contains(name)) {
             let file = reading.add_source(own[at].path, own[at].text);
