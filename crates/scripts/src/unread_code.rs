@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::python::{PythonToken, TokenKind, arguments, calls, line, statements};
+use super::python::{PythonToken, TokenKind, arguments, calls, line, line_of, statements};
 use oomctl_base::word_list;
 
 /// Packages of Python itself.
@@ -78,55 +78,85 @@ impl<'t> Imported<'t> {
         };
         let mut begin = 0;
         for statement in statements(tokens) {
-            let (module, names) = match statement {
+            match statement {
                 [from, rest @ ..] if from.is("from") => {
-                    let at = rest.iter().position(|t| t.is("import")).unwrap_or(0);
-                    (&rest[..at], &rest[at..])
+                    let import = rest.iter().position(|t| t.is("import")).unwrap_or(0);
+                    let (module, names) = rest.split_at(import);
+                    if is_unread(module, is_read) {
+                        let names = names.iter().skip(1);
+                        found
+                            .names
+                            .extend(names.filter(|t| is_name(t)).map(|t| t.text));
+                    }
                 }
-                [import, rest @ ..] if import.is("import") => (rest, &rest[..0]),
-                _ => (&statement[..0], &statement[..0]),
-            };
-            if !module.is_empty() && is_unread(module, is_read) {
-                let named = match names.is_empty() {
-                    true => module.iter().rfind(|t| t.kind == TokenKind::Name),
-                    false => None,
-                };
-                let package = module.first().filter(|_| names.is_empty());
-                let all = names.iter().skip(1).filter(|t| t.kind == TokenKind::Name);
-                found
-                    .names
-                    .extend(all.chain(named).chain(package).map(|t| t.text));
-                let is_named = |name: &str| tokens.iter().filter(|t| t.is(name)).count() > 1;
-                if package.is_some_and(|package| !is_named(package.text))
-                    && named.is_some_and(|name| !is_named(name.text))
+                [import, rest @ ..] if import.is("import") => {
+                    for module in rest.split(|t| t.is(",")) {
+                        if is_unread(module, is_read) {
+                            found.take_module(tokens, begin, module);
+                        }
+                    }
+                }
+                // A class that is made of one of its classes does what that does.
+                [class, name, bases @ ..]
+                    if class.is("class") && bases.iter().any(|t| found.names.contains(t.text)) =>
                 {
-                    found.for_its_effects.get_or_insert(begin);
+                    found.names.insert(name.text);
                 }
+                _ => {}
             }
             begin += statement.len() + 1;
         }
         found
     }
 
-    /// The first of the names that meets settings: it is called with them, gives them, is made a Trainer or a callback of one, or
-    /// decorates what takes them.
+    /// `import lab.tools as tools`, in the statement that begins at a place.
+    fn take_module(
+        &mut self,
+        tokens: &[PythonToken<'t>],
+        begin: usize,
+        module: &[PythonToken<'t>],
+    ) {
+        let named = module.iter().filter(|t| is_name(t));
+        let named = [named.clone().next(), named.clone().next_back()];
+        let named: Vec<&'t str> = named.into_iter().flatten().map(|t| t.text).collect();
+        let is_used = |name: &&str| tokens.iter().filter(|t| t.is(name)).count() > 1;
+        if !named.iter().any(is_used) {
+            self.for_its_effects.get_or_insert(begin);
+        }
+        self.names.extend(named);
+    }
+
+    /// The first of the names that meets settings: it is called with them, gives them, is a callback of a Trainer, or decorates
+    /// what takes them.
     fn met(&self, tokens: &[PythonToken<'t>], settings: &BTreeSet<&str>) -> Option<usize> {
         let is_own = |at: usize| {
             let after_dot = at > 0 && tokens[at - 1].is(".");
-            tokens[at].kind == TokenKind::Name && !after_dot && self.names.contains(tokens[at].text)
+            is_name(&tokens[at]) && !after_dot && self.names.contains(tokens[at].text)
         };
         (0..tokens.len()).filter(|at| is_own(*at)).find(|at| {
-            let statement = line(tokens, *at);
-            let begins = &statement[0];
-            let is_import = begins.is("from") || begins.is("import");
-            let decorates = begins.is("@") || begins.is("class");
-            !is_import
-                && (decorates
-                    || is_called_with(tokens, *at, settings)
-                    || gives(tokens, *at, settings)
-                    || is_callback(tokens, *at))
+            is_called_with(tokens, *at, settings)
+                || gives(tokens, *at, settings)
+                || is_callback(tokens, *at)
+                || decorates(tokens, *at, settings)
         })
     }
+}
+
+fn is_name(token: &PythonToken<'_>) -> bool {
+    token.kind == TokenKind::Name
+}
+
+/// Whether a name stands in a decorator of a function that takes settings.
+fn decorates(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&str>) -> bool {
+    let mut below = statements(&tokens[line_of(tokens, at)..]);
+    let is_first = |statement: &[PythonToken<'_>]| statement.first().is_some_and(|t| t.is("@"));
+    if !below.next().is_some_and(is_first) {
+        return false;
+    }
+    let function = below
+        .find(|statement| !is_first(statement))
+        .unwrap_or_default();
+    function.iter().any(|t| settings.contains(t.text))
 }
 
 /// Whether a module that is imported is of no library, and was not read.
@@ -211,7 +241,8 @@ mod tests {
             "more.fix(args)",
             "t = Co(model=m, args=args)",
             "t = Trainer(model=m, args=args, callbacks=[Co()])",
-            "class Mine(Co): pass",
+            "class Mine(Co): pass\nt = Mine(model=m, args=args)",
+            "import os, lab.kit\nlab.kit.set(args)",
             "@configured(TrainingArguments)\ndef main(args): pass",
             "parse = prepare(parser)",
         ] {
@@ -232,6 +263,7 @@ mod tests {
             "import torch.nn as nn\nimport numpy as np\nx = nn.Linear(args)",
             "from mine import prepare\nargs = prepare(args)",
             "from . import prepare\nargs = prepare(args)",
+            "import lab.op as op\nclass D(op.Data): pass\n@op.trace\ndef score(x): pass\nd = D(data_args)",
             "from lab.data import load, score\nd = load(data_args.path)\nt = Trainer(model=m, args=args, compute_metrics=score)",
         ] {
             assert!(!is_found(text), "{text}");
