@@ -43,7 +43,7 @@ pub struct Runs {
     project: PathBuf,
     /// Where slurmrestd is, where it is to be asked in place of Slurm's commands.
     rest: Option<RestPlace>,
-    partitions: OnceLock<Vec<ClusterPartition>>,
+    partitions: OnceLock<Result<Vec<ClusterPartition>, String>>,
 }
 
 /// A run on disk.
@@ -53,6 +53,11 @@ pub struct Stored {
     pub folder: RunFolder,
     /// What its facts add up to.
     pub history: History,
+}
+
+/// Whether commands of Slurm failed for another reason than that this machine belongs to no cluster.
+fn is_of_a_cluster(why: &str) -> bool {
+    !why.contains("configuration source")
 }
 
 impl Runs {
@@ -77,22 +82,27 @@ impl Runs {
 
     /// What Slurm says of its partitions, asked once; nothing where it does not answer.
     pub fn partitions(&self) -> &[ClusterPartition] {
-        let ask = || match slurm::available() {
-            true => Slurm::new().partitions().unwrap_or_else(|why| {
-                // Commands of Slurm on a machine that belongs to no cluster.
-                if !why.contains("configuration source") {
-                    print::warn(&format!("{why}. What the nodes have is unknown"));
-                }
-                Vec::new()
-            }),
-            false => Vec::new(),
+        let ask = || {
+            let answer = match slurm::available() {
+                true => Slurm::new().partitions(),
+                false => Ok(Vec::new()),
+            };
+            if let Some(why) = answer.as_ref().err().filter(|why| is_of_a_cluster(why)) {
+                print::warn(&format!("{why}. What the nodes have is unknown"));
+            }
+            answer
         };
-        self.partitions.get_or_init(ask)
+        let answer = self.partitions.get_or_init(ask);
+        answer.as_deref().unwrap_or_default()
     }
 
-    /// Slurm was asked for its partitions and showed none: it will not answer the next question either.
+    /// Slurm was asked for its partitions and did not answer: it will not answer the next question either.
     pub fn is_slurm_silent(&self) -> bool {
-        self.partitions.get().is_some_and(Vec::is_empty)
+        let answer = self
+            .partitions
+            .get()
+            .and_then(|answer| answer.as_ref().err());
+        answer.is_some_and(|why| is_of_a_cluster(why))
     }
 
     /// Where slurmrestd is, where it is asked.
