@@ -225,12 +225,12 @@ impl<'a> Adoption<'a> {
     pub fn open_variables(&self) -> BTreeMap<String, String> {
         let mut all = self.reading.open.clone();
         let knobs = self.stack.iter().flat_map(|stack| &stack.knobs);
-        for (call, knob) in self
-            .calls()
-            .flat_map(|c| knobs.clone().map(move |k| (c, k)))
-        {
-            if let Some(coded) = call.coded(knob)
-                && let Some(Spelling::Env(name)) = &coded.option
+        let coded = self.calls().flat_map(|call| {
+            let coded = knobs.clone().filter_map(|knob| call.coded(knob));
+            coded.map(move |coded| (call, coded))
+        });
+        for (call, coded) in coded {
+            if let Some(Spelling::Env(name)) = &coded.option
                 && self.reading.passed.may_set(name)
                 && !call.variables.contains_key(name)
                 && self.reading.inherited(name).is_none()

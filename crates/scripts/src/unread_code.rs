@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::python::{PythonToken, TokenKind, arguments, calls, line, line_of, statements};
+use super::accumulation::assigned_to;
+use super::python::{PythonToken, TokenKind, arguments, calls, line_of, statements};
 use oomctl_base::word_list;
 
 /// Packages of Python itself.
@@ -54,7 +55,7 @@ pub(super) fn unread_code(
 fn settings<'t>(tokens: &[PythonToken<'t>]) -> Vec<&'t str> {
     let handed = tokens.windows(4).filter(|w| {
         let ends = w[3].is(",") || w[3].is(")");
-        w[0].is("args") && w[1].is("=") && w[2].kind == TokenKind::Name && ends
+        w[0].is("args") && w[1].is("=") && is_name(&w[2]) && ends
     });
     handed
         .map(|w| w[2].text)
@@ -162,7 +163,7 @@ fn decorates(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&str>) -
 /// Whether a module that is imported is of no library, and was not read.
 fn is_unread(module: &[PythonToken<'_>], is_read: impl Fn(&str) -> bool) -> bool {
     let module: Vec<&PythonToken<'_>> = module.iter().take_while(|t| !t.is("as")).collect();
-    let mut names = module.iter().filter(|t| t.kind == TokenKind::Name);
+    let mut names = module.iter().filter(|t| is_name(t));
     let Some(package) = names.clone().next() else {
         return false;
     };
@@ -189,22 +190,18 @@ fn is_called_with(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&st
 
 /// The bracket of the call that begins with a name.
 fn opens(tokens: &[PythonToken<'_>], at: usize) -> Option<usize> {
-    let path = |t: &PythonToken<'_>| t.kind == TokenKind::Name || t.is(".");
+    let path = |t: &PythonToken<'_>| is_name(t) || t.is(".");
     let after = tokens[at..].iter().position(|t| !path(t))?;
     tokens[at + after].is("(").then_some(at + after)
 }
 
 /// Whether settings get what a name gives: `args = get_args()`.
 fn gives(tokens: &[PythonToken<'_>], at: usize, settings: &BTreeSet<&str>) -> bool {
-    let statement = line(tokens, at);
-    let Some(sign) = statement.iter().position(|t| t.is("=")) else {
+    let Some(left) = assigned_to(tokens, at) else {
         return false;
     };
-    let mut left = statement[..sign].iter();
-    let first = statement.get(sign + 1);
-    opens(tokens, at).is_some()
-        && first.is_some_and(|t| t.from == tokens[at].from)
-        && left.any(|t| settings.contains(t.text))
+    let is_first = line_of(tokens, at) + left.len() + 1 == at;
+    is_first && opens(tokens, at).is_some() && left.iter().any(|t| settings.contains(t.text))
 }
 
 /// Whether a name stands among `callbacks=[…]`.
@@ -213,9 +210,7 @@ fn is_callback(tokens: &[PythonToken<'_>], at: usize) -> bool {
         .iter()
         .rev()
         .take_while(|t| t.kind != TokenKind::End);
-    let open = before
-        .by_ref()
-        .find(|t| !t.is(",") && t.kind != TokenKind::Name);
+    let open = before.by_ref().find(|t| !t.is(",") && !is_name(t));
     open.is_some_and(|t| t.is("["))
         && before.next().is_some_and(|t| t.is("="))
         && before.next().is_some_and(|t| t.is("callbacks"))

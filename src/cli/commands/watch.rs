@@ -60,8 +60,7 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
     let mut opened = BTreeSet::new();
     for wanted in &names {
         // Two jobs of one run are watched by one watch.
-        let stored = session.runs.find(wanted).ok();
-        if stored.is_some_and(|stored| !opened.insert(stored.history.run)) {
+        if run_of(&session, wanted).is_some_and(|run| !opened.insert(run)) {
             continue;
         }
         let (handle, backend) = script::open(&session, wanted, &args.job, takeover, &mut stacks)?;
@@ -107,4 +106,12 @@ pub fn run(args: &WatchArgs) -> Result<Exit, CommandFailure> {
             .plain_if(args.json || reached != Until::Finished),
     };
     watch::follow(supervisor, reached, args.json, &pipeline)
+}
+
+/// The run that is meant by a name or a job's id. Only for an id the runs are read.
+fn run_of(session: &Session, wanted: &str) -> Option<String> {
+    match session.runs.has(wanted) {
+        true => Some(wanted.to_owned()),
+        false => Some(session.runs.find(wanted).ok()?.history.run),
+    }
 }
