@@ -57,13 +57,19 @@ pub(super) fn cuts(
     files: &[&[PythonToken<'_>]],
     is_number: impl Fn(&PythonToken<'_>) -> bool,
 ) -> bool {
-    files.iter().any(|tokens| {
-        let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
-        cuts.any(|at| {
-            let given = arguments(tokens.get(at + 2..).unwrap_or_default());
-            let mut given = given.iter().flat_map(|value| value.iter());
-            given.any(&is_number)
-        })
+    let mut cuts = files.iter().map(|tokens| cut_by(tokens, &is_number));
+    cuts.any(|number| number.is_some())
+}
+
+/// The first such number by which a text cuts a batch.
+fn cut_by<'a, 't>(
+    tokens: &'a [PythonToken<'t>],
+    is_number: impl Fn(&PythonToken<'_>) -> bool,
+) -> Option<&'a PythonToken<'t>> {
+    let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
+    cuts.find_map(|at| {
+        let given = arguments(tokens.get(at + 2..).unwrap_or_default());
+        given.into_iter().flatten().find(|t| is_number(t))
     })
 }
 
@@ -76,12 +82,8 @@ pub(super) fn cut_batch(
     let names = accumulations(files, options).into_iter();
     let names: BTreeSet<&str> = names.flat_map(|name| handed_on.aliases(name)).collect();
     files.iter().enumerate().find_map(|(file, tokens)| {
-        let mut cuts = calls(tokens, |t| CUTS.contains(&t.text));
-        let number = cuts.find_map(|at| {
-            let given = arguments(tokens.get(at + 2..).unwrap_or_default());
-            let mut given = given.into_iter().flatten();
-            given.find(|t| t.kind == TokenKind::Name && names.contains(t.text))
-        })?;
+        let is_number = |t: &PythonToken<'_>| t.kind == TokenKind::Name && names.contains(t.text);
+        let number = cut_by(tokens, is_number)?;
         Some((BY_ACCUMULATION, file, (number.from, number.to)))
     })
 }

@@ -163,15 +163,9 @@ impl Refilled {
             }
             if call.is("setattr") || call.is("__setattr__") {
                 // `args.__setattr__("bf16", True)` has the name first.
-                let name = usize::from(
-                    !given
-                        .first()
-                        .is_some_and(|first| first[0].kind == TokenKind::Text),
-                );
-                match given.get(name) {
-                    Some([name]) if name.kind == TokenKind::Text => {
-                        self.take(file, name, name.text)
-                    }
+                let mut named = given.iter().take(2);
+                match named.find(|argument| argument[0].kind == TokenKind::Text) {
+                    Some([name]) => self.take(file, name, name.text),
                     _ if first => self.take_all(file, call),
                     _ => {}
                 }
