@@ -112,6 +112,7 @@ pub fn run(
     let command: Vec<String> = ending_with_us(asked.time_limit)
         .iter()
         .chain(&sandbox.words)
+        .chain(&while_we_live(&folder))
         .chain(&asked.program.command)
         .cloned()
         .collect();
@@ -150,6 +151,10 @@ pub fn run(
 /// Time after which a program ends that nobody watches any more, beyond its own.
 const UNWATCHED: Duration = Duration::from_secs(30);
 
+/// Starts the words behind the file while another process has that locked. A machine without `flock` starts them in any case.
+const WHILE_LOCKED: &str =
+    r#"[ -e "$0" ] && ! flock -n "$0" true 2>/dev/null || exit 137; exec "$@""#;
+
 /// What stands before all, so that the program does not outlive us where we are killed: it ends with us, or, where the kernel
 /// forgets that at the change of a user, a little after its time.
 fn ending_with_us(time_limit: Duration) -> Vec<String> {
@@ -162,6 +167,13 @@ fn ending_with_us(time_limit: Duration) -> Vec<String> {
     };
     let way = ways.into_iter().find(|words| works(words));
     way.map(<[String]>::to_vec).unwrap_or_default()
+}
+
+/// What stands right before the program: it starts only while we live. Where we were killed before the words above had asked
+/// the kernel to end it with us, nothing else would.
+fn while_we_live(folder: &ScratchFolder) -> [String; 4] {
+    let lock = folder.lock().display().to_string();
+    ["sh", "-c", WHILE_LOCKED, &lock].map(str::to_owned)
 }
 
 /// The library under each of its names, the recorder, and a place for temporary files.

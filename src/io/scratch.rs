@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -31,6 +31,11 @@ impl ScratchFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The file that is locked for as long as this process lives.
+    pub fn lock(&self) -> PathBuf {
+        self.path().join(LOCK)
     }
 
     fn beside(others: &Path, prefix: &str) -> io::Result<Self> {
