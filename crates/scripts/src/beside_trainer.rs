@@ -27,6 +27,7 @@ const MODEL: &str = "what this model is made of is unknown";
 const BATCH_NORM: &str = "batch norm takes its statistics from a micro batch";
 const COMPARED: &str = "this model compares the samples of a micro batch";
 const SUMMED: &str = "the loss of this model may be a sum over the samples of a micro batch";
+const TOKEN_MEAN: &str = "the loss of this model is a mean over the tokens of a micro batch, and each has another number of them";
 const TWICE: &str = "batch norm counts a micro batch twice that is computed again";
 const UNDIVIDED: &str = "accumulation may change the loss of this model, which may not divide its mean by gradient_accumulation_steps";
 
@@ -63,6 +64,11 @@ const LAYER_NORM: [&str; 8] = word_list(
 );
 /// Ends of names of models whose loss is a sum by default, or one of several.
 const SUMS: [&str; 2] = ["ForCTC", "ForPreTraining"];
+
+/// Ends of names of models whose loss is a mean over tokens, where it is not divided by what the Trainer counted.
+const TOKENS: [&str; 5] = word_list(
+    "ForMaskedLM ForTokenClassification ForConditionalGeneration ForSeq2SeqLM ForSpeechSeq2Seq",
+);
 
 /// Ends of names of models that divide their loss by what the Trainer counted, or get no count of it (transformers 5.0 to 5.23,
 /// models/*/modeling_*.py).
@@ -197,6 +203,7 @@ impl<'a, 't> TrainerProgram<'a, 't> {
             () if name == ROUTER && !beside("False") => Some(COMPARED),
             () if by_name || ends(&SENSES) && !LAYER_NORM.contains(&name) => Some(MODEL),
             () if ends(&SUMS) && !self.sets("ctc_loss_reduction") => Some(SUMMED),
+            () if ends(&TOKENS) && self.is_uncounted(tokens, at) => Some(TOKEN_MEAN),
             () => None,
         }
     }
@@ -210,6 +217,11 @@ impl<'a, 't> TrainerProgram<'a, 't> {
     /// A model whose loss a Trainer of transformers 5.0 or later does not divide by the accumulation, and may not be divided by what
     /// it counted: all models take `**kwargs`, which the Trainer takes for a promise (trainer.py, `model_accepts_loss_kwargs`).
     fn undivided(&self, tokens: &[PythonToken<'t>], at: usize) -> Option<&'static str> {
+        self.is_uncounted(tokens, at).then_some(UNDIVIDED)
+    }
+
+    /// A model of transformers is made here that does not divide its loss by what the Trainer counted.
+    fn is_uncounted(&self, tokens: &[PythonToken<'t>], at: usize) -> bool {
         let name = tokens[at].text;
         let sees = name.ends_with("ForConditionalGeneration")
             && SEES.iter().any(|part| name.contains(part));
@@ -217,8 +229,7 @@ impl<'a, 't> TrainerProgram<'a, 't> {
         let next = |n: usize, text: &str| tokens.get(at + n).is_some_and(|t| t.is(text));
         let loads =
             next(1, "(") || next(1, ".") && (next(2, "from_pretrained") || next(2, "from_config"));
-        (names_a_task(name) && !counts && loads && !self.declared.contains(name))
-            .then_some(UNDIVIDED)
+        names_a_task(name) && !counts && loads && !self.declared.contains(name)
     }
 }
 
@@ -315,6 +326,8 @@ mod tests {
             ),
             ("", "CLIPModel.from_pretrained(p)", COMPARED),
             ("", "Wav2Vec2ForCTC.from_pretrained(p)", SUMMED),
+            ("", "AutoModelForMaskedLM.from_config(c)", TOKEN_MEAN),
+            ("", "T5ForConditionalGeneration(c)", TOKEN_MEAN),
         ] {
             assert_eq!(of(import, model).as_deref(), Some(reason), "{model}");
         }

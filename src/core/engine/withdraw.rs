@@ -95,12 +95,13 @@ fn suspects(run: &Run, steps: &[&Step], to: &Attempt, attempt: &Attempt) -> Opti
             .flat_map(|s| s.changes.iter().map(move |c| (*s, c)))
     };
     let named = changes().filter(|(step, change)| is_named(run, step, change, &text));
-    let mut found = rungs(run, named);
+    // The message may mean the value: no other rung brings the program to it again.
+    let mut found = rungs(run, named, true);
     if found.is_empty() && came_further(to, incident) {
         let more = |change: &Change| {
             !matches!(change.from, Value::Int(_) | Value::Float(_)) || steps.len() == 1
         };
-        found = rungs(run, changes().filter(|(_, change)| more(change)));
+        found = rungs(run, changes().filter(|(_, change)| more(change)), false);
     }
     (!found.is_empty()).then_some(found)
 }
@@ -133,9 +134,13 @@ fn is_named(run: &Run, step: &Step, change: &Change, text: &str) -> bool {
     })
 }
 
-/// The rungs of the ladder to which changes belong; what was put together of several is taken back with each of them that
-/// moves the knob.
-fn rungs<'s>(run: &Run, changes: impl Iterator<Item = (&'s Step, &'s Change)>) -> Vec<String> {
+/// The rungs of the ladder to which changes belong, with `all` each that moves such a knob. What was put together of several rungs is
+/// taken back with each of them that does.
+fn rungs<'s>(
+    run: &Run,
+    changes: impl Iterator<Item = (&'s Step, &'s Change)>,
+    all: bool,
+) -> Vec<String> {
     let (preset, ladder) = (run.request.preset(), &run.request.inputs().ladder);
     let mut found: Vec<String> = Vec::new();
     for (step, change) in changes {
@@ -148,7 +153,7 @@ fn rungs<'s>(run: &Run, changes: impl Iterator<Item = (&'s Step, &'s Change)>) -
         let is_rung = ladder.iter().any(own);
         let of = ladder
             .iter()
-            .filter(|r| if is_rung { own(r) } else { moves(r) });
+            .filter(|r| own(r) || (all || !is_rung) && moves(r));
         for rung in of {
             if !found.contains(&rung.rung) {
                 found.push(rung.rung.clone());
