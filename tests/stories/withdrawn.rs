@@ -118,3 +118,40 @@ fn a_rung_whose_package_is_not_installed_is_passed_over() {
     let told = plan();
     assert!(told.contains("needs the package liger-kernel"), "{told}");
 }
+
+/// Its message names the value, and no other rung brings the program to it.
+#[test]
+fn a_refused_value_is_not_tried_again_by_another_rung() {
+    let place = Place::bare();
+    let program = r#"import argparse, sys
+p = argparse.ArgumentParser()
+p.add_argument("--batch-size", type=int, default=16)
+p.add_argument("--accum-steps", type=int, default=1)
+p.add_argument("--seq-len", type=int, default=512)
+a = p.parse_args()
+assert a.batch_size % 32 == 0, "tensor cores"
+def fit(batch_size, accum, seq_len):
+    loader = DataLoader(Tokens(seq_len), batch_size=batch_size)
+    for step, x in enumerate(loader):
+        loss = model(x.cuda()).loss / accum
+        loss.backward()
+        if (step + 1) % accum == 0:
+            optimizer.step()
+if a.seq_len > 256:
+    frame = '  File "train.py", line 12, in fit\n    loss.backward()'
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free."
+    sys.exit(f"Traceback (most recent call last):\n{frame}\n{text}")
+if False:
+    fit(a.batch_size, a.accum_steps, a.seq_len)
+"#;
+    place.write("train.py", program);
+    let job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py --batch-size 32 --accum-steps 2 --seq-len 512\n";
+    place.write("job.sh", job);
+    let done = place.run(&SUBMIT).ends(0);
+    done.says(&["withdraw   halve-batch", "r succeeded (3 attempts"]);
+    let third = place.read(".oomctl/runs/r/attempt-3/job.sh");
+    assert!(
+        third.contains("--batch-size 32 --accum-steps 2 --seq-len 256"),
+        "{third}"
+    );
+}

@@ -163,10 +163,16 @@ fn rungs<'s>(
     found
 }
 
-/// What the program died of. The last lines of a log do not count: they often repeat the whole command.
+/// What the program died of, and the line that said so. The last lines of a log do not count: they often repeat the whole command.
 fn text_of(incident: &Incident) -> String {
     let evidence = incident.evidence.iter().map(|e| e.text.as_str());
-    let all: Vec<&str> = evidence.chain(incident.exception.as_deref()).collect();
+    let refuses = |code: &&str| code.starts_with("assert ") || code.starts_with("raise ");
+    let code = incident.frame.as_ref().map(|f| f.code.trim());
+    let code = code.filter(refuses);
+    let all: Vec<&str> = evidence
+        .chain(incident.exception.as_deref())
+        .chain(code)
+        .collect();
     all.join(" ")
 }
 
