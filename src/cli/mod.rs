@@ -175,7 +175,7 @@ fn parsed() -> Result<Cli, clap::Error> {
         Some("submit" | "plan") => with_sbatch(error),
         _ => error,
     };
-    let matches = matches.map_err(|e| takes_sbatch(with_nearest(e)))?;
+    let matches = matches.map_err(|e| with_commands(takes_sbatch(with_nearest(e)), &command))?;
     if asks_for_json(&matches) {
         print::errors_as_json();
     }
@@ -211,9 +211,45 @@ fn with_nearest(mut error: clap::Error) -> clap::Error {
         if let Some(near) = nearest(typed, names.clone()).or_else(|| names.find(begun)) {
             let near = ContextValue::String(near.to_owned());
             error.insert(alike, near);
-            // How to pass a typo as a value helps nobody.
-            error.remove(ContextKind::Suggested);
         }
+    }
+    // How to pass an option that is none as a value helps nobody.
+    error.remove(ContextKind::Suggested);
+    error
+}
+
+/// Commands that are named of those that have an option.
+const MOST_COMMANDS: usize = 3;
+
+/// Of an option of other commands: which.
+fn with_commands(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = typed.split('=').next().unwrap_or_default().to_owned();
+    let has = |command: &&clap::Command| {
+        let mut options = command.get_arguments().filter(|a| !a.is_hide_set());
+        options.any(|a| a.get_long().is_some_and(|long| name == format!("--{long}")))
+    };
+    let commands = command.get_subcommands().filter(has);
+    let commands: Vec<_> = commands
+        .map(|c| format!("`oomctl {}`", c.get_name()))
+        .collect();
+    let is_near = error.get(ContextKind::SuggestedArg).is_some();
+    if error.kind() == ErrorKind::UnknownArgument && !is_near && !commands.is_empty() {
+        let more = if commands.len() > MOST_COMMANDS {
+            ", …"
+        } else {
+            ""
+        };
+        let named = commands[..commands.len().min(MOST_COMMANDS)].join(", ");
+        let tip = format!("{name} is an option of {named}{more}");
+        let mut tips = match error.remove(ContextKind::Suggested) {
+            Some(ContextValue::StyledStrs(tips)) => tips,
+            _ => Vec::new(),
+        };
+        tips.push(tip.into());
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
 }

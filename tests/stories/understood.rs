@@ -120,6 +120,8 @@ fn what_is_no_job_script_is_told_in_one_line() {
             "--sbatch=--partition=VALUE",
         ),
         ("plan -J x job.py", "--sbatch=-JVALUE"),
+        ("cancel --all", "--all is an option of `oomctl"),
+        ("history --nope", "unexpected argument"),
     ] {
         let said = place.run(words).ends(2);
         said.says(&[tip]);

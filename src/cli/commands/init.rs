@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::init::answers::Answers;
 use crate::cli::init::draft::Draft;
-use crate::cli::init::next::next;
+use crate::cli::init::next::{next, word};
 use crate::cli::init::starter::Starter;
 use crate::cli::init::surroundings::Surroundings;
 use crate::cli::init::{asking, cluster, starter};
@@ -121,7 +121,8 @@ fn looked_around(folder: &Path) -> Result<Starter, CommandFailure> {
     starter::tell(&found, &library)?;
     if let Some(script) = found.scripts.first() {
         print::talk(&format!(
-            "{script} is a job script: `oomctl submit -w {script}` runs it as it is; what oomctl.yaml adds is optional"
+            "{script} is a job script: `oomctl submit -w {}` runs it as it is; what oomctl.yaml adds is optional",
+            word(script)
         ));
     }
     starter::starter(folder, &found, &library)

@@ -35,8 +35,8 @@ Examples:
 
 const EXIT_CODES: &str = "\
 The exit code is the program's, or 128 plus the signal that ended it. Of oomctl itself: 2 usage,
-5 configuration, 20 no GPU is large enough, 21 none came free in time, 126 the program cannot be executed,
-127 the program was not found.";
+5 configuration, 20 no GPU is large enough, 21 none came free in time, 126 the program cannot be
+executed, 127 the program was not found.";
 
 /// Runs `oomctl run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CommandFailure> {

@@ -44,6 +44,6 @@ pub fn next(folder: &Path, starter: &Starter) -> String {
 }
 
 /// A name as a shell takes it.
-pub(super) fn word(name: &str) -> String {
+pub fn word(name: &str) -> String {
     shell_word(name).unwrap_or_else(|_| name.to_owned())
 }
