@@ -70,6 +70,57 @@ fn an_engine_that_did_not_sleep_gets_a_smaller_share_and_no_forecast() {
     );
 }
 
+/// A server by itself, and a program that fills the engine's class; the log's own line names the version.
+#[test]
+fn an_engine_by_itself_gets_what_its_phase_wants() {
+    let start = "INFO 05-01 10:00:20 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='a/b'\n";
+    let program = "from vllm import LLM, SamplingParams\nllm = LLM(model='a/b', gpu_memory_utilization=0.95, max_num_seqs=64)\n\
+                   print(llm.generate(['x'], SamplingParams(max_tokens=8)))\n";
+    let vllm = |frame: &[(&str, &str)], program: &str| {
+        let log = format!("{start}{}", out_of_memory(frame, "2.00", "", "70.00"));
+        fixed("python gen.py", &log, &[("gen.py", program)])
+    };
+    let cache = [("vllm/worker/cache_engine.py", "_allocate_kv_cache")];
+    let said = vllm(&cache, program);
+    said.says(&[
+        "vLLM 0.8.5",
+        "gpu_memory_utilization  0.95 -> 0.9",
+        "gen.py:2",
+    ]);
+    // The share has no part in the forward that vLLM tries first.
+    let trial = [
+        ("vllm/v1/worker/gpu_worker.py", "determine_available_memory"),
+        ("vllm/v1/worker/gpu_model_runner.py", "profile_run"),
+        ("vllm/model_executor/models/qwen2.py", "forward"),
+    ];
+    let said = vllm(&trial, program);
+    said.says(&[
+        "max_num_seqs",
+        "64 -> 32",
+        "max_num_batched_tokens",
+        "unset -> 2048",
+    ]);
+    assert!(!said.out.contains("0.95 -> 0.9"), "{}", said.told());
+    // A program that trains beside it has other memory than the engine's.
+    let trains = format!("{program}loss.backward()\n");
+    let said = vllm(&cache, &trains);
+    assert!(!said.out.contains("0.95 -> 0.9"), "{}", said.told());
+    let prefill = [
+        ("sglang/srt/managers/scheduler.py", "run_batch"),
+        ("sglang/srt/layers/logits_processor.py", "forward"),
+    ];
+    let prefill = out_of_memory(&prefill, "6.66", "", "72.81");
+    let begun = "Prefill batch. #new-seq: 17, #new-token: 13938, #cached-token: 3260\n";
+    for (words, change) in [
+        ("", "unset -> 0.8"),
+        ("--mem-fraction-static 0.85", "0.85 -> 0.8"),
+    ] {
+        let line = format!("python3 -m sglang.launch_server --model-path a/b {words}");
+        let said = fixed(&line, &format!("{begun}{prefill}"), &[]);
+        said.says(&["--mem-fraction-static", change, "same"]);
+    }
+}
+
 /// Axolotl evaluates with the micro batch of training, unless its file says otherwise.
 #[test]
 fn an_evaluation_of_axolotl_gets_a_batch_of_its_own_and_training_keeps_its_length() {

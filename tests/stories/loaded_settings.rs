@@ -1,7 +1,7 @@
 //! Programs that load their settings themselves, and hand them to the class that configures their framework.
 
 use super::own_programs::{fixed, job};
-use super::place::Place;
+use super::place::{Place, at_once};
 use oomctl_base::table;
 
 const SETTINGS: &str = "model:\n  name: Qwen/Qwen2.5-7B\ntraining:\n  per_device_train_batch_size: 4  # 2 was fine\n  gradient_accumulation_steps: 8\n  bf16: true\nmore:\n  length: 8192\n";
@@ -59,6 +59,89 @@ fn a_program_that_fills_the_class_from_elsewhere_gets_no_option_and_no_default()
     done.says(&["`**HfArgs.of(cfg)` in train.py"]);
     for never in ["--per_device_train_batch_size", "8 -> 4"] {
         assert!(!done.out.contains(never), "{never}: {}", done.out);
+    }
+}
+
+/// What a program prints that takes more than 4 samples, and how it loads its settings by a path of its own.
+const OWN_PATH: &str = r#"import argparse, sys, yaml
+LOADS
+def train(train_batch_size, gradient_accumulation_steps, learning_rate):
+    print("received", train_batch_size, gradient_accumulation_steps)
+    if train_batch_size > 4:
+        frame = '  File "train.py", line 9, in train\n    loss.backward()\n'
+        sys.exit(f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.88 GiB. GPU 0 has a total capacity of 79.11 GiB of which 0.90 GiB is free.")
+    if False:
+        for step, x in enumerate(DataLoader(data, batch_size=train_batch_size)):
+            (model(x).loss / gradient_accumulation_steps).backward()
+            if (step + 1) % gradient_accumulation_steps == 0:
+                optimizer.step()
+STARTS
+"#;
+
+/// The path of the settings is in the program: the attempt gets copies of both.
+#[test]
+fn settings_that_the_program_finds_by_its_own_path_are_changed() {
+    let ways = [
+        ("", r#"train(**yaml.safe_load(open("conf/a.yaml")))"#),
+        (
+            "CONFIG = 'conf/a.yaml'",
+            "with open(CONFIG) as f:\n    train(**yaml.safe_load(f))",
+        ),
+        (
+            "def read_config(path):\n    return yaml.safe_load(open(path))",
+            "train(**read_config(\"./conf/a.yaml\"))",
+        ),
+        (
+            "p = argparse.ArgumentParser()\np.add_argument('--config', default='conf/a.yaml')\nargs = p.parse_args()",
+            "train(**yaml.safe_load(open(args.config)))",
+        ),
+    ];
+    at_once(&ways, |(loads, starts)| {
+        let place = Place::bare();
+        let program = OWN_PATH.replace("LOADS", loads).replace("STARTS", starts);
+        place.write("train.py", &program);
+        let settings = "train_batch_size: 12\ngradient_accumulation_steps: 2\nlearning_rate: 0.1\n";
+        place.write("conf/a.yaml", settings);
+        place.write(
+            "job.sh",
+            "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py\n",
+        );
+        let submit = "submit --watch --yes --backend local --run r job.sh";
+        place.run(submit).ends(0).says(&["r succeeded (3 attempts"]);
+        for (attempt, received) in [(1, "12 2"), (2, "6 4"), (3, "3 8")] {
+            let out = place.read(&format!(".oomctl/runs/r/attempt-{attempt}/slurm.out"));
+            assert!(
+                out.contains(&format!("received {received}")),
+                "{loads}: {out}"
+            );
+        }
+        assert_eq!(place.read("conf/a.yaml"), settings);
+    });
+}
+
+/// Of two paths nobody knows which counts, and data are no settings.
+#[test]
+fn a_path_in_the_program_that_may_be_anothers_is_left_alone() {
+    for loads in [
+        "a = yaml.safe_load(open('conf/a.yaml'))\nb = yaml.safe_load(open('conf/b.yaml'))",
+        "import json\nrows = json.load(open('conf/rows.json'))",
+        "yaml.safe_load(sys.stdin)\nyaml.dump({}, open('conf/a.yaml', 'w'))",
+    ] {
+        let place = Place::bare();
+        let program = OWN_PATH
+            .replace("LOADS", loads)
+            .replace("STARTS", "train(**a)");
+        place.write("train.py", &program);
+        for name in ["a.yaml", "b.yaml", "rows.json"] {
+            let text = "{\"train_batch_size\": 12, \"gradient_accumulation_steps\": 2}\n";
+            place.write(&format!("conf/{name}"), text);
+        }
+        place.write(
+            "job.sh",
+            "#!/bin/bash\n#SBATCH --gres=gpu:1\npython3 train.py\n",
+        );
+        let plan = place.run("plan --all job.sh");
+        assert!(!plan.told().contains("12 -> 6"), "{loads}: {}", plan.told());
     }
 }
 

@@ -61,7 +61,7 @@ mod stories;
 pub use advice::{Advice, Remedy, others, remedies};
 pub use bugs::{
     Bug, BugConditions, BugSetting, Bugs, Example, KnownBug, Package, Telling, Versions,
-    WrittenVersion, same_package,
+    WrittenVersion, same_package, version_in,
 };
 pub use class::{Class, Tri};
 pub use clean::sanitize;

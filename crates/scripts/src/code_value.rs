@@ -19,6 +19,8 @@ pub(super) const MODEL_NAMES: [&str; 9] = word_list(
 #[derive(Debug, Default, Clone)]
 pub(super) struct ConfigClasses<'a> {
     pub classes: BTreeSet<&'a str>,
+    /// Those of them that count in programs which train nothing.
+    pub generating: BTreeSet<&'a str>,
     pub parsers: BTreeSet<&'a str>,
     /// Flags that none of the classes takes.
     pub lacking: BTreeSet<&'a str>,
@@ -34,6 +36,11 @@ impl<'a> ConfigClasses<'a> {
                 .flat_map(|r| &r.configured_by)
                 .map(String::as_str)
                 .collect(),
+            generating: all()
+                .filter(|r| r.generates)
+                .flat_map(|r| &r.configured_by)
+                .map(String::as_str)
+                .collect(),
             parsers: all()
                 .flat_map(|r| &r.parsed_by)
                 .map(String::as_str)
@@ -46,10 +53,20 @@ impl<'a> ConfigClasses<'a> {
         }
     }
 
-    /// The same without these classes.
-    pub(super) fn without(&self, own: &BTreeSet<&str>) -> Self {
+    /// Those that count in a program with these texts, which declares some of the classes itself.
+    pub(super) fn of_program(
+        &self,
+        own: &BTreeSet<&str>,
+        texts: &[&[PythonToken<'_>]],
+        trains: bool,
+    ) -> Self {
+        let mut names = texts.iter().copied().flatten();
         let mut rest = self.clone();
         rest.classes.retain(|class| !own.contains(class));
+        let others = &rest.classes - &self.generating;
+        if trains || names.any(|t| others.contains(t.text)) {
+            rest.classes = &rest.classes - &self.generating;
+        }
         rest
     }
 }

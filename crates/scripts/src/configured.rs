@@ -38,7 +38,7 @@ pub struct ProgramCode {
     /// Any field that a framework's parser fills, where code may give each of them another value.
     refilled: Option<CodeValue>,
     /// The options that it declares.
-    options: Vec<ProgramOption>,
+    pub(super) options: Vec<ProgramOption>,
     /// Those that size a batch.
     pub(super) batch: BatchOptions,
     /// The model that it loads.
@@ -261,6 +261,7 @@ mod tests {
         let wanted = ConfigClasses {
             classes: ["Config"].into(),
             parsers: ["Parser"].into(),
+            generating: BTreeSet::new(),
             lacking: BTreeSet::new(),
             arguments: vec![&rank],
         };

@@ -34,6 +34,8 @@ pub struct Recognise {
     /// Classes whose keyword arguments have the names of its options: a program that fills one itself reads no options for it.
     /// Using one counts as much as a key.
     pub configured_by: Vec<String>,
+    /// It generates and trains nothing: a program that trains is another's, whichever of these classes it uses.
+    pub generates: bool,
     /// Flags of its knobs that such a class does not take.
     pub class_lacks: Vec<String>,
     /// Parsers that fill such a class from the options.

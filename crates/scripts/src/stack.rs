@@ -154,7 +154,8 @@ impl Stack {
         let (Some(by_words), by_files) = (told(false), told(true)) else {
             return Likeness::default();
         };
-        let configures = usize::from(uses(&r.configured_by, call)) * KEY;
+        let configures = uses(&r.configured_by, call) && !lacks(r.packages(), call);
+        let configures = usize::from(configures && !(r.generates && call.trains)) * KEY;
         let classes = usize::from(uses(&r.uses, call)) * VALUE + configures;
         // A program that says much of what no other one says is a fork under another name.
         let keys = by_words.max(by_files.unwrap_or_default());

@@ -7,6 +7,7 @@ use super::beside_trainer::{TRAINER_DOUBT, doubts};
 use super::by_use::cut_batch;
 use super::code::names_in;
 use super::code_value::{ConfigClasses, PythonFile};
+use super::configs::add_own_path;
 use super::configured::ProgramCode;
 use super::devices::DeviceScript;
 use super::imports::{ModuleFile, modules, own_packages, started};
@@ -282,7 +283,8 @@ pub(super) fn look_at(
         let programs: Vec<&[PythonToken<'_>]> = programs.map(|file| &*file.tokens).collect();
         let own_classes = classes_of(&programs, classes);
         let wanted = wanted.difference(&own_classes).copied().collect();
-        let classes = &classes.without(&own_classes);
+        reading.calls[at].trains = texts.iter().any(|text| calls_backward(text));
+        let classes = &classes.of_program(&own_classes, &texts, reading.calls[at].trains);
         let mut names = names_of(reading, &own, &texts, &wanted);
         add_trainers(
             reading,
@@ -290,7 +292,6 @@ pub(super) fn look_at(
             &other_trainers(&texts, &classes.classes, &own_classes),
             &mut names,
         );
-        reading.calls[at].trains = texts.iter().any(|text| calls_backward(text));
         let reads = texts.iter().any(|text| reads_options(text));
         reading.calls[at].takes_no_words = !reads && reading.calls[at].own_texts().is_empty();
         if let Some(parser) = WholeParser::of(&texts) {
@@ -312,6 +313,7 @@ pub(super) fn look_at(
             reading.calls[at].take_unpacked(class);
         }
         if let Some(code) = &mut code {
+            add_own_path(reading, at, files, &own, &code.options);
             let words = reading.calls[at].taken_words();
             code.add_evaluation(
                 &own,

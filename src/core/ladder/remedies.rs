@@ -218,8 +218,20 @@ pub(super) fn is_off(value: &Value) -> bool {
     }
 }
 
+/// What these roles say is a limit: the first value that is set for one is lower than none, or than what the framework takes.
+const LIMITS: [Role; 5] = [
+    Role::TokenBudget,
+    Role::RolloutMemoryFraction,
+    Role::RolloutContext,
+    Role::RolloutSequences,
+    Role::RolloutTokens,
+];
+
 /// Whether a change raises a value, or turns something on.
 fn way(knob: &Knob, change: &Change) -> Ordering {
+    if change.from == Value::Null && knob.role.is_some_and(|role| LIMITS.contains(&role)) {
+        return Ordering::Less;
+    }
     let size = |value: &Value| match value {
         off if is_off(off) => Some(0.0),
         other => other.number(knob.kind).or(Some(1.0)),

@@ -12,4 +12,4 @@ mod versions;
 pub use known::{BugSetting, KnownBug};
 pub use number::WrittenVersion;
 pub use row::{Bug, BugConditions, Bugs, Example, Package};
-pub use versions::{Telling, Versions, same_package};
+pub use versions::{Telling, Versions, same_package, version_in};

@@ -169,6 +169,18 @@ impl Versions {
     }
 }
 
+/// The version of a package that a line of a log says.
+pub fn version_in<'l>(line: &'l str, package: &str) -> Option<&'l str> {
+    let mut version = None;
+    in_lines(line.as_bytes(), |known, number| {
+        let at = line.find(number).unwrap_or_default();
+        if same_package(known, package) && !number.is_empty() {
+            version = version.or(line.get(at..at + number.len()));
+        }
+    });
+    version
+}
+
 /// Names and versions in some lines: a list of packages, a line about a version, a path.
 fn in_lines(lines: &[u8], mut found: impl FnMut(&'static str, &str)) {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {

@@ -8,6 +8,7 @@ mod composed;
 mod entry_point;
 mod inner;
 mod own_default;
+mod own_path;
 mod packages;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::SettingsReader;
 
 pub(super) use composed::{compose, replaces};
 pub(super) use inner::add_inner;
+pub(super) use own_path::add_own_path;
 pub(super) use packages::stem;
 
 /// Files that one configuration is made of.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Proximity, VersionStatement};
 use crate::core::recipe::Framework;
 use oomctl_base::word_list;
-use oomctl_diagnose::{Releases, WrittenVersion, same_package};
+use oomctl_diagnose::{Releases, WrittenVersion, same_package, version_in};
 use oomctl_scripts::{COMMAND_LINE, Reading, SCRIPT, ScriptSource, Submission};
 
 /// Commands of a script that name what it runs with.
@@ -87,7 +87,9 @@ pub fn in_log(framework: &Framework, log: &LogExcerpt) -> Vec<VersionStatement> 
     for (number, line) in log.text.lines().enumerate() {
         told.extend(framework.packages.iter().filter_map(|package| {
             Some(VersionStatement {
-                number: named(line, package, &marks).or_else(|| row(line, package))?,
+                number: named(line, package, &marks)
+                    .or_else(|| row(line, package))
+                    .or_else(|| WrittenVersion::read(version_in(line, package)?))?,
                 by: log.place(number),
                 near: Proximity::Words,
             })
