@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use super::other_trainer::package;
 use super::own_model::trained;
-use super::python::{PythonToken, TokenKind, argument_with, assigned, brackets, is_named, line};
+use super::python::{PythonToken, TokenKind, assigned, line};
+use super::scaled::scaled;
 use super::unread_code::unread_code;
 use oomctl_base::word_list;
 
@@ -91,9 +92,7 @@ pub(super) fn doubts(files: &[&[PythonToken<'_>]], is_read: impl Fn(&str) -> boo
     let beside = unread.or_else(|| program.first(|tokens, at| program.replaced(tokens, at)));
     let beside = beside.or_else(|| program.foreign_model());
     let beside = beside.or_else(|| program.first(|tokens, at| program.model(tokens, at)));
-    let beside = beside.or_else(|| {
-        program.first(|tokens, at| is_computed_of_the_batch(tokens, at).then_some(BATCH))
-    });
+    let beside = beside.or_else(|| scaled(files).map(|(file, at)| (BATCH, file, at)));
     let all = [
         (TRAINER_DOUBT, beside),
         (
@@ -245,28 +244,6 @@ fn is_norm(name: &str) -> bool {
     NORMS.iter().any(|norm| name.starts_with(norm))
 }
 
-/// `warmup_steps=1000 // a.batch_size`: whether a value is computed from the batch of a device alone. With the accumulation beside it the
-/// product stays, and what says when something is shown or saved trains nothing.
-fn is_computed_of_the_batch(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    const OTHERS: [&str; 12] =
-        word_list("acc eval val test print log logger assert save name dir batch");
-    if !tokens[at].text.contains("batch_size") {
-        return false;
-    }
-    let mut first = at;
-    while first >= 2 && tokens[first - 1].is(".") {
-        first -= 2;
-    }
-    let around = [first.checked_sub(1), Some(at + 1)].map(|at| tokens.get(at?));
-    let scales = around.into_iter().flatten().any(|t| t.is("*") || t.is("/"));
-    let mut given = brackets(tokens, at).filter_map(|open| argument_with(tokens, open, at));
-    let part = given.find(|given| is_named(given));
-    let part = part.unwrap_or_else(|| line(tokens, at));
-    let is_other = |t: &PythonToken<'_>| OTHERS.iter().any(|part| t.text.contains(part));
-    let accumulates = part.iter().any(|t| t.text.contains("acc"));
-    scales && !accumulates && !part.first().is_some_and(is_other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::python::tokens;
@@ -356,41 +333,6 @@ mod tests {
         let norm = why(RECOMPUTED_DOUBT, "n = nn.SyncBatchNorm(8)\n");
         assert_eq!(norm.as_deref(), Some(TWICE));
         assert_eq!(why(RECOMPUTED_DOUBT, "n = nn.LayerNorm(8)\n"), None);
-    }
-
-    /// Each argument is judged by itself: the accumulation and the interval of a log beside it excuse nothing.
-    #[test]
-    fn an_argument_that_is_computed_from_the_batch_is_a_doubt() {
-        let of = |argument: &str| {
-            let text = format!(
-                "t = TrainingArguments('out', per_device_train_batch_size=a.batch_size, logging_steps=a.log_steps,\n    \
-                 gradient_accumulation_steps=a.accum, {argument})\nprint(a.batch_size * 2, end='')\n"
-            );
-            why(TRAINER_DOUBT, &text)
-        };
-        for argument in [
-            "learning_rate=a.lr * a.batch_size / 8",
-            "max_steps=len(data) // a.batch_size",
-            "warmup_steps=1000 // a.batch_size",
-        ] {
-            assert_eq!(of(argument).as_deref(), Some(BATCH), "{argument}");
-        }
-        for argument in [
-            "learning_rate=a.lr",
-            "per_device_eval_batch_size=a.batch_size * 2",
-            "max_steps=len(data) // (a.batch_size * a.accum)",
-            "save_steps=800 // a.batch_size",
-        ] {
-            assert_eq!(of(argument), None, "{argument}");
-        }
-        for line in [
-            "steps = rows // args.batch_size\n",
-            "args.learning_rate *= args.per_device_train_batch_size / 64\n",
-        ] {
-            assert_eq!(why(TRAINER_DOUBT, line).as_deref(), Some(BATCH), "{line}");
-        }
-        let accumulation = "gradient_accumulation_steps = batch_size // micro_batch_size\n";
-        assert_eq!(why(TRAINER_DOUBT, accumulation), None);
     }
 
     /// transformers from 5.0 on divides no loss of a model that takes `**kwargs`.

@@ -73,6 +73,7 @@ mod remembered;
 mod requested;
 mod resources;
 mod sbatch;
+mod scaled;
 mod sectioned;
 mod selves;
 pub mod settings;

@@ -3,7 +3,7 @@
 use crate::core::recipe::Preset;
 use oomctl_base::{Effect, Role};
 use oomctl_scripts::{
-    Adoption, Call, CallTarget, RECOMPUTED_DOUBT, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT,
+    Adoption, Call, CallTarget, RECOMPUTED_DOUBT, Recognise, Span, TRAINER_DOUBT, UNDIVIDED_DOUBT,
 };
 
 /// Most characters of a program's line that are shown.
@@ -27,12 +27,11 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
             let call = adoption.calls().next();
             let of = |sort: &str| call.and_then(|call| of_call(adoption, call, sort));
             let newer = || of(UNDIVIDED_DOUBT).filter(|_| leaves_division_to_models(preset));
-            let users = adoption
-                .stack
-                .is_some_and(|s| !s.recognise.configured_by.is_empty());
+            let recognise = adoption.stack.map(|stack| &stack.recognise);
+            let users = recognise.filter(|r| !r.configured_by.is_empty());
             let absent = || {
-                call.filter(|c| users && is_absent(c))
-                    .map(|_| UNREAD.to_owned())
+                let unread = users.zip(call).is_some_and(|(r, c)| is_absent(r, c));
+                unread.then(|| UNREAD.to_owned())
             };
             of(TRAINER_DOUBT).or_else(newer).or_else(absent)
         }
@@ -57,10 +56,18 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
     }
 }
 
-/// Whether a call starts a file that was not read.
-fn is_absent(call: &Call) -> bool {
-    let is_file = matches!(&call.target, CallTarget::Script(_)) || call.program.is_some();
-    call.names.is_none() && is_file
+/// Whether a call starts a program that was not read, and is none of the framework's own.
+fn is_absent(recognise: &Recognise, call: &Call) -> bool {
+    let package = |module: &str| module.split('.').next().map(str::to_owned);
+    let is_users = match &call.target {
+        CallTarget::Script(_) => true,
+        CallTarget::Module(name) => {
+            let mut own = recognise.modules.iter();
+            !own.any(|module| package(module) == package(name))
+        }
+        _ => call.program.is_some(),
+    };
+    call.names.is_none() && is_users
 }
 
 fn knobs_of(preset: &Preset, roles: &[Role]) -> Vec<String> {
