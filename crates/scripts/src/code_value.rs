@@ -155,10 +155,10 @@ impl PythonFile<'_> {
 
     /// Whether a text has anything to say here.
     pub(super) fn matters(text: &str, wanted: &ConfigClasses<'_>) -> bool {
-        let words = word_list::<23>(
+        let words = word_list::<24>(
             "hydra.main add_argument .add('- .add(\"- parse_args click typer from_pretrained environ safe_load OmegaConf .load(
              .backward( .fit( _dataloader merge_from_list merge_from_dict CfgNode DEFINE_config_file
-             accumulation_steps per_device_ LightningCLI jsonargparse",
+             accumulation_steps per_device_ LightningCLI jsonargparse sys.argv",
         );
         // A file that only loads data has no settings of the loop.
         let calls = wanted.arguments.iter().map(|a| a.call.as_str());

@@ -23,6 +23,8 @@ pub(super) struct ModuleFile<'f> {
     pub name: Option<String>,
     pub text: &'f str,
     pub tokens: Vec<PythonToken<'f>>,
+    /// The file that imports it, which is read before it.
+    pub by: Option<&'f str>,
 }
 
 impl<'f> ModuleFile<'f> {
@@ -33,11 +35,12 @@ impl<'f> ModuleFile<'f> {
             name: None,
             text,
             tokens: tokens(text),
+            by: None,
         }
     }
 
     /// One that is imported: nothing below `if __name__ == "__main__":` runs.
-    fn imported((path, text): (&'f String, &'f String), name: Option<String>) -> Self {
+    fn imported((path, text): (&'f String, &'f String), name: Option<String>, by: &'f str) -> Self {
         let mut tokens = tokens(text);
         let main = line_begins(&tokens).find(|at| is_main(line(&tokens, *at)));
         if let Some(begin) = main {
@@ -48,6 +51,7 @@ impl<'f> ModuleFile<'f> {
             name,
             text,
             tokens,
+            by: Some(by),
         }
     }
 
@@ -178,13 +182,16 @@ pub(super) fn modules<'f>(
         // Not all of many files are read: those that settings are made of come first.
         let of_settings = open.iter().position(|at| is_among_settings(all[*at].path));
         let file = &all[open.remove(of_settings.unwrap_or(0))];
-        let own = folder_of_file(file.path).to_owned();
+        let by = file.path;
+        let own = folder_of_file(by).to_owned();
         let mut named = imported(&file.tokens, (root, &own));
         for from in installed {
             let mut more = imported(&file.tokens, (from, &own));
             more.retain(|module| !named.contains(module));
             named.extend(more);
         }
+        let module = file.path.strip_suffix(".py").unwrap_or(file.path);
+        named.extend(packages_of(module, root));
         for module in named {
             let roots = std::iter::once(&root).chain(installed);
             // A package of `src` is none of the name `src.…`.
@@ -202,7 +209,7 @@ pub(super) fn modules<'f>(
                     Some((path, _)) if all.iter().any(|known| known.path == path) => {}
                     Some(file) if all.len() < FILES => {
                         open.push(all.len());
-                        all.push(ModuleFile::imported(file, name.clone()));
+                        all.push(ModuleFile::imported(file, name.clone(), by));
                     }
                     Some(_) => {}
                     None => sought.push(path),
@@ -212,6 +219,13 @@ pub(super) fn modules<'f>(
     }
     cut_unused_mains(&mut all);
     (all, sought)
+}
+
+/// The packages in which a module lies, whose files run before it does.
+fn packages_of(module: &str, root: &str) -> Vec<String> {
+    let ends = module.match_indices('/').map(|(at, _)| &module[..at]);
+    let below_root = ends.filter(|folder| !folder.is_empty() && below(folder, root).is_some());
+    below_root.map(str::to_owned).collect()
 }
 
 /// Whether a module is one of settings, or lies among such (`config/__init__.py`).

@@ -204,6 +204,16 @@ fn files_of<'f>(
         f.is_of_settings() || PythonFile::matters(f.text, classes) || f.is_starred(&own)
     };
     let matters: BTreeSet<&str> = own.iter().filter(matters).map(|f| f.path).collect();
+    // Without the files between, who reads the run again does not find them.
+    for file in own.iter().rev() {
+        let leads = own.iter().any(|inner| {
+            let is_known = matters.contains(inner.path) || reading.has_source(inner.path);
+            inner.by == Some(file.path) && is_known
+        });
+        if leads {
+            reading.add_source(file.path, file.text);
+        }
+    }
     let own = own.into_iter().filter(|f| matters.contains(f.path));
     own.map(|file| read_of(reading, at, file, begin.as_ref()))
         .collect()

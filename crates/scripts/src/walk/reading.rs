@@ -196,6 +196,11 @@ impl Reading {
         self.sources.len() - 1
     }
 
+    /// Whether a file is remembered.
+    pub(crate) fn has_source(&self, path: &str) -> bool {
+        self.sources.iter().skip(SCRIPT).any(|s| s.path == path)
+    }
+
     /// Remembers a word that names a file which is known, and gives the file's number.
     pub(crate) fn add_named(
         &mut self,
