@@ -29,6 +29,33 @@ fn loop_with(class: &str, back: &str) -> String {
     )
 }
 
+/// Python runs `app/__init__.py` first, and what that imports.
+#[test]
+fn what_a_package_does_before_its_program_is_read() {
+    let program = "from transformers import HfArgumentParser, Trainer, TrainingArguments\n\
+                   args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nTrainer(args=args).train()\n";
+    let line = "python -m app.train --output_dir o --per_device_train_batch_size 32 --gradient_accumulation_steps 2";
+    let of = |tweak: &str| {
+        let files = [
+            ("app/train.py", program),
+            ("app/__init__.py", "from . import tweak\n"),
+            ("app/tweak.py", tweak),
+        ];
+        plan(line, &files)
+    };
+    let told =
+        of("import sys\nsys.argv[sys.argv.index('--gradient_accumulation_steps') + 1] = '4'\n");
+    assert!(
+        told.contains("app/tweak.py:2") && !told.contains("-> 16"),
+        "{told}"
+    );
+    let told = of("VERSION = 1\n");
+    assert!(told.contains("32 -> 16") && told.contains("same"), "{told}");
+    // A package that is nowhere to be found may do anything.
+    let told = plan(&line.replace("app", "corp"), &[]);
+    assert!(told.contains("unknown: the program was not read"), "{told}");
+}
+
 /// Without the division the gradient was measured twice as large.
 #[test]
 fn a_parser_of_transformers_around_ones_own_class_makes_no_trainer() {

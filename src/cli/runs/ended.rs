@@ -59,8 +59,9 @@ pub fn exit_code(supervisor: &Supervisor, end: DriveEnd) -> Exit {
     let outcomes = outcomes.filter_map(|h| h.history().outcome.as_ref());
     let code = Outcome::gravest(outcomes).map_or(Exit::Success, Outcome::exit);
     let mut waiting = supervisor.runs().filter(|h| h.is_open());
-    match waiting.any(|h| h.history().phase() == RunPhase::Refused) {
-        // Nothing was accepted, and this process does not wait for it.
+    let unaccepted = [RunPhase::Refused, RunPhase::Searching];
+    match waiting.any(|h| unaccepted.contains(&h.history().phase())) {
+        // Nothing is known to be accepted, and this process does not wait for it.
         true if code == Exit::Success => Exit::Refused,
         _ => code,
     }
@@ -73,10 +74,17 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
     }
     let names = supervisor.names().join(" ");
     match end {
-        DriveEnd::Detached { .. } => print::talk(&match supervisor.runs().any(Handle::is_open) {
-            false => "Detached.".to_owned(),
-            true => format!("Detached. The jobs go on; `oomctl watch {names}` continues."),
-        }),
+        DriveEnd::Detached { .. } => {
+            let open = || supervisor.runs().filter(|h| h.is_open());
+            let has_job = |h: &Handle| h.history().attempt().is_some_and(|a| a.job.is_some());
+            print::talk(&match (open().next(), open().any(has_job)) {
+                (None, _) => "Detached.".to_owned(),
+                (_, false) => {
+                    format!("Detached. No job is known; `oomctl watch {names}` continues.")
+                }
+                (_, true) => format!("Detached. The jobs go on; `oomctl watch {names}` continues."),
+            });
+        }
         DriveEnd::LetGo { all: true, .. } => {
             print::talk("interrupted; the jobs are being cancelled")
         }
