@@ -175,6 +175,14 @@ pub fn script(path: &Path) -> Result<String, CommandFailure> {
         );
     }
     is_of_a_job(path, &text)?;
+    if text.starts_with('\u{feff}') {
+        return refused(
+            format!(
+                "{shown} begins with a byte order mark, and sbatch refuses it: the first line must begin with #!"
+            ),
+            "remove it with sed -i '1s/^\\xEF\\xBB\\xBF//'",
+        );
+    }
     if text.contains("\r\n") {
         return refused(
             format!("{shown} has DOS line ends (\\r\\n), which sbatch refuses"),

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::doc::Doc;
+use crate::settings::SettingsFormat;
 use crate::shell;
 use crate::traced::{Traced, Why};
 
@@ -25,11 +26,14 @@ impl Walker<'_> {
     }
 }
 
-/// Whether a default is a number, a truth value, options, or nothing, and no path or name.
+/// Whether a default is a number, a truth value, options, a file of such, or nothing, and no other path or name.
 fn is_setting(text: &str) -> bool {
     let text = text.trim();
+    let is_file =
+        SettingsFormat::of(text).is_some() || text.ends_with(".env") || text.ends_with(".sh");
     let truth = ["true", "false", "yes", "no", "on", "off"];
     text.is_empty()
+        || is_file
         || text.starts_with('-')
         || text.parse::<f64>().is_ok()
         || truth.contains(&&*text.to_lowercase())
