@@ -127,6 +127,11 @@ fn what_is_no_job_script_is_told_in_one_line() {
         said.says(&[tip]);
         assert!(!said.told().contains("to pass"), "{}", said.told());
     }
+    place.write(
+        "bom.sh",
+        "\u{feff}#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n",
+    );
+    place.says("submit --yes bom.sh", 5, &["begins with a byte order mark"]);
     place.write("go.sh", "#!/bin/bash\n#SBATCH -t 10\necho \"$@\"\n");
     let refused = "-n comes after go.sh, which would get it";
     place.says("submit --yes go.sh -n", 2, &[refused]);

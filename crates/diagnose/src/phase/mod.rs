@@ -78,6 +78,10 @@ pub(crate) const LOOP: u8 = 60;
 
 /// The heaviest marker in one line of a traceback: a frame, or the source line below one.
 pub(crate) fn in_frame(line: &str, frame: Option<&Frame>) -> Option<PhaseMention> {
+    // `loss.backward(); optimizer.step()`: which of them ran is in the frames below.
+    if frame.is_none() && line.contains("; ") {
+        return None;
+    }
     let canonical = frame.map(Frame::canonical);
     let line = canonical.as_deref().unwrap_or(line);
     let marked = markers::heaviest(line).map(Marker::found);
@@ -182,6 +186,14 @@ mod tests {
                 r#"File "/x/torch/optim/adamw.py", line 3, in step"#,
             ]),
             "optimizer_step"
+        );
+        assert_eq!(
+            of_frames(&[
+                r#"File "/x/train.py", line 25, in <module>"#,
+                "loss = f(x); loss.backward(); optimizer.step()",
+                r#"File "/x/torch/autograd/graph.py", line 3, in _engine_run_backward"#,
+            ]),
+            "backward"
         );
         assert_eq!(
             of_frames(&[r#"File "/x/zero/stage3.py", line 3, in fetch"#]),
