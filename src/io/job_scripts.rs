@@ -51,7 +51,8 @@ pub fn job_scripts(folder: &Path) -> Vec<String> {
 /// Whether a file is a job script, by its name and an #SBATCH line near its beginning.
 pub fn is_job_script(path: &Path) -> bool {
     let ending = path.extension().and_then(|e| e.to_str());
-    if !ending.is_some_and(|e| SCRIPTS.contains(&e)) {
+    // A pipe of that name would be waited for.
+    if !ending.is_some_and(|e| SCRIPTS.contains(&e)) || !path.is_file() {
         return false;
     }
     let mut head = Vec::new();

@@ -201,7 +201,7 @@ fn replace(incident: &mut Incident, name: &str, findings: &Findings<'_>, job: &J
 }
 
 /// What is said of a job whose script may hide that its program failed.
-pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED although its log shows a failure: if its script hides the exit code, `set -eo pipefail` at its head shows it";
+pub const HIDDEN_EXIT: &str = "the job ended as COMPLETED although its log shows a failure: if its script hides the exit code, `set -eo pipefail` at its head shows it, but not behind `if` or `!`, nor before `&` or `||`";
 
 /// Bash's own line of a command that a signal ended: `slurm_script: line 5:  1125 Segmentation fault      python3 train.py`.
 static KILLED: LazyLock<Regex> = LazyLock::new(|| {

@@ -54,7 +54,12 @@ fn hides(text: &str, at: usize) -> bool {
             let piped = command.replace("||", "").contains('|') && !text.contains("pipefail");
             let left = command.contains("||") && fails(&format!("{then}{block}"));
             let runs_again = !left && is_repeated(text.get(..at).unwrap_or_default(), &command);
-            ignored || piped || (goes_on(rest) || runs_again) && !ends_on_errors(text)
+            // `set -e` sees nothing of what runs behind it.
+            let waits = ["wait $", "wait \"$"]
+                .iter()
+                .any(|wait| rest.contains(wait));
+            let is_seen = ends_on_errors(text) && (waits || !rest.starts_with('&'));
+            ignored || piped || (goes_on(rest) || runs_again) && !is_seen
         }
     };
     hidden && !hands_on || is_trapped(text)
@@ -246,6 +251,7 @@ mod tests {
             "time torchrun t.py ; rc=$? ; echo \"rc $rc\"\n",
             "torchrun t.py|tee log\n",
             "torchrun t.py > log 2>&1 &\nwait\n",
+            "set -eo pipefail\ntorchrun t.py > log 2>&1 &\nwait\n",
             "torchrun t.py && echo ok || echo bad\n",
             "if torchrun t.py; then echo good; else echo bad; fi\n",
             "if ! time torchrun t.py; then\n  echo bad\nfi\n",
@@ -265,6 +271,7 @@ mod tests {
             "#!/bin/bash -e\ntorchrun t.py\necho finished\n",
             "set -euo pipefail\ntorchrun t.py | tee log\necho finished\n",
             "set -o errexit\ntorchrun t.py\necho finished\n",
+            "set -e\ntorchrun t.py &\nwait $!\n",
             "torchrun t.py\nrc=$?\necho $rc\nexit $rc\n",
             "torchrun t.py | tee log\nexit ${PIPESTATUS[0]}\n",
             "torchrun t.py || exit 1\n",

@@ -48,8 +48,7 @@ fn names<'t>(files: &[&[PythonToken<'t>]], is: impl Fn(&str) -> bool) -> BTreeSe
             let taken: Vec<&str> = all.flatten().collect();
             found.extend(taken);
         }
-        let handed = files.iter().flat_map(|tokens| handed(tokens, &is));
-        found.extend(handed.collect::<Vec<_>>());
+        found.extend(files.iter().flat_map(|tokens| handed(tokens, &is)));
     }
     for tokens in files {
         found.extend(tokens.iter().map(|t| t.text).filter(|text| is(text)));
@@ -58,21 +57,17 @@ fn names<'t>(files: &[&[PythonToken<'t>]], is: impl Fn(&str) -> bool) -> BTreeSe
 }
 
 /// `per_device_train_batch_size=a.bs`: the last name of a value that is handed on as it is.
-fn handed<'t>(
-    tokens: &[PythonToken<'t>],
-    is: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = &'t str> {
+fn handed<'t>(tokens: &[PythonToken<'t>], is: impl Fn(&str) -> bool) -> Vec<&'t str> {
     let keys = (2..tokens.len()).filter(|at| tokens[at - 1].is("=") && is(tokens[at - 2].text));
-    keys.filter_map(|at| {
+    let names = keys.filter_map(|at| {
         let open = brackets(tokens, at).next()?;
         let value = argument_with(tokens, open, at)?.get(2..)?;
         let plain = value.iter().all(|t| !is_sign(t));
         let last = value.iter().rev().find(|t| !t.closes())?;
         let named = matches!(last.kind, TokenKind::Name | TokenKind::Text);
         (plain && named).then_some(last.text)
-    })
-    .collect::<Vec<_>>()
-    .into_iter()
+    });
+    names.collect()
 }
 
 /// `bs = args.per_device_train_batch_size`, `a, b = c, d`, `(n := bs)`: the names that get such a value.

@@ -22,6 +22,6 @@ pub fn goes_on(adoption: &Adoption<'_>) -> bool {
 pub fn hidden_remark(adoption: &Adoption<'_>) -> Option<String> {
     let at = origin(&adoption.reading.sources, Some(hidden(adoption)?));
     Some(format!(
-        "the script may hide the exit code of its program ({at}), so that a failure ends as COMPLETED. `set -eo pipefail` at its head shows it"
+        "the script may hide the exit code of its program ({at}), so that a failure ends as COMPLETED. `set -eo pipefail` at its head shows it, but not behind `if` or `!`, nor before `&` or `||`"
     ))
 }

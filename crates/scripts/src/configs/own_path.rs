@@ -18,6 +18,9 @@ use oomctl_base::{only, word_list};
 const READS: [&str; 5] = word_list("open load read path from_file");
 const WRITES: [&str; 4] = word_list("save dump write store");
 
+/// Longest mode of `open` (`w+b`).
+const MODE: usize = 3;
+
 /// Adds the file to a call of which no word names one. Of several that the text names none is taken.
 pub(crate) fn add_own_path(
     reading: &mut Reading,
@@ -96,7 +99,10 @@ fn opened(file: &PythonFile<'_>) -> Vec<Traced> {
     };
     // What is opened to be written is no settings.
     let writes = |at: usize| match tokens.get(at + 1..at + 3) {
-        Some([comma, mode]) => comma.is(",") && mode.text.contains(['w', 'a']),
+        Some([comma, mode]) => {
+            let is_mode = mode.kind == TokenKind::Text && mode.text.len() <= MODE;
+            comma.is(",") && is_mode && mode.text.contains(['w', 'a'])
+        }
         _ => false,
     };
     let read = (0..tokens.len()).filter(|at| opens(*at) && !writes(*at));
