@@ -126,6 +126,8 @@ fn a_path_in_the_program_that_may_be_anothers_is_left_alone() {
         "a = yaml.safe_load(open('conf/a.yaml'))\nb = yaml.safe_load(open('conf/b.yaml'))",
         "import json\nrows = json.load(open('conf/rows.json'))",
         "yaml.safe_load(sys.stdin)\nyaml.dump({}, open('conf/a.yaml', 'w'))",
+        "a = yaml.safe_load(open('conf/a.yaml' if sys.flags.debug else 'conf/b.yaml'))",
+        "NAME = 'conf/a.yaml' if sys.flags.debug else 'conf/b.yaml'\na = yaml.safe_load(open(NAME))",
     ] {
         let place = Place::bare();
         let program = OWN_PATH

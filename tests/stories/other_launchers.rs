@@ -12,7 +12,7 @@ Trainer(model=None, args=args).train()
 /// As the Trainer of transformers 4.57 dies.
 const LOG: [&str; 6] = [
     "Traceback (most recent call last):",
-    "  File \"/work/train.py\", line 3, in <module>",
+    "  File \"/home/u/train.py\", line 3, in <module>",
     "    Trainer(model=None, args=args).train()",
     "  File \"/opt/venv/lib/python3.11/site-packages/transformers/trainer.py\", line 4071, in training_step",
     "    self.accelerator.backward(loss, **kwargs)",
@@ -37,7 +37,7 @@ fn the_run_part_of_a_skypilot_task_is_changed_after_its_log() {
     let said = place.run("diagnose job.log").ends(0).out;
     assert!(said.contains("device     GPU 0, rank 1"), "{said}");
     assert!(
-        said.contains("/work/train.py:3 in <module>: Trainer("),
+        said.contains("/home/u/train.py:3 in <module>: Trainer("),
         "{said}"
     );
     let said = place.run("fix job.log task.yaml").ends(0).out;

@@ -5,7 +5,7 @@
 
 use super::declared::{DeclaredOption, OF_GPUS};
 use super::python::{
-    PythonToken, TokenKind, bracket, callee, calls, calls_backward, is_keyword, line_of,
+    PythonToken, TokenKind, bracket, callee, calls, calls_backward, is_keyword, line_of, path_begin,
 };
 use super::spelling::OF_EVALUATION;
 
@@ -117,10 +117,7 @@ fn acts(tokens: &[PythonToken<'_>], name: &str, depth: usize) -> bool {
 
 /// `x / args.n`, `x /= args.n`.
 pub(super) fn is_divisor(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let mut first = at;
-    while first >= 2 && tokens[first - 1].is(".") {
-        first -= 2;
-    }
+    let first = path_begin(tokens, at);
     let before = |n: usize| first.checked_sub(n).filter(|at| tokens[*at].is("/"));
     let assigned = first.checked_sub(1).is_some_and(|at| tokens[at].is("="));
     let slash = if assigned { before(2) } else { before(1) };

@@ -10,7 +10,7 @@ use super::loaded::load;
 use super::local_variables::lines_of;
 use super::python::{
     PythonToken, TokenKind, argument, arguments, block, calls, ends_block, functions_around,
-    is_named, keyword, rest_of_line,
+    is_named, keyword, path_begin, rest_of_line,
 };
 use super::stars::{is_module_file, starred};
 use oomctl_base::word_list;
@@ -273,10 +273,10 @@ fn given<'s, 't>(
 pub(super) fn is_fixed_here(file: &PythonFile<'_>, at: usize) -> bool {
     let tokens = &file.tokens;
     let is_end = |at: usize| tokens[at].kind == TokenKind::End;
-    let mut begin = at;
-    while file.is_of_settings && begin > 1 && tokens[begin - 1].is(".") {
-        begin -= 2;
-    }
+    let begin = match file.is_of_settings {
+        true => path_begin(tokens, at),
+        false => at,
+    };
     let begins = begin.checked_sub(1).is_none_or(is_end);
     if !begins || tokens[at].kind != TokenKind::Name {
         return false;

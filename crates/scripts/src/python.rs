@@ -206,6 +206,14 @@ fn inside(text: &str) -> &str {
     bare
 }
 
+/// Where the path begins in which a name stands: `args` of `args.train.batch`.
+pub(super) fn path_begin(tokens: &[PythonToken<'_>], mut at: usize) -> usize {
+    while at >= 2 && tokens[at - 1].is(".") {
+        at -= 2;
+    }
+    at
+}
+
 /// The places of names that are called, and not declared.
 pub(super) fn calls<'a>(
     tokens: &'a [PythonToken<'_>],

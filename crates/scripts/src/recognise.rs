@@ -105,6 +105,11 @@ impl Recognise {
         self.modules.iter().map(|module| package(module))
     }
 
+    /// Whether a module is of one of its packages.
+    pub fn has_module(&self, module: &str) -> bool {
+        self.packages().any(|own| own == package(module))
+    }
+
     /// Whether a key or flag makes no difference to the memory of a GPU, as far as is known.
     pub fn is_indifferent(&self, key: &str) -> bool {
         self.indifferent.iter().any(|known| is_key_of(known, key))

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::parts::is_accumulation;
 use super::python::{
     PythonToken, TokenKind, argument_with, assignment, brackets, is_named, line, line_of,
-    statements,
+    path_begin, statements,
 };
 use oomctl_base::word_list;
 
@@ -102,10 +102,7 @@ fn taken<'t>(
 
 /// Whether a value is only handed to an argument with a name.
 fn is_handed(value: &[PythonToken<'_>], at: usize) -> bool {
-    let mut first = at;
-    while first >= 2 && value[first - 1].is(".") {
-        first -= 2;
-    }
+    let first = path_begin(value, at);
     let equals = first.checked_sub(1).is_some_and(|at| value[at].is("="));
     equals || value.get(at + 1).is_some_and(|t| t.is("="))
 }
@@ -151,14 +148,13 @@ fn part_of<'a, 't>(
     if let Some(part) = given.find(|given| is_named(given)) {
         return (part, part.first());
     }
-    let begin = line_of(tokens, at);
-    let whole = line(tokens, at);
-    let mut from = begin;
-    let statement = whole.split(|t| t.is(";")).find(|part| {
-        from += part.len() + 1;
-        at < from
-    });
-    let part = statement.unwrap_or(whole);
+    let line = line(tokens, at);
+    let place = at - line_of(tokens, at);
+    let (before, behind) = line.split_at(place.min(line.len()));
+    let ends = |t: &PythonToken<'_>| t.is(";");
+    let from = before.iter().rposition(ends).map_or(0, |end| end + 1);
+    let length = behind.iter().position(ends).unwrap_or(behind.len());
+    let part = &line[from..before.len() + length];
     let target = assignment(part).and_then(|equals| {
         let before = part[..equals].iter().rev();
         let mut before = before.skip_while(|t| is_sign(t) || t.is("+") || t.is("-"));
@@ -169,10 +165,7 @@ fn part_of<'a, 't>(
 
 /// Whether a name, with what it belongs to, is multiplied or divided.
 fn scales(tokens: &[PythonToken<'_>], at: usize) -> bool {
-    let mut first = at;
-    while first >= 2 && tokens[first - 1].is(".") {
-        first -= 2;
-    }
+    let first = path_begin(tokens, at);
     let around = [first.checked_sub(1), Some(at + 1)].map(|at| tokens.get(at?));
     tokens[at].kind == TokenKind::Name && around.into_iter().flatten().any(is_sign)
 }

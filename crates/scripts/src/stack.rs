@@ -7,7 +7,6 @@ use super::configs::stem;
 use super::configured::ProgramCode;
 use super::given_keys::GivenKeys;
 use super::hydra;
-use super::recognise::package;
 use super::spelling::setting_names;
 use super::traced::Span;
 use super::walk::{Call, CallTarget, SettingsFile};
@@ -333,8 +332,7 @@ fn is_fork(recognise: &Recognise, call: &Call) -> bool {
     let CallTarget::Module(module) = &call.target else {
         return false;
     };
-    let is_own = recognise.packages().any(|own| own == package(module));
-    is_own && !any(&recognise.modules, module)
+    recognise.has_module(module) && !any(&recognise.modules, module)
 }
 
 /// The value of a rule that holds for a call.

@@ -207,7 +207,7 @@ fn files_of<'f>(
     // Without the files between, who reads the run again does not find them.
     for file in own.iter().rev() {
         let leads = own.iter().any(|inner| {
-            let is_known = matters.contains(inner.path) || reading.has_source(inner.path);
+            let is_known = matters.contains(inner.path) || reading.number_of(inner.path).is_some();
             inner.by == Some(file.path) && is_known
         });
         if leads {

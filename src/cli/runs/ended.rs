@@ -77,12 +77,13 @@ pub fn code(supervisor: &Supervisor, end: DriveEnd) -> Result<Exit, CommandFailu
         DriveEnd::Detached { .. } => {
             let open = || supervisor.runs().filter(|h| h.is_open());
             let has_job = |h: &Handle| h.history().attempt().is_some_and(|a| a.job.is_some());
-            print::talk(&match (open().next(), open().any(has_job)) {
-                (None, _) => "Detached.".to_owned(),
-                (_, false) => {
-                    format!("Detached. No job is known; `oomctl watch {names}` continues.")
-                }
-                (_, true) => format!("Detached. The jobs go on; `oomctl watch {names}` continues."),
+            let jobs = match open().any(has_job) {
+                true => "The jobs go on",
+                false => "No job is known",
+            };
+            print::talk(&match open().next() {
+                Some(_) => format!("Detached. {jobs}; `oomctl watch {names}` continues."),
+                None => "Detached.".to_owned(),
             });
         }
         DriveEnd::LetGo { all: true, .. } => {

@@ -58,13 +58,9 @@ pub fn doubt(preset: &mut Preset, adoption: &Adoption<'_>) {
 
 /// Whether a call starts a program that was not read, and is none of the framework's own.
 fn is_absent(recognise: &Recognise, call: &Call) -> bool {
-    let package = |module: &str| module.split('.').next().map(str::to_owned);
     let is_users = match &call.target {
         CallTarget::Script(_) => true,
-        CallTarget::Module(name) => {
-            let mut own = recognise.modules.iter();
-            !own.any(|module| package(module) == package(name))
-        }
+        CallTarget::Module(name) => !recognise.has_module(name),
         _ => call.program.is_some(),
     };
     call.names.is_none() && is_users

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::ConfigFiles;
-use crate::code_value::PythonFile;
+use crate::code_value::{CodeValue, PythonFile};
+use crate::given_keys::GivenKeys;
 use crate::loaded::load;
 use crate::program_option::ProgramOption;
-use crate::python::{PythonToken, TokenKind, assigned};
+use crate::python::{PythonToken, TokenKind, argument, arguments, assigned, calls};
 use crate::recognise::is_of_settings;
 use crate::settings::SettingsFormat;
 use crate::traced::Traced;
@@ -34,12 +35,10 @@ pub(crate) fn add_own_path(
     if is_named || !load(own) {
         return;
     }
-    let words = call.own_texts();
-    let given = |option: &&ProgramOption| {
-        let mut names = words.iter().map(|word| word.split('=').next());
-        names.any(|name| option.forms.iter().any(|form| name == Some(form)))
-    };
-    let defaults = options.iter().filter(|option| !given(option));
+    let given = GivenKeys::of(&call.own_texts());
+    let defaults = options
+        .iter()
+        .filter(|option| !option.forms.iter().any(|form| given.has(form)));
     let defaults = defaults.map(|option| option.value.value.clone());
     let literals = own.iter().filter(|file| file.is_program).flat_map(opened);
     let paths = defaults.chain(literals).filter(names_settings);
@@ -49,9 +48,9 @@ pub(crate) fn add_own_path(
     let Some((path, folder)) = only(paths.into_iter()).zip(call.folder.clone()) else {
         return;
     };
-    let container = call.container.clone();
+    let is_outside = call.container.is_none();
     let name = joined(&folder, &path.text());
-    let Some(format) = SettingsFormat::of(&name).filter(|_| container.is_none()) else {
+    let Some(format) = SettingsFormat::of(&name).filter(|_| is_outside) else {
         return;
     };
     let mut shelf = ConfigFiles::new(reading, files);
@@ -91,32 +90,35 @@ fn reads(name: &str) -> bool {
 /// The literals that a text opens: as they stand in the call, or by the one name that they are given.
 fn opened(file: &PythonFile<'_>) -> Vec<Traced> {
     let tokens = &file.tokens;
-    let opens = |at: usize| match at.checked_sub(2).and_then(|from| tokens.get(from..at)) {
-        Some([call, bracket]) => {
-            call.kind == TokenKind::Name && bracket.is("(") && reads(call.text)
+    let read = calls(tokens, |t| reads(t.text)).filter_map(|at| {
+        let given = arguments(&tokens[at + 2..]);
+        let writes = argument(&given, "mode", 1).is_some_and(is_of_writing);
+        match given.first() {
+            Some([path]) if !writes => Some(path),
+            _ => None,
         }
-        _ => false,
-    };
-    // What is opened to be written is no settings.
-    let writes = |at: usize| match tokens.get(at + 1..at + 3) {
-        Some([comma, mode]) => {
-            let is_mode = mode.kind == TokenKind::Text && mode.text.len() <= MODE;
-            comma.is(",") && is_mode && mode.text.contains(['w', 'a'])
-        }
-        _ => false,
-    };
-    let read = (0..tokens.len()).filter(|at| opens(*at) && !writes(*at));
-    let read: Vec<&PythonToken<'_>> = read.map(|at| &tokens[at]).collect();
-    let by_name = read.iter().filter_map(|name| {
-        let given = only(assigned(tokens, name.text, false))?;
-        tokens.get(given + 2)
     });
-    let literal = |token: &PythonToken<'_>| {
-        let whole = file.content.slice(token.from, token.to);
-        let start = token.from + whole.text().find(token.text)?;
-        let text = file.content.slice(start, start + token.text.len());
-        (token.kind == TokenKind::Text).then_some(text)
+    let literal = read.filter_map(|path| match path.kind {
+        TokenKind::Text => Some(path),
+        _ => alone(&tokens[only(assigned(tokens, path.text, false))? + 2..]),
+    });
+    let literal = literal.filter(|path| path.kind == TokenKind::Text);
+    literal
+        .map(|path| CodeValue::literal(file, path).value)
+        .collect()
+}
+
+/// Whether a mode of `open` is one to write.
+fn is_of_writing(mode: &[PythonToken<'_>]) -> bool {
+    let text = mode.last().filter(|t| t.kind == TokenKind::Text);
+    text.is_some_and(|t| t.text.len() <= MODE && t.text.contains(['w', 'a']))
+}
+
+/// The first token, where nothing of its value follows.
+fn alone<'a, 't>(tokens: &'a [PythonToken<'t>]) -> Option<&'a PythonToken<'t>> {
+    let (first, rest) = tokens.split_first()?;
+    let ends = |t: &PythonToken<'_>| {
+        t.kind == TokenKind::End || [",", ")", ";"].iter().any(|sign| t.is(sign))
     };
-    let direct = read.iter().copied();
-    direct.chain(by_name).filter_map(literal).collect()
+    rest.first().is_none_or(ends).then_some(first)
 }

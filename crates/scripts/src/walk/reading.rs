@@ -185,9 +185,8 @@ impl Reading {
 
     /// The number of a file, which is remembered.
     pub(crate) fn add_source(&mut self, path: &str, text: &str) -> usize {
-        let given = self.sources.iter().skip(SCRIPT);
-        if let Some(at) = given.into_iter().position(|s| s.path == path) {
-            return at + SCRIPT;
+        if let Some(number) = self.number_of(path) {
+            return number;
         }
         self.sources.push(ScriptSource {
             path: path.to_owned(),
@@ -196,9 +195,10 @@ impl Reading {
         self.sources.len() - 1
     }
 
-    /// Whether a file is remembered.
-    pub(crate) fn has_source(&self, path: &str) -> bool {
-        self.sources.iter().skip(SCRIPT).any(|s| s.path == path)
+    /// The number of a file that is remembered.
+    pub(crate) fn number_of(&self, path: &str) -> Option<usize> {
+        let mut given = self.sources.iter().skip(SCRIPT);
+        Some(given.position(|s| s.path == path)? + SCRIPT)
     }
 
     /// Remembers a word that names a file which is known, and gives the file's number.
@@ -209,8 +209,7 @@ impl Reading {
         role: FileRole,
         container: Option<&Rc<Container>>,
     ) -> Option<usize> {
-        let mut given = self.sources.iter().skip(SCRIPT);
-        let file = given.position(|s| s.path == path)? + SCRIPT;
+        let file = self.number_of(path)?;
         let named = NamedFile {
             file,
             word: word.clone(),
